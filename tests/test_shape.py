@@ -1,5 +1,6 @@
 """The shape of the tree: one concept, one file of a readable size."""
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,19 @@ def test_no_file_is_longer_than_one_concept(files: list[Path]) -> None:
 def test_every_file_is_named_after_its_content(files: list[Path]) -> None:
     names = {str(file.relative_to(ROOT)) for file in files if file.stem in MEANINGLESS}
     assert not names, "Name them after their concepts."
+
+
+def test_no_tree_of_another_parser_becomes_a_text_for_spark() -> None:
+    readers = [*(ROOT / "airflow_hiveacid" / "sql").glob("*.py")]
+    assert len(readers) > 20
+    calls = {
+        f"{file.name}:{node.lineno}"
+        for file in readers
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("sql", "generate", "generator", "transpile")
+    }
+    assert not calls, (
+        "Spark gets slices of the author's text: a tree written as text loses meaning."
+    )

@@ -7,6 +7,7 @@ from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.ddl.tables import create, find_table
 from airflow_hiveacid.errors import TableNotFound, UnsupportedTable
 from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
+from airflow_hiveacid.metastore import views_of_spark
 from airflow_hiveacid.metastore.alteration import alter_table, mark_changed
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -78,7 +79,13 @@ def create_view(
         raw.viewOriginalText, raw.viewExpandedText = new.viewOriginalText, new.viewExpandedText
         raw.sd.cols = new.sd.cols
         before = dict(raw.parameters)
-        raw.parameters |= new.parameters
+        # Spark's parameters describe the query that is replaced.
+        kept = {
+            key: value
+            for key, value in before.items()
+            if not key.startswith(views_of_spark.PREFIXES)
+        }
+        raw.parameters = kept | new.parameters
         if texts == (raw.viewOriginalText, raw.viewExpandedText, raw.sd.cols) and (
             raw.parameters == before
         ):

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.engine.spark_versions import (
     java_class,
     java_datasets,
+    java_sessions,
     silence,
     stable_shuffles,
 )
@@ -189,6 +190,25 @@ def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
     # A view for all sessions would also work, but costs the driver thirty times as much.
     rows = java_datasets(session).ofRows(session._jsparkSession, frame._jdf.logicalPlan())
     return DataFrame(rows, session)
+
+
+@contextmanager
+def sql_parser(spark: SparkSession) -> Iterator[Any]:
+    """Yield the parser of a session, which uses the settings of that session.
+
+    The settings of Spark's parser are those of the thread's active session, whose owner may have changed
+    them: a checked text could then be read otherwise when it runs.
+    """
+    sessions, session = java_sessions(spark), spark._jsparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session)
+    try:
+        yield session.sessionState().sqlParser()
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def require_utc(spark: SparkSession, what: str) -> None:

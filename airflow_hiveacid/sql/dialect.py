@@ -1,11 +1,9 @@
-"""The dialect that sqlglot reads and writes: Spark's own, with every function left as it is."""
+"""The dialect that sqlglot reads: Spark's own, with every function left as it is."""
 
 from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ErrorLevel
-from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.hive import HiveParser
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
@@ -19,11 +17,10 @@ _OWN_SYNTAX = ("CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", 
 
 
 class HiveAcidSql(Spark):
-    """Spark's SQL dialect, read only to be rendered again.
+    """Spark's SQL dialect, which is read and never written: Spark gets the text of the author.
 
-    sqlglot translates between databases: it interprets functions, and renders some of them
-    differently. From Spark to Spark this could only change a meaning, so this dialect defines no
-    functions.
+    sqlglot translates between databases, and interprets functions. All functions of this dialect are
+    unknown.
     """
 
     class Tokenizer(Spark.Tokenizer):
@@ -73,22 +70,3 @@ class HiveAcidSql(Spark):
             return super(HiveParser, self)._parse_types(
                 check_func, schema, allow_identifiers, with_collation
             )
-
-    class Generator(SparkGenerator):
-        """Keeps the position of a WITH, so that two of one name stay separate."""
-
-        EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[Any]] = set()
-
-
-def to_spark(tree: exp.Expr) -> str:
-    """A tree as text for Spark.
-
-    Raises:
-        sqlglot.errors.UnsupportedError: Spark has no words for it.
-    """
-    return tree.sql(
-        dialect=HiveAcidSql,
-        normalize_functions=False,
-        comments=False,
-        unsupported_level=ErrorLevel.RAISE,
-    )

@@ -6,13 +6,13 @@ from itertools import zip_longest
 from typing import NoReturn, Self
 
 from sqlglot import exp
-from sqlglot.errors import ParseError, TokenError, UnsupportedError
+from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import HiveAcidError, SqlError
 from airflow_hiveacid.jobs.parameters import Parameters
-from airflow_hiveacid.sql.dialect import HiveAcidSql, to_spark
+from airflow_hiveacid.sql.dialect import HiveAcidSql
 from airflow_hiveacid.sql.unknown_types import TYPES, unknown_type
 from airflow_hiveacid.text.spelling import did_you_mean
 from airflow_hiveacid.text.sql_tokens import name_in_double_quotes, remedy_for_quotes, unended
@@ -178,17 +178,6 @@ class SqlStatement:
             raise self.error(
                 tokens[0], "It has half of a character, which Spark refuses."
             ) from error
-        return text
-
-    def rendered(self, node: exp.Expr) -> str:
-        """Render a completely checked tree as text."""
-        try:
-            text = to_spark(node)
-            text.encode()
-        except UnsupportedError as error:
-            raise self.error(node, f"It cannot be passed to Spark: {error}.") from error
-        except UnicodeEncodeError as error:
-            raise self.error(node, "It has half of a character, which Spark refuses.") from error
         return text
 
     def _start(self, at: TextPosition) -> int:

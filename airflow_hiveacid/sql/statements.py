@@ -76,7 +76,7 @@ KINDS = (
     _kind("DROP TABLE", "DROP TABLE [IF EXISTS] t", "drops a table with its rows", drop_job),
     _kind(
         "CREATE VIEW",
-        "CREATE [OR REPLACE] VIEW [IF NOT EXISTS] v [(a, …)] [COMMENT 'c'] AS SELECT …",
+        "CREATE [OR REPLACE] VIEW [IF NOT EXISTS] v [(a [COMMENT 'x'], …)] [COMMENT 'c'] AS SELECT …",
         "creates or replaces a [view](#views)",
         view_job,
     ),

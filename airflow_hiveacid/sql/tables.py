@@ -1,5 +1,6 @@
 """CREATE TABLE as jobs."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,7 +38,13 @@ _SERDES = {
     "org.apache.hadoop.hive.ql.io.orc.orcserde": "ORC",
     "org.apache.hadoop.hive.ql.io.parquet.serde.parquethiveserde": "PARQUET",
 }
-# sqlglot takes others for these, and would write them in their place.
+# Hive's names of types that sqlglot has other names for.
+_TYPE_NAMES = {
+    exp.DType.TEXT: "string",
+    exp.DType.TIMESTAMPTZ: "timestamp",
+    exp.DType.TIMESTAMPLTZ: "timestamp with local time zone",
+}
+# sqlglot takes others for these.
 _TYPES = {
     *(exp.DType.BOOLEAN, exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT),
     *(exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL, exp.DType.BINARY, exp.DType.DATE),
@@ -255,7 +262,8 @@ def columns_of(statement: SqlStatement, nodes: Sequence[exp.Expr]) -> list[Colum
         for constraint in node.constraints:
             kind = constraint.args.get("kind")
             if not isinstance(kind, exp.CommentColumnConstraint):
-                statement.refuse(node, f"{statement.rendered(constraint)} is not supported.")
+                words = re.findall("[A-Z][a-z]+", type(kind).__name__.partition("Column")[0])
+                statement.refuse(node, f"{' '.join(words).upper()} is not supported.")
             comment = _text(kind.this)
         columns.append(ColumnSpec(node.name.lower(), _type(statement, node), comment))
     return columns
@@ -276,15 +284,24 @@ def _type(statement: SqlStatement, node: exp.ColumnDef) -> str:
                 f"The column {node.name}: a type in it has too few or too many arguments.",
                 "Write char(n), varchar(n), decimal(p, s), and other types without arguments.",
             )
-        if part.this is exp.DType.TIMESTAMPLTZ:
-            # Spark has a word of its own for it.
-            part.set("this", exp.DType.USERDEFINED)
-            part.set("kind", "timestamp with local time zone")
-    text = statement.rendered(kind)
     try:
-        return str(parse_type(text))
+        return str(parse_type(_type_text(kind)))
     except UnsupportedTable as error:
         raise statement.error(node, f"The column {node.name}: {error.what}") from error
+
+
+def _type_text(kind: exp.Expr) -> str:
+    if isinstance(kind, exp.DataTypeParam):
+        return str(kind.name)
+    if isinstance(kind, exp.ColumnDef) and kind.kind is not None and not kind.constraints:
+        return f"`{kind.name.replace('`', '``')}`: {_type_text(kind.kind)}"
+    if not isinstance(kind, exp.DataType):
+        raise UnsupportedTable("A field of a struct is a name and a type.")
+    name: str = _TYPE_NAMES.get(kind.this, kind.this.value)
+    if not kind.expressions:
+        return name
+    opening, closing = "<>" if kind.args.get("nested") else "()"
+    return f"{name}{opening}{', '.join(map(_type_text, kind.expressions))}{closing}"
 
 
 def _pairs(nodes: Sequence[exp.Expr]) -> dict[str, str]:

@@ -24,12 +24,14 @@ def view_job(statement: SqlStatement) -> CreateViewJob:
     if mode == "create" and words.take_all("IF", "NOT", "EXISTS"):
         mode = "create_if_missing"
     target = words.table()
-    columns: tuple[str, ...] = ()
+    columns: list[str] = []
+    comments: dict[str, str] = {}
     comment = None
     if mode != "alter":
-        if words.keyword == "(":
-            words.skip()
-            columns = words.names()
+        if words.take("("):
+            columns.append(_column(words, comments))
+            while words.take(","):
+                columns.append(_column(words, comments))
             words.expect(")")
         if words.take("COMMENT"):
             comment = words.string()
@@ -52,6 +54,15 @@ def view_job(statement: SqlStatement) -> CreateViewJob:
         expanded=expanded,
         reads=tuple(sorted(reads)),
         mode=mode,
-        columns=columns,
+        columns=tuple(columns),
+        column_comments=comments,
         comment=comment,
     )
+
+
+def _column(words: Words, comments: dict[str, str]) -> str:
+    """Read the name of a column, and its comment if there is one."""
+    name = words.name()
+    if words.take("COMMENT"):
+        comments[name.lower()] = words.string()
+    return name

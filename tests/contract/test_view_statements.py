@@ -15,6 +15,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sql.questions import ShowViews
 from airflow_hiveacid.sql.script import to_jobs, to_steps
 from tests.fakes.metastore import REAL_AND_FAKE
+from tests.stored_views import store_view
 
 COLUMNS = [HiveColumn("a", "int"), HiveColumn("b", "varchar(5)")]
 
@@ -65,6 +66,17 @@ def test_a_view_is_kept_replaced_shown_and_dropped(client, database) -> None:
     with pytest.raises(TableNotFound, match="There is no view"):
         run_ddl(client, to_jobs("DROP VIEW v", database)[0])
     assert client.show_locks(view) == []
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+def test_another_query_has_no_parameters_of_the_query_that_spark_stored(client, database) -> None:
+    ref = TableRef(database, "v")
+    stored = {"view.query.out.col.0": "x", "spark.sql.sources.schema": "{}", "owner": "olga"}
+    store_view(client, ref, "SELECT 1 AS x", COLUMNS, stored)
+    define(client, database, "ALTER VIEW v AS SELECT 1 AS a, 'x' AS b")
+    parameters = client.get_table(ref).parameters
+    assert parameters["owner"] == "olga"
+    assert not {"view.query.out.col.0", "spark.sql.sources.schema"} & {*parameters}
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

@@ -52,6 +52,45 @@ def rows(sql: Sql, spark: SparkSession, hms: EmbeddedMetastore, database: str):
     return read
 
 
+@FAKE
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT id, id FROM t", [(1, 1), (2, 2)]),
+        ("SELECT t.id, u.id FROM t JOIN t AS u ON u.id = t.id + 1", [(1, 2)]),
+        ("SELECT count(*), max(id) + 1 FROM t", [(2, 3)]),
+        # The names of the query keep their meaning in it.
+        ("SELECT n AS id, id AS y FROM t ORDER BY id DESC LIMIT 1", [(20, 1)]),
+        ("SELECT id AS a, count(*) FROM t GROUP BY a HAVING a > 1", [(2, 1)]),
+        (
+            "SELECT id, id FROM t UNION ALL SELECT n, n FROM t -- the end",
+            [(1, 1), (2, 2), (10, 10), (20, 20)],
+        ),
+        ("WITH c AS (SELECT id AS x, n AS x2 FROM t) SELECT * FROM c", [(1, 20), (2, 10)]),
+        ("(SELECT DISTINCT CASE WHEN id > 0 THEN 1 END, 'a, b' FROM t)", [(1, "a, b")]),
+    ],
+)
+def test_a_list_of_columns_names_what_a_query_returns(
+    sql, rows, client, database, query, expected
+) -> None:
+    sql("CREATE TABLE t (id int, n int); INSERT INTO t VALUES (1, 20), (2, 10)")
+    sql(f"CREATE VIEW v (x COMMENT 'the first', `Y`) COMMENT 'both' AS {query}")
+    columns = client.get_table(TableRef(database, "v")).columns
+    assert [(each.name, each.comment) for each in columns] == [("x", "the first"), ("y", None)]
+    assert rows("v") == expected
+
+
+@FAKE
+def test_columns_behind_a_star_need_different_names(sql, client, database) -> None:
+    sql("CREATE TABLE t (id int, n int)")
+    with pytest.raises(InvalidJob, match=r"id, n, id, n\. Give each of them a name by AS"):
+        sql("CREATE VIEW v (a, b, c, d) AS SELECT * FROM t JOIN t AS u ON t.id = u.id")
+    with pytest.raises(InvalidJob, match="needs 2 columns of different names, not id, id"):
+        sql("CREATE VIEW v AS SELECT id, id FROM t")
+    with pytest.raises(SqlError, match="contains Sample, which is not allowed"):
+        sql("CREATE VIEW v AS SELECT id FROM (SELECT * FROM t) TABLESAMPLE (10 PERCENT)")
+
+
 @NEEDS_SPARK_4_0
 @ON_REAL
 def test_a_view_is_created_replaced_and_dropped(sql, rows, client, database) -> None:

@@ -8,15 +8,15 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import SqlError, UserError
+from airflow_hiveacid.errors import SqlError, UnsupportedTable, UserError
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.sql.view_syntax import FUNCTIONS
 from tests.engine.acid_tables import rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
+from tests.stored_views import store_view
 
 COLUMNS = (HiveColumn("id", "int"), HiveColumn("name", "string"))
 REFLECT = "reflect('java.lang.System', 'getProperty', 'user.name')"
@@ -32,11 +32,7 @@ def table(spark: SparkSession, hms: EmbeddedMetastore, database: str, client: Me
 
 
 def view(client: MetastoreClient, database: str, text: str) -> TableSource:
-    created = HiveTable.new(TableRef(database, "v"), COLUMNS, owner="olga")
-    created.raw.tableType = "VIRTUAL_VIEW"
-    created.raw.parameters = {}
-    created.raw.viewOriginalText = created.raw.viewExpandedText = text
-    client.call(idl_tables.create_table, created.raw)
+    store_view(client, TableRef(database, "v"), text, COLUMNS)
     return TableSource(f"{database}.v")
 
 
@@ -46,7 +42,7 @@ def test_a_view_runs_no_program(
 ) -> None:
     ran = tmp_path / "ran"
     text = f"SELECT TRANSFORM(id, name) USING 'touch {ran}; cat' AS (id, name) FROM t"
-    with pytest.raises(SqlError, match="is not allowed in a view"):
+    with pytest.raises(SqlError, match="ScriptTransformation, which is not allowed in a view"):
         table.append(view(client, database, text))
     assert not ran.exists()
     assert len(rows_of(table.to_df())) == 2
@@ -135,6 +131,96 @@ def test_no_condition_and_no_value_calls_java(table: AcidTable, spark: SparkSess
     # The user's own session has all its functions.
     assert spark.sql(f"SELECT {REFLECT}").count() == 1
     assert rows_of(table.to_df()) == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+@pytest.mark.parametrize("how", ["condition", "value", "source", "view"])
+def test_settings_of_a_user_hide_no_part_of_a_text_from_its_check(
+    table: AcidTable, client: MetastoreClient, database: str, spark: SparkSession, how: str
+) -> None:
+    # The session of the user replaces ${...}, and the one that runs the text does not.
+    assert spark.sql("SELECT '${hiveconf:a}'").head() == ("",)
+    hidden = f"'${{hiveconf:a'||{REFLECT.replace(' ', '')}||'b}}'"
+    attempts: dict[str, Callable[[], object]] = {
+        "condition": lambda: table.delete(f"name = {hidden}"),
+        "value": lambda: table.update({"name": hidden}, all_rows=True),
+        "source": lambda: table.append(QuerySource(f"SELECT 1 AS id, {hidden} AS name", {})),
+        "view": lambda: table.append(view(client, database, f"SELECT 1, {hidden}")),
+    }
+    with pytest.raises(UserError, match="reflect"):
+        attempts[how]()
+    assert len(rows_of(table.to_df())) == 2
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+def test_a_view_of_spark_names_tables_and_columns_as_spark_does(
+    table: AcidTable, client: MetastoreClient, database: str
+) -> None:
+    # The view is in another database than the one that was current when Spark created it.
+    other = f"{database}_views"
+    client.create_database(other)
+    client.create_table(HiveTable.new(TableRef(other, "t"), COLUMNS))
+    parameters = {
+        "view.catalogAndNamespace.numParts": "2",
+        "view.catalogAndNamespace.part.0": "spark_catalog",
+        "view.catalogAndNamespace.part.1": database,
+        "view.query.out.numCols": "2",
+        "view.query.out.col.0": "ID",
+        "view.query.out.col.1": "name",
+    }
+
+    def read(name: str, text: str, **changed: str | None) -> list[tuple]:
+        changes = {key.replace("_", "."): value for key, value in changed.items()}
+        stored = {k: v for k, v in (parameters | changes).items() if v is not None}
+        store_view(client, TableRef(other, name), text, COLUMNS, stored)
+        table.overwrite(TableSource(f"{other}.{name}"))
+        return rows_of(table.to_df())
+
+    try:
+        rows = [(1, "a"), (2, "b")]
+        assert read("by_name", "SELECT name, upper(name) AS more, id FROM t") == rows
+        older = {"view.catalogAndNamespace.part.0": None, "view.default.database": database}
+        assert read("older", "SELECT * FROM t", **older) == rows
+        equal = {"view.query.out.col.0": "x", "view.query.out.col.1": "x"}
+        assert read("equal", "SELECT id AS x, name AS X FROM t", **equal) == rows
+        with pytest.raises(
+            UnsupportedTable, match="has other columns than its query, which returns a"
+        ):
+            read("missing", "SELECT id AS a, name FROM t")
+        with pytest.raises(UnsupportedTable, match="has other columns than its query"):
+            read("twice", "SELECT id, name, name FROM t")
+        with pytest.raises(UnsupportedTable, match="of the catalog ice of Spark"):
+            read("foreign", "SELECT * FROM t", **{"view.catalogAndNamespace.part.0": "ice"})
+    finally:
+        client.drop_database(other, cascade=True)
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+def test_names_of_inputs_of_two_views_do_not_collide(
+    table: AcidTable,
+    client: MetastoreClient,
+    database: str,
+    spark: SparkSession,
+    hms: EmbeddedMetastore,
+) -> None:
+    first, second = f"{database}__a", f"{database}"
+    client.create_database(first)
+    try:
+        ref = TableRef(first, "b__t")
+        client.create_table(HiveTable.new(ref, COLUMNS))
+        # Both views, and both of their tables, have the same name with underscores for dots.
+        inner, outer = TableRef(first, "b_v"), TableRef(second, "_a_b_v")
+        store_view(client, inner, f"SELECT * FROM {ref.full_name}", COLUMNS)
+        client.create_table(HiveTable.new(TableRef(second, "a__b__t"), COLUMNS))
+        text = f"SELECT q.id, q.name FROM {second}.a__b__t q UNION ALL SELECT id + 5, name FROM {inner}"
+        store_view(client, outer, text, COLUMNS)
+        for name, rows in ((ref.full_name, [(1, "inner")]), (f"{second}.a__b__t", [(2, "outer")])):
+            with AcidTable(name, hms.uri, spark=spark) as opened:
+                opened.append(spark.createDataFrame(rows, "id int, name string"))
+        table.overwrite(TableSource(outer.full_name))
+        assert rows_of(table.to_df()) == [(2, "outer"), (6, "inner")]
+    finally:
+        client.drop_database(first, cascade=True)
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

@@ -71,6 +71,15 @@ def test_a_view_is_read_like_a_query() -> None:
             "SELECT a, b FROM t UNION ALL SELECT 1, 2",
             "SELECT a AS `c`, b AS `d` FROM t UNION ALL SELECT 1, 2",
         ),
+        (
+            "(WITH q AS (SELECT 1, 2) SELECT DISTINCT f(a, b), CASE WHEN a THEN b END FROM q) ORDER BY 1",
+            "(WITH q AS (SELECT 1, 2) SELECT DISTINCT f(a, b) AS `c`, CASE WHEN a THEN b END AS `d` FROM q)"
+            " ORDER BY 1",
+        ),
+        ("FROM t SELECT -1Y, 'a, b' x -- , c", "FROM t SELECT -1Y AS `c`, 'a, b' `d`"),
+        ("WITH q AS (SELECT 1) (SELECT a, b FROM q) UNION SELECT 1, 2", None),
+        ("SELECT *, a FROM t", None),
+        ("SELECT stack(1, 2, 3) AS (x, y), a FROM t", None),
         ("SELECT * FROM t", None),
         ("SELECT a FROM t", None),
         ("VALUES (1, 2)", None),

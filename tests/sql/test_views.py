@@ -13,8 +13,6 @@ def generated(text: str) -> str:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("SELECT TRANSFORM(a) USING 'id; cat' AS b FROM t", "QUERYTRANSFORM"),
-        ("SELECT * FROM (SELECT TRANSFORM(a) USING 'id; cat' AS b FROM t) x", "QUERYTRANSFORM"),
         ("FROM t MAP a USING 'id; cat' AS b", "cannot be read"),
         ("SELECT reflect('java.lang.System', 'exit') FROM t", "function reflect"),
         ("SELECT `reflect`('java.lang.System', 'exit') FROM t", "function reflect"),
@@ -35,26 +33,11 @@ def generated(text: str) -> str:
         ("SELECT * FROM read_files('/etc')", "by their names only"),
         ("SELECT * FROM IDENTIFIER('text.`/etc/passwd`')", "by their names only"),
         ("SELECT * FROM t LATERAL VIEW evil(a) x", "function evil"),
-        ("SELECT * FROM t LATERAL  FROM t LATERAL  FROM t LATERAL VIEW @ode(a) e AS f", "LATERAL"),
-        ("SELECT INTERVAL 1 DAYtext.`/etc/passwd` FROM t", "no unit of time"),
-        ("SELECT /*+ a(' */ 1 FROM t", "in a hint does not end"),
-        ("SELECT * FROM t, LATERAL (SELECT a) e", "without VIEW and a call"),
-        ("SELECT ${hiveconf:x} FROM t", "PARAMETER"),
         ("SELECT * FROM t TABLESAMPLE (10 PERCENT)", "SAMPLE"),
         ("DROP TABLE t", "not a query"),
         ("SELECT 1; DROP TABLE t", "one statement"),
         ("ADD JAR 'http://evil/x.jar'", "It cannot be read at"),
         ("", "one statement"),
-        ("SELECT a%2F(b), 'x' FROM t", "cannot be read"),
-        ("SELECT 1 FROM t LATERAL VIEW explode(a) `e AS y JOIN u` AS y", "is not allowed"),
-        (
-            "SELECT 1 FROM t LATERAL VIEW explode(a) e AS x RIGHT JOIN u ON u.b = t.b",
-            "another order",
-        ),
-        (
-            "SELECT * FROM (SELECT 1 FROM t LATERAL VIEW explode(a) e AS x JOIN u) v",
-            "Put a LATERAL VIEW in front of a JOIN into a subquery.",
-        ),
         ("SELECT 'a", "does not end"),
         ("SELECT '\ud800' FROM t", "half of a character"),
         ("SELECT " + "(" * 5000 + "1" + ")" * 5000, "nested more than"),
@@ -69,40 +52,41 @@ def test_a_view_that_could_run_or_read_something_else_is_refused(text: str, name
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("select /*+ MAPJOIN(t) */ a from t", "SELECT `a` FROM `_shop_v_shop__t` AS `t`"),
+        ("select a from t where b = +'5'", "select a from `_shop_v_shop__t` AS `t` where b = +'5'"),
+        ("select /*+ X(t) */ a from t", "select             a from `_shop_v_shop__t` AS `t`"),
+        ("select /*+ a(' */ 1 from t u", "select            1 from `_shop_v_shop__t` u"),
         (
-            "select upper(a) -- reflect('a', 'b')\nfrom t /* text.`/etc` */",
-            "SELECT upper(`a`) FROM `_shop_v_shop__t` AS `t`",
+            "select '/*+ X */', -1::string -- x, t\nfrom shop.t\n /* u */, u where shop.t.a = u.`b`",
+            "select '/*+ X */', -1::string -- x, t\nfrom `_shop_v_shop__t` AS `t`\n /* u */, "
+            "`_shop_v_shop__u` AS `u` where t.a = u.`b`",
         ),
         (
-            "select 'it\\'s /* no */ -- comment', \"say 'x'\" from t",
-            "SELECT 'it\\'s /* no */ -- comment', 'say \\'x\\'' FROM `_shop_v_shop__t` AS `t`",
+            " with t as (select * from t) select ts - interval 1 day 12 hours, X '41' from t; ",
+            "with t as (select * from `_shop_v_shop__t` AS `t`) "
+            "select ts - interval 1 day 12 hours, X '41' from t;",
         ),
         (
-            "select '\\u0027 || reflect(1)' from t",
-            "SELECT '\\' || reflect(1)' FROM `_shop_v_shop__t` AS `t`",
-        ),
-        ("select `x``y` from t", "SELECT `x``y` FROM `_shop_v_shop__t` AS `t`"),
-        (
-            "select a as `using 'id'` from t",
-            "SELECT `a` AS `using 'id'` FROM `_shop_v_shop__t` AS `t`",
-        ),
-        ("select current_date from t", "SELECT current_date FROM `_shop_v_shop__t` AS `t`"),
-        (
-            "select 1 from (select x from t lateral view explode(a) e as x) s join u on b = x",
-            "SELECT 1 FROM (SELECT `x` FROM `_shop_v_shop__t` AS `t` LATERAL VIEW EXPLODE(`a`) e AS `x`)"
-            " AS `s` JOIN `_shop_v_shop__u` AS `u` ON `b` = `x`",
-        ),
-        ("from t select a where b = 1", "SELECT `a` FROM `_shop_v_shop__t` AS `t` WHERE `b` = 1"),
-        (
-            "with c as (select 1 x) select x from c lateral view explode(array(1)) e as y",
-            "WITH `c` AS (SELECT 1 AS `x`) SELECT `x` FROM `c` "
-            "LATERAL VIEW EXPLODE(ARRAY(1)) e AS `y`",
+            "select dateadd(DAY, 1, d), -128Y, '${env:X}' from t lateral view explode(l) e as x",
+            "select dateadd(DAY, 1, d), -128Y, '${env:X}' from `_shop_v_shop__t` AS `t` "
+            "lateral view explode(l) e as x",
         ),
     ],
 )
-def test_spark_gets_what_was_understood_and_not_the_text(text: str, expected: str) -> None:
-    assert generated(text).lower() == expected.lower()
+def test_only_tables_and_hints_of_the_text_are_replaced(text: str, expected: str) -> None:
+    assert generated(text) == expected
+
+
+def test_columns_without_a_name_have_the_names_that_hive_gives() -> None:
+    text = (
+        "SELECT `id` AS `x`, `_c1` AS `y`, `_c2` AS `z` FROM (select `t`.`id`, count(*), `t`.`id` "
+        "from `shop`.`t` group by `t`.`id`) `shop.v`"
+    )
+    assert generated(text) == (
+        "SELECT `id` AS `x`, `_c1` AS `y`, `_c2` AS `z` FROM (select `t`.`id`, count(*) AS `_c1`, "
+        "`t`.`id` AS `_c2` from `_shop_v_shop__t` AS `t` group by `t`.`id`) `shop.v`"
+    )
+    own = "SELECT `_c1` FROM (SELECT a AS _c1, b FROM t u) v"
+    assert generated(own) == own.replace("t u", "`_shop_v_shop__t` u")
 
 
 def test_a_consistent_view_is_accepted() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.session import PARSED
+from airflow_hiveacid.engine.session import PARSED, sql_parser
 
 
 def parsed(spark: SparkSession, condition: str, what: str = "The condition") -> Any:
@@ -23,9 +23,8 @@ def parsed(spark: SparkSession, condition: str, what: str = "The condition") -> 
     # Other sessions live long, and their settings may change.
     known: dict[str, Any] = vars(spark).get(PARSED, {})
     if condition not in known:
-        session: Any = spark._jsparkSession
-        with translated_spark_errors(f"{what} {condition!r}"):
-            known[condition] = session.sessionState().sqlParser().parseExpression(condition)
+        with translated_spark_errors(f"{what} {condition!r}"), sql_parser(spark) as parser:
+            known[condition] = parser.parseExpression(condition)
     return known[condition]
 
 

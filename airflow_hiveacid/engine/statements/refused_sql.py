@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.spark_trees import parsed
-from airflow_hiveacid.engine.session import CALLING_JAVA, scan_session
+from airflow_hiveacid.engine.session import CALLING_JAVA, scan_session, sql_parser
 from airflow_hiveacid.engine.spark_versions import java_class
 from airflow_hiveacid.errors import UntrustedSql
 from airflow_hiveacid.text.spelling import did_you_mean
@@ -121,7 +121,7 @@ def check_expression(spark: SparkSession, text: str) -> None:
         BadCondition: The text is invalid.
     """
     harmful = _SUSPECT.search(text.upper()) or any(name in text.lower() for name in CALLING_JAVA)
-    if harmful or not _calls_only_known(text, _builtin_functions(spark)):
+    if harmful or not _calls_only_known(text, builtin_functions(spark)):
         # Parse it as it will be run, without variables of the user's session.
         session = scan_session(spark)
         _Check(session, f"The expression {text!r}", spark).require(parsed(session, text))
@@ -129,9 +129,8 @@ def check_expression(spark: SparkSession, text: str) -> None:
 
 def check_query(session: SparkSession, text: str) -> None:
     """Refuse a query that does more than read tables and compute; see ``check_expression``."""
-    java: Any = session._jsparkSession
-    with translated_spark_errors("The source query"):
-        tree = java.sessionState().sqlParser().parsePlan(text)
+    with translated_spark_errors("The source query"), sql_parser(session) as parser:
+        tree = parser.parsePlan(text)
     _Check(session, "The source query").require(tree)
 
 
@@ -154,6 +153,23 @@ def _calls_only_known(text: str, known: Container[str]) -> bool:
     return True
 
 
+def class_of(node: Any) -> str:
+    """Return the name of an object's class; empty for a text, a number or nothing."""
+    return str(node.getClass().getName()) if isinstance(node, JavaObject) else ""
+
+
+def parts_of(spark: SparkSession, node: Any) -> list[Any]:
+    """Return the parts of an object in a tree of Spark's parser, whether they are nodes or not."""
+    name = class_of(node)
+    if name.startswith("scala.collection."):
+        return [*elements(node.iterator())]
+    is_part = name.startswith((_SPARK, "scala.Some", "scala.Tuple"))
+    gateway = spark.sparkContext._gateway
+    if is_part and is_instance_of(gateway, node, "scala.Product"):
+        return [*elements(node.productIterator())]
+    return []
+
+
 class _Check:
     def __init__(self, spark: SparkSession, what: str, user: SparkSession | None = None) -> None:
         self._spark = spark
@@ -165,17 +181,12 @@ class _Check:
         pending = [tree]
         while pending:
             node = pending.pop()
-            if not isinstance(node, JavaObject):
-                continue  # A text, a number or nothing.
-            name = str(node.getClass().getName())
-            if name.startswith("scala.collection."):
-                pending += _elements(node.iterator())
-            elif name.startswith(("scala.Some", "scala.Tuple")):
-                pending += _elements(node.productIterator())
-            elif name.startswith(_SPARK) and not name.endswith(_LEAVES):
+            name = class_of(node)
+            if name.startswith(_SPARK):
+                if name.endswith(_LEAVES):
+                    continue
                 self._require_node(node, name)
-                if is_instance_of(self._spark.sparkContext._gateway, node, "scala.Product"):
-                    pending += _elements(node.productIterator())
+            pending += parts_of(self._spark, node)
 
     def _require_node(self, node: Any, name: str) -> None:
         kind = name.rpartition(".")[2]
@@ -202,11 +213,11 @@ class _Check:
             parts = str(node.name().unquotedString()).split(".")
         else:
             names = node.nameParts() if kind == "UnresolvedFunction" else node.name()
-            parts = [str(name) for name in _elements(names.iterator())]
+            parts = [str(name) for name in elements(names.iterator())]
         *where, function = parts
         if function.lower() in CALLING_JAVA:
             self._refuse(f"calls Java by {function}()")
-        known = _builtin_functions(self._spark)
+        known = builtin_functions(self._spark)
         if where or not (
             function.lower() in known
             or _is_temporary(self._spark, function)
@@ -234,12 +245,14 @@ class _Check:
         raise UntrustedSql(f"{self._what} {what}.", remedy=similar or _REMEDY)
 
 
-def _builtin_functions(spark: SparkSession) -> frozenset[str]:
+def builtin_functions(spark: SparkSession) -> frozenset[str]:
     """Return the names of Spark's functions, in lower case; they are the same in every session."""
     if not _builtin:
         for registry in ("FunctionRegistry", "TableFunctionRegistry"):
             functions = java_class(spark, f"{_ANALYSIS}{registry}").builtin().listFunction()
-            _builtin.update(str(functions.mkString("\n")).lower().split("\n"))
+            names = str(functions.mkString("\n")).lower()
+            # Spark 4.2 lists them with their place.
+            _builtin.update(names.replace("system.builtin.", "").split("\n"))
     return frozenset(_builtin)
 
 
@@ -249,6 +262,7 @@ def _is_temporary(spark: SparkSession, function: str) -> bool:
     return bool(session.sessionState().catalog().isTemporaryFunction(name))
 
 
-def _elements(iterator: Any) -> Iterator[Any]:
+def elements(iterator: Any) -> Iterator[Any]:
+    """Yield the elements of an iterator of Scala."""
     while iterator.hasNext():
         yield iterator.next()

@@ -14,12 +14,13 @@ from airflow_hiveacid.engine.read.changes import no_changes
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.kept_rows import SharedRows
 from airflow_hiveacid.engine.read.table_reader import RowQuery
-from airflow_hiveacid.engine.rows.columns import all_columns, quoted, spark_struct
+from airflow_hiveacid.engine.rows.columns import all_columns, spark_struct
 from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.engine.spark_versions import from_rows
 from airflow_hiveacid.engine.statements.bound_parameters import bound_query
 from airflow_hiveacid.engine.statements.path_rows import path_rows
 from airflow_hiveacid.engine.statements.refused_sql import check_query
+from airflow_hiveacid.engine.statements.view_check import check_view
 from airflow_hiveacid.errors import InvalidJob, NotTransactional, UnsupportedTable
 from airflow_hiveacid.jobs.accesses import paths_of
 from airflow_hiveacid.jobs.sources import (
@@ -34,6 +35,7 @@ from airflow_hiveacid.jobs.sources import (
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import existing_table
+from airflow_hiveacid.metastore.views_of_spark import database_of, outputs_of
 from airflow_hiveacid.sql.views import view_query
 
 # The internal name of a source that is not a query.
@@ -142,8 +144,10 @@ class SourceInputs:
     ) -> None:
         """Create a view of each input in the session; see ``frame``."""
         frames = {} if frames is None else frames
-        for name in self._inputs:
-            self.frame(name, reader, shared, frames).createOrReplaceTempView(name)
+        # All of them first: the inputs of a view among them may have the same names.
+        rows = {name: self.frame(name, reader, shared, frames) for name in self._inputs}
+        for name, frame in rows.items():
+            frame.createOrReplaceTempView(name)
 
     def frame(
         self,
@@ -241,10 +245,9 @@ class HiveView:
                 f"The view {name} is in more than {_MOST_NESTED} others: {' > '.join(within)}.",
                 remedy="Store the rows that one of them reads in a table.",
             )
-        query = view_query(table.view_text, table.ref.database, name)
+        query = self._query = view_query(table.view_text, database_of(table), name)
         self._spark = spark
         self._table = table
-        self._sql = query.sql
         self._lengths = lengths
         self._inputs = SourceInputs(
             self._spark,
@@ -263,15 +266,39 @@ class HiveView:
         """Return the rows of the view, with the columns as defined in the metastore."""
         if reader is not None:
             reader.confirmed(self._table)
-        # Another version of Spark may lack a function, whose name a catalog may have.
-        check_query(self._spark, self._sql)
+        name = self._table.ref.full_name
+        check_view(self._spark, name, self._query)
         self._inputs.register(reader, shared, frames)
         fields = spark_struct(self._table.columns, lengths=self._lengths).fields
-        with translated_spark_errors(f"The view {self._table.ref.full_name}"):
-            rows = self._spark.sql(self._sql).toDF(*[field.name for field in fields])
+        with translated_spark_errors(f"The view {name}"):
+            rows = self._spark.sql(self._query.sql)
+            places = self._places(rows.columns)
+            rows = rows.toDF(*[f"c{number}" for number in range(len(rows.columns))])
             return rows.select(
-                *[F.col(quoted(field.name)).cast(field.dataType) for field in fields]
+                *[
+                    F.col(f"c{place}").cast(field.dataType).alias(field.name)
+                    for place, field in zip(places, fields, strict=True)
+                ]
             )
+
+    def _places(self, columns: Sequence[str]) -> Sequence[int]:
+        """Return the places of the view's columns among those of its query.
+
+        Hive takes them by their places, and Spark by their names, of which several may be equal.
+        """
+        names = [name.lower() for name in outputs_of(self._table)]
+        found = [name.lower() for name in columns]
+        expected = len(self._table.columns)
+        if not names and len(found) == expected:
+            return range(expected)
+        if len(names) != expected or any(found.count(name) != names.count(name) for name in names):
+            raise UnsupportedTable(
+                f"The view {self._table.ref.full_name} has other columns than its query, "
+                f"which returns {', '.join(columns)}.",
+                remedy="Create the view again.",
+            )
+        places = {name: [at for at, each in enumerate(found) if each == name] for name in names}
+        return [places[name].pop(0) for name in names]
 
 
 class SourceFrame:

@@ -1,6 +1,9 @@
 """CREATE VIEW, and the empty table of CREATE TABLE ... AS SELECT, from a query's columns."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 
 from pyspark.sql import SparkSession
 
@@ -8,8 +11,9 @@ from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.ddl.tables import create_table, find_table
 from airflow_hiveacid.ddl.views import create_view, existing_view
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.statements.source import SourceInputs
+from airflow_hiveacid.engine.statements.source import SourceFrame, SourceInputs
 from airflow_hiveacid.engine.statements.text_types import columns_of_query
+from airflow_hiveacid.engine.statements.view_check import check_view
 from airflow_hiveacid.errors import InvalidJob, TableExists
 from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec
@@ -19,7 +23,9 @@ from airflow_hiveacid.jobs.options.run_token import is_same_run
 from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.sql.outputs import with_names
 from airflow_hiveacid.sql.views import view_query
+from airflow_hiveacid.text.sql_tokens import names_in
 
 
 def create_view_of(spark: SparkSession, client: MetastoreClient, job: CreateViewJob) -> RunReport:
@@ -36,13 +42,19 @@ def create_view_of(spark: SparkSession, client: MetastoreClient, job: CreateView
         UnsupportedTable: The view would read itself.
     """
     ref = TableRef.parse(job.target)
-    query = view_query(job.expanded, ref.database, ref.full_name)
+    text = job.expanded
+    query = view_query(text, ref.database, ref.full_name)
     read = {each.name for each in query.inputs.values() if isinstance(each, TableSource)}
     if read != {name.lower() for name in job.reads}:
         raise InvalidJob(f"reads must name the tables of the query: {', '.join(sorted(read))}.")
     existing_view(client, ref, job.mode)
+    session = scan_session(spark)
+    check_view(session, ref.full_name, query)
     # Also detects recursion through other views.
-    SourceInputs(scan_session(spark), client, query.inputs, (ref.full_name,))
+    SourceInputs(session, client, query.inputs, (ref.full_name,))
+    if job.columns:
+        text = _with_different_names(text, SourceFrame(spark, client, query).empty().columns)
+        query = view_query(text, ref.database, ref.full_name)
     found = columns_of_query(spark, client, ref, query)
     names = [name.lower() for name in job.columns] or [column.name for column in found]
     if len(names) != len(found) or len(set(names)) < len(names):
@@ -52,11 +64,39 @@ def create_view_of(spark: SparkSession, client: MetastoreClient, job: CreateView
     listed = ", ".join(
         f"`{column.name}` AS `{name}`" for column, name in zip(found, names, strict=True)
     )
-    expanded = f"SELECT {listed} FROM ({job.expanded}) `{ref.name}`"
-    view_query(expanded, ref.database, ref.full_name)
-    columns = [replace(column, name=name) for column, name in zip(found, names, strict=True)]
+    expanded = f"SELECT {listed} FROM ({text}) `{ref.name}`"
+    check_view(session, ref.full_name, view_query(expanded, ref.database, ref.full_name))
+    comments = {name.lower(): comment for name, comment in job.column_comments.items()}
+    columns = [
+        replace(column, name=name, comment=comments.get(name))
+        for column, name in zip(found, names, strict=True)
+    ]
     warnings = create_view(client, ref, job, columns, expanded)
     return RunReport(job="create_view", target=ref.full_name, warnings=warnings)
+
+
+def _with_different_names(text: str, names: Sequence[str]) -> str:
+    """Return a query whose columns can be named from outside.
+
+    Columns without a plain name, and those with equal names, get an alias that occurs nowhere else in
+    the query. Other names stay: ORDER BY and GROUP BY may refer to them.
+    """
+    lower = [name.lower() for name in names]
+    taken = {*lower, *names_in(text)}
+    others = (name for name in map("column_{}".format, count()) if name not in taken)
+    aliases = [
+        None if lower.count(name) == 1 and re.fullmatch(r"\w+", name) else next(others)
+        for name in lower
+    ]
+    if not any(aliases):
+        return text
+    different = with_names(text, aliases)
+    if different is None:
+        raise InvalidJob(
+            f"The query returns columns without different names: {', '.join(names)}.",
+            remedy="Give each of them a name by AS, in place of a *.",
+        )
+    return different
 
 
 def create_table_of(

@@ -1,7 +1,7 @@
 """CREATE and ALTER VIEW as a job."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
 from airflow_hiveacid.acid.names import TableRef
@@ -29,6 +29,7 @@ class CreateViewJob(ScriptedJob):
         mode: "create"; "create_if_missing", which keeps a view that exists; "replace", which replaces
             it; or "alter", which requires one.
         columns: Other names for the columns of the query.
+        column_comments: The comments of columns, by their names in lower case.
         comment: The comment of the view.
     """
 
@@ -42,6 +43,7 @@ class CreateViewJob(ScriptedJob):
     reads: Sequence[str] = ()
     mode: ViewMode | str = "create"
     columns: Sequence[str] = ()
+    column_comments: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
 
     def __post_init__(self) -> None:
