@@ -36,11 +36,12 @@ from airflow_hiveacid.engine.read.table_changes import (
     TwoVersions,
     as_changes,
 )
+from airflow_hiveacid.engine.rows.own_columns import own_column
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.staging.hidden_folder import ReadingTransaction
 from airflow_hiveacid.storage.threads import in_threads
 
-_DELETED_BY = "_ACID_DELETED_BY"
+_DELETED_BY = own_column("deleted_by")
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,12 @@ from airflow_hiveacid.engine.read.spark_trees import (
     parsed,
 )
 from airflow_hiveacid.engine.rows.columns import as_operand, quoted, spark_struct
+from airflow_hiveacid.engine.rows.own_columns import own_column
 from airflow_hiveacid.engine.rows.partition_values import is_canonical
 from airflow_hiveacid.engine.spark_versions import from_rows, try_cast
 from airflow_hiveacid.metastore.catalog import HiveTable
 
-_NUMBER = "_acid_partition_number"
+_NUMBER = own_column("number")
 
 
 @dataclass(frozen=True, slots=True)

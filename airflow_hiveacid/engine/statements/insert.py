@@ -12,6 +12,7 @@ from airflow_hiveacid.engine.read.pruning import Scope, canonical_values, matchi
 from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted
 from airflow_hiveacid.engine.rows.conversion import stored, text_as_sql
 from airflow_hiveacid.engine.rows.frames import select_as
+from airflow_hiveacid.engine.rows.own_columns import own_column
 from airflow_hiveacid.engine.session import evaluating_session, in_session
 from airflow_hiveacid.engine.statements.schema_growth import SchemaGrowth
 from airflow_hiveacid.engine.statements.source import SourceFrame
@@ -30,7 +31,7 @@ from airflow_hiveacid.metastore.table_rules import (
 from airflow_hiveacid.progress import Phase
 
 # Columns that are true in the rows that get the default value of another column.
-_DEFAULT = "_acid_default_"
+_DEFAULT = own_column("default")
 PartitionSpec = Mapping[str, str | None]
 
 

@@ -37,6 +37,7 @@ from airflow_hiveacid.engine.read.spark_trees import (
     parsed,
 )
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted, spark_struct
+from airflow_hiveacid.engine.rows.own_columns import own_column
 from airflow_hiveacid.engine.statements.merge_join import MergeJoin
 from airflow_hiveacid.metastore.catalog import HiveColumn
 
@@ -293,7 +294,7 @@ class _Planner:
             if column and not dated and self._is_same_value(column.name.lower(), name):
                 columns.append(JoinedColumn(given, column.name, carried=False))
             elif _can_be_held(given.dataType):
-                columns.append(JoinedColumn(given, f"_ACID_SOURCE_{number}", carried=True))
+                columns.append(JoinedColumn(given, own_column(f"source_{number}"), carried=True))
             else:
                 return None
         return columns

@@ -26,8 +26,10 @@ from airflow_hiveacid.engine.read.value_pruning import ColumnValues, only_with
 from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted, spark_struct
 from airflow_hiveacid.engine.rows.conversion import assignments
 from airflow_hiveacid.engine.rows.frames import select_as, select_texts
+from airflow_hiveacid.engine.rows.own_columns import own_column
 from airflow_hiveacid.engine.rows.partition_values import PATH, PartitionedFile, with_partition
 from airflow_hiveacid.engine.session import evaluating_session, in_session
+from airflow_hiveacid.engine.spark_versions import metadata_column
 from airflow_hiveacid.engine.statements.merge_join import MergeJoin
 from airflow_hiveacid.engine.statements.source_plan import SourcePlan
 from airflow_hiveacid.engine.statements.source_rows import (
@@ -54,7 +56,7 @@ from airflow_hiveacid.staging.staged_files import FlatFile
 # The classification of a row before the target is read: it is written in any case, or never, or
 # depending on a match.
 SURE, NEVER, OPEN = "sure", "never", "open"
-_IS_PAIR, _TIMES = "_ACID_IS_PAIR", "_ACID_TIMES"
+_IS_PAIR, _TIMES = own_column("is_pair"), own_column("times")
 
 
 @dataclass(frozen=True)
@@ -290,7 +292,9 @@ class WrittenSource(SourceRows):
                 for number, file in enumerate(files)
             ]
             keys = spark_struct(table.partition_keys)
-            rows = rows.withColumn(PATH, F.col("_metadata.file_path"))
+            # A column of the table may be called _metadata, too.
+            path = metadata_column(rows, "_metadata").getField("file_path")
+            rows = rows.withColumn(PATH, path)
             rows = with_partition(context.spark, rows, located, keys)
         counted = rows.join(partners, SOURCE_ROW, "left").withColumn(_TIMES, writes.times())
         counted = counted.where(f"{_TIMES} > 0")
