@@ -21,7 +21,7 @@ from airflow_hiveacid.acid.merge import (
 from airflow_hiveacid.jobs.sources import QuerySource, Source
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, MergeJob, UpdateJob
 from airflow_hiveacid.sql.inputs import Inputs
-from airflow_hiveacid.sql.joined_sources import SOURCE, JoinedSources, conjuncts_of, same_name
+from airflow_hiveacid.sql.joined_sources import JoinedSources, conjuncts_of, same_name
 from airflow_hiveacid.sql.relations import Relations
 from airflow_hiveacid.sql.statement import Edit, SqlStatement
 from airflow_hiveacid.sql.with_clauses import QUERY_WORDS, query_with, subqueries
@@ -133,7 +133,7 @@ def _update_from_several(
         on=on,
         when=(MatchedUpdate(values),),
         target_alias=target.alias,
-        source_alias=SOURCE,
+        source_alias=sources.joined,
     )
 
 

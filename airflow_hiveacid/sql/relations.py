@@ -7,7 +7,7 @@ therefore get unique names, like ``_orders_1``, and so do the columns that name 
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 
@@ -147,6 +147,22 @@ def is_of_metastore(table: exp.Table) -> bool:
     return table.name.lower() not in _defined_above(table)
 
 
+def free_name(base: str, taken: Container[str]) -> str:
+    """Return a name that differs from others in more than case.
+
+    Args:
+        base: The name, to which a number is added if it is taken.
+        taken: The other names, in lower case.
+    """
+    names = chain([base], (f"{base}_{number}" for number in count(2)))
+    return next(name for name in names if name.lower() not in taken)
+
+
+def names_in(tree: exp.Expr) -> set[str]:
+    """All names in a tree, in lower case."""
+    return {each.name.lower() for each in tree.find_all(exp.Identifier)}
+
+
 def _relations(tree: exp.Expr, database: str) -> Iterator[tuple[exp.Expr, _Relation]]:
     """The relations that expressions can name, each with its scope."""
     for node in tree.walk():
@@ -185,7 +201,7 @@ def _unique_names(tree: exp.Expr, references: Sequence[_Reference]) -> dict[int,
     All relations that are visible to a reference get unique names together. A column that names one
     of them by its last name then means the innermost one, as in Spark, or does not exist.
     """
-    taken = {each.name.lower() for each in tree.find_all(exp.Identifier)}
+    taken = names_in(tree)
     unique: dict[int, str] = {}
     for reference in references:
         for relation in reference.namesakes if reference.is_crowded else ():

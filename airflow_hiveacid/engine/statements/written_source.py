@@ -122,9 +122,9 @@ class SourceWriter:
         touched = None if tied is None else sorted({file.partition or "" for file in flat.files})
         return WrittenSource(join, touched, self, flat)
 
-    def clause_of_pair(self, is_pair: str) -> str:
+    def clause_of_match(self, is_pair: str) -> str:
         """The number of the clause that changes a target row, for a join with the files."""
-        return self.join.clause_of_pair(is_pair, self._clause() if self.plan.decided else None)
+        return self.join.clause_of_match(is_pair, self._clause() if self.plan.decided else None)
 
     @property
     def inserted(self) -> bool | None:
@@ -223,10 +223,11 @@ class WrittenSource(SourceRows):
         target = few.rows(spark, search, with_deleted=deleted is not None)
         with translated_spark_errors("A condition of the merge"):
             pairs = some.pairs(target).withColumn(
-                CLAUSE, F.expr(self.writer.clause_of_pair(is_pair))
+                CLAUSE, F.expr(self.writer.clause_of_match(is_pair))
             )
-        pairs = pairs.where(join.matters(is_pair))
         numbers = [SOURCE_ROW] if SOURCE_ROW in self.writer.beside else []
+        pairs = join.with_other_clauses(pairs, is_pair, CLAUSE, _IS_PAIR, *numbers)
+        pairs = pairs.where(join.matters(is_pair))
         if deleted is not None:
             with_touched = select_texts(pairs, [*KEY, CLAUSE, *numbers, TOUCHED])
             return rows.evaluated(with_touched, deleted)
