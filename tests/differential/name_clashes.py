@@ -47,14 +47,13 @@ class Table:
 
     def query(self, rows: Sequence[tuple[Value, ...]]) -> str:
         """A query of some rows with the columns of the table."""
-        kinds = [self.types[name].upper() for name in self.columns]
-        nulls = ", ".join(f"CAST(NULL AS {kind})" for kind in kinds)
-        listed = [", ".join(map(_literal, row, self.columns.values())) for row in rows]
-        values = ", ".join(f"({row})" for row in (nulls, *listed))
-        # The row of nulls gives the types, and is not a row of the table.
         names = ", ".join(f"`{name}`" for name in self.columns)
-        first = next(iter(self.columns))
-        return f"SELECT {names} FROM VALUES {values} AS v({names}) WHERE `{first}` IS NOT NULL"
+        fields = self.columns.values()
+        if not rows:
+            nulls = ", ".join(_literal(None, each) for each in fields)
+            return f"SELECT {names} FROM VALUES ({nulls}) AS v({names}) WHERE FALSE"
+        values = ", ".join(f"({', '.join(map(_literal, row, fields))})" for row in rows)
+        return f"SELECT {names} FROM VALUES {values} AS v({names})"
 
 
 @dataclass(frozen=True)
@@ -206,12 +205,11 @@ class Clashes:
         columns = [value if name == column else f"{label}.`{name}`" for name in target.columns]
         listed, joined = _from(sources), _from([relation, *sources])
         every = ", ".join(f"{label}.`{name}`" for name in target.columns)
-        rest = f"SELECT {every} FROM {relation.text} LEFT ANTI JOIN ({listed}) ON {on}"
+        others = " CROSS JOIN ".join(source.text for source in sources)
+        rest = f"SELECT {every} FROM {relation.text} LEFT ANTI JOIN ({others}) ON {on}"
         oracle = f"SELECT {', '.join(columns)} FROM {joined} WHERE {on} UNION ALL {rest}"
         text = f"UPDATE {relation.text} SET `{column}` = {value} FROM {listed} WHERE {on}"
-        return Statement(
-            text, oracle.replace(f"({listed})", f"({listed.replace(', ', ' CROSS JOIN ')})"), target
-        )
+        return Statement(text, oracle, target)
 
     # Relations.
 
@@ -324,7 +322,9 @@ def _path(names: Sequence[str]) -> str:
 
 
 def _literal(value: Value, fields: Fields) -> str:
-    if fields is None or not isinstance(value, tuple):
+    if fields is None:
         return f"CAST({'NULL' if value is None else value} AS INT)"
+    if not isinstance(value, tuple):
+        return f"CAST(NULL AS STRUCT<{', '.join(f'`{name}`: INT' for name in fields)}>)"
     pairs: Iterator[tuple[str, Value]] = zip(fields, value, strict=True)
     return f"named_struct({', '.join(f'{name!r}, {_literal(each, None)}' for name, each in pairs)})"
