@@ -16,7 +16,7 @@ from pyspark.errors import (
 )
 
 from airflow_hiveacid.acid.file_kinds import HEAD, kind_of_file
-from airflow_hiveacid.engine.rows.own_columns import OWN_COLUMNS
+from airflow_hiveacid.engine.own_columns import OWN_COLUMNS
 from airflow_hiveacid.engine.spark_versions import error_condition
 from airflow_hiveacid.errors import (
     BadCondition,

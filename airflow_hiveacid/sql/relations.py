@@ -46,8 +46,8 @@ class _Reference:
         parts: The identifiers of the column that name the relation.
         relations: The relations of the innermost scope that it may mean.
         namesakes: All visible relations with the same last name.
-        is_outer: Whether a scope inside of that one has relations, of which one may have a struct
-            with this name.
+        is_outer: Whether a scope inside of that one has relations, which may have a struct with
+            this name.
         is_inner: Whether fewer parts name a relation of a scope outside of that one, which may have
             a struct with the name of this relation.
     """

@@ -11,6 +11,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import CORRUPT
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.delete_events import MOST_EVENTS, DeletedBits, read_events
 from airflow_hiveacid.engine.read.files import AcidFile, FileTails, KeyRange, PartitionFiles
 from airflow_hiveacid.engine.read.originals import numbered_rows
@@ -24,7 +25,6 @@ from airflow_hiveacid.engine.rows.columns import (
     spark_struct,
 )
 from airflow_hiveacid.engine.rows.frames import read_files, select_texts
-from airflow_hiveacid.engine.rows.own_columns import own_column
 from airflow_hiveacid.engine.rows.partition_values import (
     FILE_PATH,
     PARTITION,

@@ -19,10 +19,10 @@ from pyspark.sql.types import (
 )
 
 from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written_by
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, read_tails
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.frames import read_files, spellings
-from airflow_hiveacid.engine.rows.own_columns import own_column
 from airflow_hiveacid.engine.rows.partition_values import PATH
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.spark_versions import from_rows, metadata_column

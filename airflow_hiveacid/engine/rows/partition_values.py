@@ -17,9 +17,9 @@ from pyspark.sql.types import (
 )
 
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.frames import spellings
-from airflow_hiveacid.engine.rows.own_columns import own_column
 from airflow_hiveacid.engine.spark_versions import from_rows
 from airflow_hiveacid.metastore.catalog import HiveColumn
 

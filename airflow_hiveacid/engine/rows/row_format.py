@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.schema import Char, ColumnMapping, MappedColumns, parse_type
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.rows.columns import (
     FileColumns,
     Stored,
@@ -20,7 +21,6 @@ from airflow_hiveacid.engine.rows.columns import (
     spark_type,
 )
 from airflow_hiveacid.engine.rows.frames import read_files
-from airflow_hiveacid.engine.rows.own_columns import own_column
 from airflow_hiveacid.engine.rows.parquet_frames import (
     by_times,
     in_local_time,

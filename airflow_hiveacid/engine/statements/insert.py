@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.constraints import WriteRules, with_defaults
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.partition_keys import canonical_partition, named_partition
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.pruning import Scope, canonical_values, matching_partitions
 from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted
 from airflow_hiveacid.engine.rows.conversion import stored, text_as_sql
 from airflow_hiveacid.engine.rows.frames import select_as
-from airflow_hiveacid.engine.rows.own_columns import own_column
 from airflow_hiveacid.engine.session import evaluating_session, in_session
 from airflow_hiveacid.engine.statements.schema_growth import SchemaGrowth
 from airflow_hiveacid.engine.statements.source import SourceFrame

@@ -19,6 +19,7 @@ from airflow_hiveacid.acid.merge import (
 )
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
 from airflow_hiveacid.engine.read.pruning import (
     Scope,
@@ -29,7 +30,6 @@ from airflow_hiveacid.engine.read.pruning import (
 from airflow_hiveacid.engine.read.spark_trees import parsed
 from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, columns_by_name, quoted
 from airflow_hiveacid.engine.rows.conversion import assignments, null_of
-from airflow_hiveacid.engine.rows.own_columns import own_column
 from airflow_hiveacid.engine.write.row_ids import CLAUSE, SOURCE_ROW, RowKey
 from airflow_hiveacid.errors import UnknownColumn
 from airflow_hiveacid.metastore.catalog import HiveTable

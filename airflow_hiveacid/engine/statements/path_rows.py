@@ -5,8 +5,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from airflow_hiveacid.engine.failures import CORRUPT, translated_spark_errors
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.rows.columns import quoted
-from airflow_hiveacid.engine.rows.own_columns import own_column
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.jobs.schema_text import header_options
 from airflow_hiveacid.jobs.sources import PathSource

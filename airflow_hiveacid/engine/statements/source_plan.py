@@ -26,6 +26,7 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.pruning import Scope, same_expression
 from airflow_hiveacid.engine.read.spark_trees import (
     children,
@@ -37,7 +38,6 @@ from airflow_hiveacid.engine.read.spark_trees import (
     parsed,
 )
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted, spark_struct
-from airflow_hiveacid.engine.rows.own_columns import own_column
 from airflow_hiveacid.engine.statements.merge_join import MergeJoin
 from airflow_hiveacid.metastore.catalog import HiveColumn
 

@@ -19,6 +19,7 @@ from airflow_hiveacid.acid.merge import Clause, MatchedUpdate
 from airflow_hiveacid.acid.names import parse_partition_name
 from airflow_hiveacid.acid.partition_keys import texts_in_rows
 from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, TOUCHED, AcidSnapshot
 from airflow_hiveacid.engine.read.deleted_rows import DeletedRows
 from airflow_hiveacid.engine.read.pruning import tied_partition_columns
@@ -26,7 +27,6 @@ from airflow_hiveacid.engine.read.value_pruning import ColumnValues, only_with
 from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted, spark_struct
 from airflow_hiveacid.engine.rows.conversion import assignments
 from airflow_hiveacid.engine.rows.frames import select_as, select_texts
-from airflow_hiveacid.engine.rows.own_columns import own_column
 from airflow_hiveacid.engine.rows.partition_values import PATH, PartitionedFile, with_partition
 from airflow_hiveacid.engine.session import evaluating_session, in_session
 from airflow_hiveacid.engine.spark_versions import metadata_column

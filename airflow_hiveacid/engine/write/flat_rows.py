@@ -21,10 +21,10 @@ from airflow_hiveacid.acid.partition_keys import named_partition
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.file_writer import file_writer
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
 from airflow_hiveacid.engine.rows.columns import pad_chars, quoted
 from airflow_hiveacid.engine.rows.frames import read_files
-from airflow_hiveacid.engine.rows.own_columns import own_column
 from airflow_hiveacid.engine.rows.table_support import STRIPE_SIZE, stripe_size
 from airflow_hiveacid.engine.spark_versions import from_rows, rebalanced, with_arrow_column
 from airflow_hiveacid.engine.write.row_files import RowFiles, orc_options

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.acid_snapshot import (
     BUCKET,
     KEY,
@@ -29,7 +30,6 @@ from airflow_hiveacid.engine.read.deleted_rows import DeletedRows
 from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.rows.frames import spellings
-from airflow_hiveacid.engine.rows.own_columns import own_column
 from airflow_hiveacid.engine.rows.partition_values import PARTITION, PATH
 from airflow_hiveacid.engine.spark_versions import from_arrow, to_arrow
 from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows
