@@ -238,6 +238,8 @@ class MetastoreClient:
         Raises:
             DataError: Values differ only by blanks at their ends.
         """
+        new = [partition.name for partition in partitions]
+        require_different_values(ref.full_name, new, ())
         for batch in batches(partitions):
             request = idl_tables.AddPartitionsRequest(
                 dbName=ref.database,
@@ -249,7 +251,6 @@ class MetastoreClient:
             try:
                 self.call(idl_tables.add_partitions_req, request, about=ref.full_name)
             except MetastoreCallFailed:
-                new = [partition.name for partition in partitions]
                 require_different_values(ref.full_name, new, self.get_partition_names(ref))
                 raise
 

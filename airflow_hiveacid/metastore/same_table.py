@@ -130,8 +130,8 @@ def require_same_definition(
         remedy = "Nothing was published; run the job again."
         if current is None:
             # A metastore has not added a partition that it takes for another one.
-            names = client.get_partition_names(table.ref)
-            require_different_values(table.ref.full_name, [partition.name], names)
+            known = [*present, *client.get_partition_names(table.ref)]
+            require_different_values(table.ref.full_name, [partition.name], known)
             raise TableReplaced(f"{what} was dropped meanwhile.", remedy=remedy)
         if not same_place(current.location, before.location):
             raise TableReplaced(
