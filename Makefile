@@ -124,7 +124,7 @@ oldest: setup ## Run the tests without Java and those of every Spark with the ol
 		--dist worksteal tests/acid tests/compaction tests/iceberg tests/jobs tests/orc tests/scan tests/storage
 	@$(RUN) PYTHONPATH="$(CURDIR)/build/oldest:$(CURDIR)" python -m pytest -m every_spark tests/engine
 
-differential: setup ## Compare random statements with DuckDB; examples and mutations with Spark (slow)
+differential: setup ## Compare random statements and names with DuckDB or Spark; examples, mutations (slow)
 	@$(RUN) python -m pytest -m 'differential or not differential' --numprocesses $(WORKERS) tests/differential
 
 fuzz: setup ## Give each reader of external data a million malformed inputs (hours)

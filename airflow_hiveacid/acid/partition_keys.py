@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from airflow_hiveacid.acid import schema
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, parse_partition_name, partition_name
-from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.errors import DataError, HiveAcidError
 
 # The bits of each type.
 INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
@@ -185,6 +185,37 @@ def equal_partitions(
         name: sorted(equal[value], key=lambda each: (each != name, each != value))
         for name, value in canonical.items()
     }
+
+
+def require_different_values(table: str, new: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse new partitions whose values differ from others only by blanks at their ends.
+
+    Most databases compare such values as equal, so that a metastore confuses the partitions.
+
+    Args:
+        table: The name of the table.
+        new: The names of new partitions.
+        known: The names of the table's partitions, perhaps with some of the new ones.
+
+    Raises:
+        DataError: There is such a partition.
+    """
+    others: dict[tuple[str, ...], set[str]] = {}
+    new = [*new]
+    for name in (*known, *new):
+        others.setdefault(_without_blanks(name), set()).add(name)
+    for name in new:
+        for other in sorted(others[_without_blanks(name)] - {name}):
+            raise DataError(
+                f"{table}: the values of the partitions {name!r} and {other!r} differ only by blanks"
+                " at their ends, and the metastore takes them for one partition.",
+                remedy="Remove the blanks in the source, by rtrim().",
+            )
+
+
+def _without_blanks(name: str) -> tuple[str, ...]:
+    values = (value for _, value in parse_partition_name(name))
+    return tuple(DEFAULT_PARTITION if value is None else value.rstrip(" ") for value in values)
 
 
 def canonical_first(names: Iterable[str], types: Mapping[str, str]) -> str:

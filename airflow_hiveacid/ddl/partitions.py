@@ -13,7 +13,11 @@ from airflow_hiveacid.acid.partition_filter import (
     matching_partitions,
     values_of_partition,
 )
-from airflow_hiveacid.acid.partition_keys import canonical_first, equal_partitions
+from airflow_hiveacid.acid.partition_keys import (
+    canonical_first,
+    equal_partitions,
+    require_different_values,
+)
 from airflow_hiveacid.acid.write_ids import Range, ValidWriteIdList
 from airflow_hiveacid.errors import (
     MalformedName,
@@ -119,7 +123,8 @@ def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chang
     ) as held:
         table = require_same_table(client, table)
         wanted = {(new := HivePartition.new(table, each)).name: new for each in values}
-        equal = equal_partitions(wanted, client.get_partition_names(table.ref), table.key_types)
+        names = client.get_partition_names(table.ref)
+        equal = equal_partitions(wanted, names, table.key_types)
         existing = sorted({name for found in equal.values() for name in found})
         if existing and not lenient:
             raise TableExists(
@@ -127,6 +132,7 @@ def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chang
                 remedy="Write ADD IF NOT EXISTS PARTITION if it may exist.",
             )
         added = {name: new for name, new in wanted.items() if not equal[name]}
+        require_different_values(table.ref.full_name, added, names)
         require_unused_partitions(client, table, [*added.values()])
         add_partitions(client, table, [*added.values()], held.confirm_alive)
     warnings = (

@@ -61,6 +61,8 @@ def create_table_like(
         raise UnsupportedTable(
             f"{other.ref} is a view.", remedy="CREATE TABLE with the columns that it has."
         )
+    for column in (*other.columns, *other.partition_keys):
+        ColumnSpec(column.name, column.type).validate()
     kind = other.kind
     if kind is TableKind.NOT_ACID:
         # As in Hive 4, tables that cannot be full ACID become insert-only.

@@ -16,6 +16,7 @@ from pyspark.errors import (
 )
 
 from airflow_hiveacid.acid.file_kinds import HEAD, kind_of_file
+from airflow_hiveacid.engine.own_columns import OWN_COLUMNS
 from airflow_hiveacid.engine.spark_versions import error_condition
 from airflow_hiveacid.errors import (
     BadCondition,
@@ -74,8 +75,6 @@ _UNKNOWN_COLUMN = {
 
 # A line of a Java error with the failure; the last one is the cause of all others.
 _CAUSE = re.compile(r"^[\s:]*(?:Caused by: )?([\w.$]*(?:Error|Exception): .*)$", re.MULTILINE)
-# Internal columns among the names that Spark suggests.
-_OWN_COLUMN = re.compile(r",? ?`_ACID_\w+`")
 # A NameNode's message on a quota, for any request.
 _QUOTA = re.compile(r"(?:The \w+ quota|Quota by storage type)[^\n]*? is exceeded[\w =.:]+")
 # Messages of Hadoop's client on a NameNode that is unreachable or has just started, and the
@@ -112,7 +111,7 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
     """Translate one error of Spark into an error of this package."""
     text = str(error)
     first_line = next((line.strip() for line in text.splitlines() if line.strip()), repr(error))
-    first_line = _OWN_COLUMN.sub("", first_line)
+    first_line = OWN_COLUMNS.sub("", first_line)
     if isinstance(error, ParseException):
         return BadCondition(f"{what} does not parse: {first_line}")
     if isinstance(error, AnalysisException):

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.acid.partition_keys import require_different_values
 from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed, MetastoreTroubled
@@ -232,7 +233,13 @@ class MetastoreClient:
         return partitions
 
     def add_partitions(self, ref: TableRef, partitions: Sequence[HivePartition]) -> None:
-        """Add partitions that are missing, and their folders; outside of any transaction."""
+        """Add partitions that are missing, and their folders; outside of any transaction.
+
+        Raises:
+            DataError: Values differ only by blanks at their ends.
+        """
+        new = [partition.name for partition in partitions]
+        require_different_values(ref.full_name, new, ())
         for batch in batches(partitions):
             request = idl_tables.AddPartitionsRequest(
                 dbName=ref.database,
@@ -241,7 +248,11 @@ class MetastoreClient:
                 ifNotExists=True,
                 needResult=False,
             )
-            self.call(idl_tables.add_partitions_req, request, about=ref.full_name)
+            try:
+                self.call(idl_tables.add_partitions_req, request, about=ref.full_name)
+            except MetastoreCallFailed:
+                require_different_values(ref.full_name, new, self.get_partition_names(ref))
+                raise
 
     def drop_partitions(
         self, ref: TableRef, names: Sequence[str], confirm: Callable[[], None]

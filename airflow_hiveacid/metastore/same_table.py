@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.acid.locations import same_place
+from airflow_hiveacid.acid.partition_keys import require_different_values
 from airflow_hiveacid.errors import TableNotFound, TableReplaced
 from airflow_hiveacid.jobs.definitions.table_properties import FILE_PROPERTIES
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
@@ -128,6 +129,9 @@ def require_same_definition(
         what = f"The partition {partition.name} of {table.ref}"
         remedy = "Nothing was published; run the job again."
         if current is None:
+            # A metastore has not added a partition that it takes for another one.
+            known = [*present, *client.get_partition_names(table.ref)]
+            require_different_values(table.ref.full_name, [partition.name], known)
             raise TableReplaced(f"{what} was dropped meanwhile.", remedy=remedy)
         if not same_place(current.location, before.location):
             raise TableReplaced(

@@ -4,7 +4,7 @@ The tree of sqlglot shows which tables a statement reads; its clauses are read t
 every token of the statement is part of the job or refused.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -21,7 +21,7 @@ from airflow_hiveacid.acid.merge import (
 from airflow_hiveacid.jobs.sources import QuerySource, Source
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, MergeJob, UpdateJob
 from airflow_hiveacid.sql.inputs import Inputs
-from airflow_hiveacid.sql.joined_sources import SOURCE, JoinedSources, conjuncts_of, same_name
+from airflow_hiveacid.sql.joined_sources import JoinedSources, conjuncts_of, same_name
 from airflow_hiveacid.sql.relations import Relations
 from airflow_hiveacid.sql.statement import Edit, SqlStatement
 from airflow_hiveacid.sql.with_clauses import QUERY_WORDS, query_with, subqueries
@@ -133,7 +133,7 @@ def _update_from_several(
         on=on,
         when=(MatchedUpdate(values),),
         target_alias=target.alias,
-        source_alias=SOURCE,
+        source_alias=sources.joined,
     )
 
 
@@ -144,12 +144,14 @@ def delete_job(statement: SqlStatement, tree: exp.Delete) -> DeleteJob:
     with_ = words.until("DELETE")
     words.expect("DELETE")
     words.expect("FROM")
-    target = _Target(statement, tree, tree.this, words, "Deleting from")
+    # The tables behind USING become those of a subquery, where their structs precede the target.
+    is_joined = bool(tree.args.get("using"))
+    target = _Target(statement, tree, tree.this, words, "Deleting from", renamed=is_joined)
     using = words.until("WHERE") if words.take("USING") else ()
     where = words.until() if words.take("WHERE") else ()
     words.end()
     expressions = _Subqueries(statement, tree, target, with_)
-    if tree.args.get("using"):
+    if is_joined:
         if not where:
             statement.refuse(
                 tree.args["using"][0],
@@ -228,8 +230,8 @@ class _Subqueries:
         """Return an expression as text for Spark."""
         if not self._with:
             return self._target.expression(tokens, self.inputs)
-        edits = [*self._target.edits, *self.inputs.edits(tokens), *self.inputs.edits(self._with)]
-        edits = [*{edit.start: edit for edit in edits}.values()]
+        edits = [*self.inputs.edits(tokens), *self.inputs.edits(self._with)]
+        edits = self._target.with_edits(edits)
         whole = []
         for query in subqueries(self._statement, tokens):
             self._with_used = True
@@ -264,6 +266,7 @@ class _Target:
         node: The table.
         words: The statement's tokens from the table on, which are read.
         what: The change to the table, for messages.
+        renamed: Whether the table gets a name that no struct of another table has.
 
     Attributes:
         name: Its full name.
@@ -273,7 +276,14 @@ class _Target:
     """
 
     def __init__(
-        self, statement: SqlStatement, tree: exp.Expr, node: exp.Expr, words: Words, what: str
+        self,
+        statement: SqlStatement,
+        tree: exp.Expr,
+        node: exp.Expr,
+        words: Words,
+        what: str,
+        *,
+        renamed: bool = False,
     ) -> None:
         self._statement = statement
         self.name = statement.table(node, what)
@@ -282,16 +292,18 @@ class _Target:
         self.written = node.alias or node.name
         words.table()
         words.alias(node.alias)
-        relations = Relations(statement, tree)
+        relations = Relations(statement, tree, node if renamed else None)
         self.alias = relations.unique_name(node) or self.written
         self.edits = relations.edits
 
     def expression(self, tokens: Sequence[Token], inputs: Inputs | None = None) -> str:
         """Return an expression over the target as text for Spark."""
-        edits = {edit.start: edit for edit in self.edits}
-        if inputs is not None:
-            edits |= {edit.start: edit for edit in inputs.edits(tokens)}
-        return self._statement.slice(tokens, [*edits.values()])
+        edits = [] if inputs is None else inputs.edits(tokens)
+        return self._statement.slice(tokens, self.with_edits(edits))
+
+    def with_edits(self, others: Iterable[Edit]) -> list[Edit]:
+        """Add the edits of the whole statement to others, of which some may be the same."""
+        return [*{edit.start: edit for edit in (*others, *self.edits)}.values()]
 
     def assignments(
         self, tokens: Sequence[Token], text: Callable[[Sequence[Token]], str]

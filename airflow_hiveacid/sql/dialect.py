@@ -45,6 +45,13 @@ class HiveAcidSql(Spark):
             for name, parser in SparkParser.FUNCTION_PARSERS.items()
             if name in _OWN_SYNTAX
         }
+        # Those of Spark that sqlglot does not know.
+        VERSION_PHRASES: ClassVar[dict[tuple[str, ...], str]] = {
+            **SparkParser.VERSION_PHRASES,
+            ("FOR", "SYSTEM_VERSION"): "VERSION",
+            ("SYSTEM_VERSION", "AS", "OF"): "VERSION",
+            ("SYSTEM_TIME", "AS", "OF"): "TIMESTAMP",
+        }
         _steps = 0
 
         def _advance(self, times: int = 1) -> None:

@@ -11,7 +11,7 @@ from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import InvalidJob, UserError
 from airflow_hiveacid.jobs.sources import ChangesSource, Input, QuerySource, TableSource
-from airflow_hiveacid.sql.relations import Relations, is_of_metastore
+from airflow_hiveacid.sql.relations import Relations, free_name, is_of_metastore
 from airflow_hiveacid.sql.statement import Edit, SqlStatement
 from airflow_hiveacid.sql.words import Words, keyword_of
 
@@ -191,12 +191,9 @@ class Inputs:
 
     def _name(self, source: TableSource | ChangesSource) -> str:
         if source not in self._names:
-            base = name = re.sub(r"\W", "_", self._prefix + source.name.replace(".", "__"))
-            number = 1
-            while name in self._taken:
-                number += 1
-                name = f"{base}_{number}"
-            self._taken.add(name)
+            base = re.sub(r"\W", "_", self._prefix + source.name.replace(".", "__"))
+            name = free_name(base, self._taken)
+            self._taken.add(name.lower())
             self._names[source] = name
             self.sources[name] = source
         return self._names[source]

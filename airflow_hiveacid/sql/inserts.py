@@ -14,6 +14,7 @@ from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.sql.inputs import Inputs
+from airflow_hiveacid.sql.relations import free_name, names_in
 from airflow_hiveacid.sql.statement import Edit, SqlStatement
 from airflow_hiveacid.sql.with_clauses import QUERY_WORDS, query_with
 from airflow_hiveacid.sql.words import Words, keyword_of, separated
@@ -174,8 +175,9 @@ class _Branch:
         """
         places = (self._with, self._source, self._body)
         edits = [edit for tokens in places for edit in self._inputs.edits(tokens)]
+        taken = names_in(self._tree)
         for subquery in self._subqueries() if keep else ():
-            name = f"_common_{len(self._common) + 1}"
+            name = free_name(f"_common_{len(self._common) + 1}", {*self._common, *taken})
             self._common[name] = query_with(
                 self._statement, self._tree, self._with, subquery[1:-1], edits
             )

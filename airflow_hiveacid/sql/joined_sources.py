@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
-from airflow_hiveacid.sql.relations import Relations
+from airflow_hiveacid.sql.relations import Relations, free_name, names_in
 from airflow_hiveacid.sql.statement import Edit, SqlStatement
 from airflow_hiveacid.sql.words import Nesting, keyword_of
-
-# The name of the join as the source of a merge.
-SOURCE = "_joined"
 
 
 def same_name(alias: str) -> str:
@@ -49,12 +46,14 @@ class JoinedSources:
         tree: Its syntax tree.
         target: The name of the table that is changed.
         names: The names of the sources in lower case, each with its name for Spark.
+        joined: The name of the join as the source of a merge.
     """
 
     statement: SqlStatement
     tree: exp.Expr
     target: str
     names: Mapping[str, str]
+    joined: str
 
     @classmethod
     def of(
@@ -76,7 +75,7 @@ class JoinedSources:
             if name.lower() in names:
                 statement.refuse(relation, f"Two sources are called {name}.", "Name one AS s.")
             names[name.lower()] = known.unique_name(relation) or name.lower()
-        return cls(statement, tree, target, names)
+        return cls(statement, tree, target, names, free_name("_joined", names_in(tree)))
 
     def require_named(self, parts: Sequence[Sequence[Token]], table: str) -> set[str]:
         """Refuse columns that have no table in front.
@@ -115,9 +114,12 @@ class JoinedSources:
             if source in self.names:
                 path = (self.names[source], name)
                 text = ".".join(f"`{part.replace('`', '``')}`" for part in path)
-                columns.setdefault(text, f"`{source}__{name}`".replace("``", "_"))
+                if text not in columns:
+                    taken = {each.strip("`") for each in columns.values()}
+                    base = f"{source}__{name}".replace("`", "_")
+                    columns[text] = f"`{free_name(base, taken)}`"
                 start, end = column.parts[0].meta["start"], column.parts[1].meta["end"] + 1
-                yield Edit(start, end, f"{SOURCE}.{columns[text]}")
+                yield Edit(start, end, f"{self.joined}.{columns[text]}")
 
     def _columns(self, parts: Sequence[Sequence[Token]]) -> Iterator[exp.Column]:
         """The columns of some expressions, without those of subqueries and the targets of SET."""

@@ -1,13 +1,14 @@
 """The relations of a statement, and the columns that name them.
 
 Spark reads each table under a name of one word, so ``sales.orders.id`` loses its database. If another
-relation called ``orders`` is visible there, Spark could then read the column from it. Such relations
-therefore get unique names, like ``_orders_1``, and so do the columns that name them.
+relation called ``orders`` is visible there, Spark could then read the column from it, or from a struct
+``orders`` of a subquery's table. Such relations therefore get unique names, like ``_orders_1``, and so
+do the columns that name them.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 
@@ -45,17 +46,25 @@ class _Reference:
         parts: The identifiers of the column that name the relation.
         relations: The relations of the innermost scope that it may mean.
         namesakes: All visible relations with the same last name.
+        is_outer: Whether a scope inside of that one has relations, which may have a struct with
+            this name.
+        is_inner: Whether fewer parts name a relation of a scope outside of that one, which may have
+            a struct with the name of this relation.
     """
 
     parts: Sequence[exp.Expr]
     relations: Sequence[_Relation]
     namesakes: Sequence[_Relation]
+    is_outer: bool
+    is_inner: bool
 
     @property
     def is_crowded(self) -> bool:
-        """Whether the last part alone could mean another relation."""
-        loses_database = len(self.parts) > 1 and self.relations[0].is_input
-        return loses_database and len({each.path for each in self.namesakes}) > 1
+        """Whether the last part alone could mean another relation, or a struct."""
+        if len(self.parts) == 1 or not self.relations[0].is_input:
+            return False  # The name has no database to lose.
+        others = len({each.path for each in self.namesakes}) > 1
+        return others or self.is_outer or self.is_inner
 
 
 class Relations:
@@ -64,19 +73,22 @@ class Relations:
     Args:
         statement: The statement.
         tree: Its syntax tree.
+        renamed: A relation that gets a unique name in any case.
 
     Raises:
         SqlError: A column may belong to any of several relations.
     """
 
-    def __init__(self, statement: SqlStatement, tree: exp.Expr) -> None:
+    def __init__(
+        self, statement: SqlStatement, tree: exp.Expr, renamed: exp.Expr | None = None
+    ) -> None:
         self._statement = statement
         self._scopes: dict[int, list[_Relation]] = defaultdict(list)
         for scope, relation in _relations(tree, statement.database):
             self._scopes[id(scope)].append(relation)
         found = map(self._reference, tree.find_all(exp.Column))
         references = [each for each in found if each is not None]
-        self._unique = _unique_names(tree, references)
+        self._unique = _unique_names(tree, references, renamed)
         self.edits = [*self._of_references(references), *self._of_aliases()]
 
     def unique_name(self, node: exp.Expr) -> str | None:
@@ -87,14 +99,23 @@ class Relations:
         """Find the relation of a column; None if the column names no relation of the statement."""
         names = tuple(part.name.lower() for part in column.parts[:-1])
         scopes = [*self._visible(column)] if names else []
-        for scope in scopes:
+        for at, scope in enumerate(scopes):
             # As in Spark, a table of a database precedes the field of a struct.
             for length in range(len(names), 0, -1):
                 named = [each for each in scope if each.path[-length:] == names[:length]]
                 if named:
                     last = names[length - 1]
-                    namesakes = [each for each in chain(*scopes) if each.path[-1] == last]
-                    return _Reference(column.parts[:length], named, namesakes)
+                    return _Reference(
+                        column.parts[:length],
+                        named,
+                        namesakes=[each for each in chain(*scopes) if each.path[-1] == last],
+                        is_outer=any(scopes[:at]),
+                        is_inner=any(
+                            each.path[-fewer:] == names[:fewer]
+                            for each in chain(*scopes[at + 1 :])
+                            for fewer in range(1, length)
+                        ),
+                    )
         return None
 
     def _visible(self, node: exp.Expr) -> Iterator[Sequence[_Relation]]:
@@ -147,6 +168,22 @@ def is_of_metastore(table: exp.Table) -> bool:
     return table.name.lower() not in _defined_above(table)
 
 
+def free_name(base: str, taken: Container[str]) -> str:
+    """Return a name that differs from others in more than case.
+
+    Args:
+        base: The name, to which a number is added if it is taken.
+        taken: The other names, in lower case.
+    """
+    names = chain([base], (f"{base}_{number}" for number in count(2)))
+    return next(name for name in names if name.lower() not in taken)
+
+
+def names_in(tree: exp.Expr) -> set[str]:
+    """All names in a tree, in lower case."""
+    return {each.name.lower() for each in tree.find_all(exp.Identifier)}
+
+
 def _relations(tree: exp.Expr, database: str) -> Iterator[tuple[exp.Expr, _Relation]]:
     """The relations that expressions can name, each with its scope."""
     for node in tree.walk():
@@ -179,22 +216,28 @@ def _is_source(node: exp.Expr) -> bool:
     return node.arg_key in ("this", "using", "source") and isinstance(node.parent, _SOURCES)
 
 
-def _unique_names(tree: exp.Expr, references: Sequence[_Reference]) -> dict[int, str]:
+def _unique_names(
+    tree: exp.Expr, references: Sequence[_Reference], renamed: exp.Expr | None
+) -> dict[int, str]:
     """Name the relations whose own name could mean several; the keys are the ids of their nodes.
 
     All relations that are visible to a reference get unique names together. A column that names one
     of them by its last name then means the innermost one, as in Spark, or does not exist.
     """
-    taken = {each.name.lower() for each in tree.find_all(exp.Identifier)}
+    taken = names_in(tree)
     unique: dict[int, str] = {}
-    for reference in references:
-        for relation in reference.namesakes if reference.is_crowded else ():
-            if id(relation.node) not in unique:
-                base = re.sub(r"\W", "_", relation.path[-1], flags=re.ASCII)
-                names = (f"_{base}_{number}" for number in count(1))
-                name = next(name for name in names if name not in taken)
-                taken.add(name)
-                unique[id(relation.node)] = name
+    named = [
+        (each.node, each.path[-1]) for one in references if one.is_crowded for each in one.namesakes
+    ]
+    if renamed is not None:
+        named.append((renamed, renamed.alias_or_name))
+    for node, last in named:
+        if id(node) not in unique:
+            base = re.sub(r"\W", "_", last, flags=re.ASCII)
+            names = (f"_{base}_{number}" for number in count(1))
+            name = next(name for name in names if name.lower() not in taken)
+            taken.add(name.lower())
+            unique[id(node)] = name
     return unique
 
 

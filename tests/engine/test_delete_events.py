@@ -19,7 +19,7 @@ NEAR = [
     (0, 3),
 ]
 FAR = (2**63 - 1, -(2**63), -1)
-TYPES = "_ACID_WRITE_ID bigint, _ACID_BUCKET int, _ACID_ROW bigint, _ACID_PARTITION int"
+TYPES = ", ".join(map("{} {}".format, KEY, ("bigint", "int", "bigint", "int")))
 
 
 def events(ids):

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import DuplicateMergeKeys, UnsupportedTable
+from airflow_hiveacid.errors import DataError, DuplicateMergeKeys, UnsupportedTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import (
@@ -80,6 +80,30 @@ def test_partition_values_are_unchanged(
         assert rows_of(acid.to_df().where("p is null")) == [(50, None, None, 1)]
     assert set(folder(table).parent.iterdir()) == around
     assert problems_of_keys(table) == []
+    assert left_behind(client) == []
+
+
+@pytest.mark.parametrize("values", [["a", "a "], ["a ", "a"]])
+def test_partition_values_that_differ_only_by_blanks_are_refused(
+    spark: SparkSession,
+    hms: EmbeddedMetastore,
+    client: MetastoreClient,
+    database: str,
+    values: list[str],
+) -> None:
+    table = create(client, f"{database}.t", {"id": "int"}, {"q": "int", "p": "string"})
+    first, second = (
+        spark.createDataFrame([(1, 1, value)], "id int, q int, p string") for value in values
+    )
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        with pytest.raises(DataError, match="differ only by blanks at their ends"):
+            acid.append(first.unionAll(second))
+        assert rows_of(acid.to_df()) == []
+        acid.append(first)
+        with pytest.raises(DataError, match="differ only by blanks at their ends"):
+            acid.append(second)
+        assert rows_of(acid.to_df()) == [(1, 1, values[0])]
+    assert client.get_partition_names(table.ref) == [f"q=1/p={values[0]}"]
     assert left_behind(client) == []
 
 

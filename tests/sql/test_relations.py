@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from airflow_hiveacid.errors import SqlError
-from airflow_hiveacid.jobs.sources import QuerySource
+from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.sql.script import to_jobs
 from airflow_hiveacid.sql.views import view_query
@@ -259,3 +259,67 @@ class _Conditions:
     def _column(self, visible: list[tuple[str, ...]]) -> str:
         name = self._chance.choice(self._chance.choice(visible))
         return f"{name}.{self._chance.choice(['id', 'a'])}"
+
+
+@pytest.mark.parametrize(
+    ("where", "for_spark", "alias"),
+    [
+        # The other table may have a struct of the name of the target.
+        (
+            "EXISTS (SELECT 1 FROM items AS i WHERE i.id = prod.orders.id AND orders.day = 1)",
+            "EXISTS (SELECT 1 FROM `staging__items` AS i WHERE i.id = _orders_1.id AND _orders_1.day = 1)",
+            "_orders_1",
+        ),
+        # Without a table in between, nothing else has the name.
+        (
+            "prod.orders.id IN (SELECT id FROM items)",
+            "orders.id IN (SELECT id FROM `staging__items` AS `items`)",
+            "orders",
+        ),
+    ],
+)
+def test_a_correlated_name_with_a_database_is_never_a_struct(
+    where: str, for_spark: str, alias: str
+) -> None:
+    (job,) = to_jobs(f"DELETE FROM prod.orders WHERE {where}", "staging")
+    assert isinstance(job, DeleteJob)
+    assert (job.where, job.target_alias) == (for_spark, alias)
+
+
+@pytest.mark.parametrize("word", ["VERSION", "SYSTEM_VERSION", "system_version"])
+@pytest.mark.parametrize("before", ["", "FOR "])
+def test_a_version_has_the_words_of_spark(before: str, word: str) -> None:
+    (job,) = to_jobs(f"INSERT INTO t SELECT o.id FROM orders {before}{word} AS OF 7 AS o", "sales")
+    assert isinstance(job, InsertJob)
+    assert isinstance(job.source, QuerySource)
+    assert [*job.source.inputs.values()] == [TableSource("sales.orders", as_of="7")]
+    (merge,) = to_jobs(
+        f"MERGE INTO t USING orders {before}{word} AS OF 7 AS o ON t.id = o.id WHEN MATCHED THEN DELETE",
+        "sales",
+    )
+    assert isinstance(merge, MergeJob)
+    assert isinstance(merge.source, QuerySource)
+    assert [*merge.source.inputs.values()] == [TableSource("sales.orders", as_of="7")]
+
+
+@pytest.mark.parametrize("before", ["", "FOR "])
+@pytest.mark.parametrize("word", ["SYSTEM_TIME", "TIMESTAMP"])
+def test_a_time_has_the_words_of_spark(before: str, word: str) -> None:
+    time = "2026-03-01 12:00:00+00:00"
+    (job,) = to_jobs(f"INSERT INTO t SELECT id FROM orders {before}{word} AS OF '{time}'", "sales")
+    assert isinstance(job, InsertJob)
+    assert isinstance(job.source, QuerySource)
+    assert [*job.source.inputs.values()] == [TableSource("sales.orders", as_of=time)]
+
+
+def test_columns_of_joined_tables_stay_different() -> None:
+    (job,) = to_jobs(
+        "UPDATE t AS _joined SET v = a.b__c, w = a__b.c FROM a JOIN a__b ON a.id = a__b.id"
+        " WHERE _joined.id = a.id",
+        "db",
+    )
+    assert isinstance(job, MergeJob)
+    assert isinstance(job.source, QuerySource)
+    assert job.source_alias != job.target_alias
+    columns = re.findall(r" AS `(\w+)`(?=,| FROM)", job.source.sql)
+    assert len(columns) == len(set(columns)) == 3

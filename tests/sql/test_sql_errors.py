@@ -408,3 +408,23 @@ def test_any_content_causes_the_same_error() -> None:
             refused += 1
     assert read > 0
     assert refused > 0
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE t (id int, `tick``tick` int)",
+        "CREATE TABLE t (id int) PARTITIONED BY (`tick``tick` string)",
+        "CREATE TABLE t (id int, s struct<`tick``tick`: int>)",
+        "CREATE TABLE t (id int, s array<map<int, struct<`tick``tick`: int>>>)",
+        "ALTER TABLE t ADD COLUMNS (`tick``tick` int)",
+        "ALTER TABLE t RENAME COLUMN id TO `tick``tick`",
+        "ALTER TABLE t CHANGE COLUMN id `tick``tick` int",
+        "ALTER TABLE t REPLACE COLUMNS (id int, `tick``tick` int)",
+    ],
+)
+def test_names_with_backticks_are_refused(sql: str) -> None:
+    with pytest.raises(SqlError, match=r"backtick|letters, digits and underscores"):
+        to_jobs(sql, "db")
+    (job,) = to_jobs(sql.replace("``", "_"), "db")
+    assert job.target == "db.t"

@@ -185,14 +185,16 @@ CASES = {
     "WITH c AS (SELECT 1 AS x) DELETE FROM t WHERE a IN (SELECT x FROM c)": DeleteJob(
         target="db.t", where="a IN (WITH c AS (SELECT 1 AS x) SELECT x FROM c)"
     ),
-    "DELETE FROM t USING feed AS s, other.u WHERE db.t.id = s.id AND u.k = s.k": DeleteJob(
+    "DELETE FROM t USING feed s, other.u WHERE db.t.id=s.id AND u.k=s.k": DeleteJob(
         target="db.t",
-        where="EXISTS (SELECT 1 FROM `db__feed` AS s, `other__u` AS `u` "
-        "WHERE t.id = s.id AND u.k = s.k)",
+        where="EXISTS (SELECT 1 FROM `db__feed` s, `other__u` AS `u` WHERE _t_1.id=s.id AND u.k=s.k)",
         inputs={**FEED, "other__u": TableSource("other.u")},
+        target_alias="_t_1",
     ),
     "WITH c AS (SELECT 1 AS x) DELETE FROM t USING c WHERE t.id = c.x": DeleteJob(
-        target="db.t", where="EXISTS (WITH c AS (SELECT 1 AS x) SELECT 1 FROM c WHERE t.id = c.x)"
+        target="db.t",
+        where="EXISTS (WITH c AS (SELECT 1 AS x) SELECT 1 FROM c WHERE _t_1.id = c.x)",
+        target_alias="_t_1",
     ),
     "WITH u AS (SELECT * FROM feed) UPDATE other.t o SET a = u.a FROM u WHERE o.id = u.id": MergeJob(
         target="other.t",

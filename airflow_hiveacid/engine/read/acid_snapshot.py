@@ -11,6 +11,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import CORRUPT
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.delete_events import MOST_EVENTS, DeletedBits, read_events
 from airflow_hiveacid.engine.read.files import AcidFile, FileTails, KeyRange, PartitionFiles
 from airflow_hiveacid.engine.read.originals import numbered_rows
@@ -36,12 +37,13 @@ from airflow_hiveacid.engine.rows.partition_values import (
 from airflow_hiveacid.engine.spark_versions import from_rows, metadata_column
 from airflow_hiveacid.metastore.catalog import HiveTable
 
-# The parts of a row id and the partition's number, beside the user's columns. No Hive column can
-# have such a name: the metastore stores names in lower case.
-WRITE_ID, BUCKET, ROW = "_ACID_WRITE_ID", "_ACID_BUCKET", "_ACID_ROW"
+# The parts of a row id and the partition's number, beside the user's columns.
+WRITE_ID, BUCKET, ROW = map(own_column, ("write_id", "bucket", "row"))
 KEY = (WRITE_ID, BUCKET, ROW, PARTITION)
 # Whether a row is in a file that delete events may apply to, if they are not applied yet.
-TOUCHED = "_ACID_TOUCHED"
+TOUCHED = own_column("touched")
+# All parts of a row id in one number.
+_PACKED = own_column("packed")
 # A tail costs a request, and a pair of files a microsecond: at most some seconds for these limits.
 _MOST_TAILS, _MOST_PAIRS = 1000, 1_000_000
 
@@ -358,13 +360,13 @@ class AcidSnapshot:
         keys = reduce(KeyRange.joined, known) if len(known) == len(ranges) else None
         several = len({number for number, _ in deletes}) > 1
         packed = _pack(keys, max(number for number, _ in deletes) if several else 0)
-        key = [packed.alias("_ACID_KEY")] if packed is not None else [F.col(part) for part in KEY]
+        key = [packed.alias(_PACKED)] if packed is not None else [F.col(part) for part in KEY]
         # Spark itself estimates the size of the events by that of their files, and would broadcast
         # millions that compress to some kilobytes: they exhaust the memory of the driver.
         events = events.select(*key).hint("broadcast" if few else "merge")
         if packed is not None:
-            frame = frame.withColumn("_ACID_KEY", packed)
-            return frame.join(events, "_ACID_KEY", "left_anti").drop("_ACID_KEY")
+            frame = frame.withColumn(_PACKED, packed)
+            return frame.join(events, _PACKED, "left_anti").drop(_PACKED)
         return frame.join(events, list(KEY), "left_anti")
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.versions import as_of_write_id
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.acid_snapshot import (
     BUCKET,
     KEY,
@@ -40,7 +41,7 @@ from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.staging.hidden_folder import ReadingTransaction
 from airflow_hiveacid.storage.threads import in_threads
 
-_DELETED_BY = "_ACID_DELETED_BY"
+_DELETED_BY = own_column("deleted_by")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 )
 
 from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written_by
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, read_tails
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.frames import read_files, spellings
@@ -28,14 +29,15 @@ from airflow_hiveacid.engine.spark_versions import from_rows, metadata_column
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.orc.format.tail import OrcTail
 
-_START, _COUNT = "_ACID_SPLIT_START", "_ACID_COUNT"
+_START, _COUNT = own_column("split_start"), own_column("count")
+_WRITE_ID, _BUCKET, _FIRST_ROW = map(own_column, ("write_id", "bucket", "first_row"))
 _SPLIT_COLUMNS = StructType(
     [
         StructField(PATH, StringType()),
         StructField(_START, LongType()),
-        StructField("_ACID_WRITE_ID", LongType()),
-        StructField("_ACID_BUCKET", IntegerType()),
-        StructField("_ACID_FIRST_ROW", LongType()),
+        StructField(_WRITE_ID, LongType()),
+        StructField(_BUCKET, IntegerType()),
+        StructField(_FIRST_ROW, LongType()),
     ]
 )
 # Spark counts the rows of a task in the lower bits of its monotonically increasing ids.
@@ -98,9 +100,9 @@ def numbered_rows(
         return F.coalesce(F.col(name), lost.cast(_SPLIT_COLUMNS[name].dataType))
 
     return counted.join(known, [PATH, _START], "left").select(
-        of_split("_ACID_WRITE_ID").alias("originalTransaction"),
-        of_split("_ACID_BUCKET").alias("bucket"),
-        (of_split("_ACID_FIRST_ROW") + F.col(_COUNT)).alias("rowId"),
+        of_split(_WRITE_ID).alias("originalTransaction"),
+        of_split(_BUCKET).alias("bucket"),
+        (of_split(_FIRST_ROW) + F.col(_COUNT)).alias("rowId"),
         F.struct(*[F.col(quoted(name)) for name in schema.names]).alias("row"),
         PATH,
     )

@@ -20,6 +20,7 @@ from pyspark.sql.types import (
 from airflow_hiveacid.acid.names import parse_partition_name
 from airflow_hiveacid.acid.partition_keys import canonical_text, named_partition, texts_in_rows
 from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.spark_trees import (
     children,
     column_names,
@@ -33,7 +34,7 @@ from airflow_hiveacid.engine.rows.partition_values import is_canonical
 from airflow_hiveacid.engine.spark_versions import from_rows, try_cast
 from airflow_hiveacid.metastore.catalog import HiveTable
 
-_NUMBER = "_acid_partition_number"
+_NUMBER = own_column("number")
 
 
 @dataclass(frozen=True, slots=True)

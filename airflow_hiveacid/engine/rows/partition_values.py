@@ -16,14 +16,14 @@ from pyspark.sql.types import (
 
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
 from airflow_hiveacid.acid.partition_keys import is_day
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.frames import spellings
 from airflow_hiveacid.engine.spark_versions import from_rows
 from airflow_hiveacid.metastore.catalog import HiveColumn
 
-# The path of a row's file in Spark, and the number of the partition. No Hive column can have such a
-# name: the metastore stores names in lower case.
-PATH, PARTITION = "_ACID_PATH", "_ACID_PARTITION"
+# The path of a row's file in Spark, and the number of the partition.
+PATH, PARTITION = own_column("path"), own_column("partition")
 # The path of a row's file, in the column that Spark adds to scans.
 FILE_PATH = "_metadata.file_path"
 # A text that is the same in a name of a partition, in a path, and in a URI.

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.schema import Char, ColumnMapping, MappedColumns, parse_type
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.rows.columns import (
     FileColumns,
     Stored,
@@ -37,7 +38,7 @@ from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.storage.threads import in_threads
 
-LINE, _ROW = "_ACID_LINE", "_ACID_ROW"
+LINE, _ROW = own_column("line"), own_column("parsed")
 # Valid values of the table properties for skipped lines.
 _LINES = range(1 << 31)
 # Larger than any file: every file is then one partition of Spark.

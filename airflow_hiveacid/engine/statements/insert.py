@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.constraints import WriteRules, with_defaults
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.partition_keys import canonical_partition, named_partition
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.pruning import canonical_values
 from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted
 from airflow_hiveacid.engine.rows.conversion import stored, text_as_sql
@@ -32,7 +33,7 @@ from airflow_hiveacid.metastore.table_rules import (
 from airflow_hiveacid.progress import Phase
 
 # Columns that are true in the rows that get the default value of another column.
-_DEFAULT = "_acid_default_"
+_DEFAULT = own_column("default")
 PartitionSpec = Mapping[str, str | None]
 
 

@@ -19,6 +19,7 @@ from airflow_hiveacid.acid.merge import (
 )
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
 from airflow_hiveacid.engine.read.pruning import (
     Scope,
@@ -102,26 +103,50 @@ class MergeJoin:
             the row, else nulls.
         """
         pairs = self.pairs(target)
-        clauses: Sequence[Clause] = (*self.plan.matched, *self.plan.not_matched_by_source)
         is_pair = f"{SOURCE_ROW} IS NOT NULL"
         with translated_spark_errors("A condition of the merge"):
-            pairs = pairs.withColumn(CLAUSE, F.expr(self.clause_of_pair(is_pair)))
-            pairs = pairs.where(self.matters(is_pair))
-        return pairs.select(*KEY, SOURCE_ROW, CLAUSE, *self._new_values(pairs, clauses))
+            pairs = pairs.withColumn(CLAUSE, F.expr(self.clause_of_match(is_pair)))
+        values = self._new_values(pairs, self.plan.matched)
+        if self.plan.not_matched_by_source:
+            names = [own_column(f"new_{number}") for number in range(len(values))]
+            new = [value.alias(name) for name, value in zip(names, values.values(), strict=True)]
+            pairs = self.with_other_clauses(pairs, is_pair, SOURCE_ROW, CLAUSE, *new)
+            matched = dict(zip(values, map(F.col, names), strict=True))
+            start = len(self.plan.matched)
+            values = self._new_values(pairs, self.plan.not_matched_by_source, start, matched)
+        pairs = pairs.where(self.matters(is_pair))
+        new = [
+            values.get(column.name, F.expr(null_of(column))).alias(column.name)
+            for column in all_columns(self.table)
+        ]
+        return pairs.select(*KEY, SOURCE_ROW, CLAUSE, *new)
 
-    def clause_of_pair(self, is_pair: str, matched: str | None = None) -> str:
-        """The number of the clause that changes a target row, matched clauses first, or -1.
+    def clause_of_match(self, is_pair: str, clause: str | None = None) -> str:
+        """The number of the clause that changes the target row of a matching pair, or -1.
 
         Args:
             is_pair: Whether the row matches a source row.
-            matched: The clause number for a matching row; by default, the conditions determine it.
+            clause: The clause of a matching pair; by default, the conditions determine it.
         """
-        if matched is None:
-            matched = self.first_clause(self.plan.matched)
+        clause = self.first_clause(self.plan.matched) if clause is None else clause
+        rests = self.plan.not_matched_by_source
+        return f"CASE WHEN {is_pair} THEN {clause} ELSE -1 END" if rests else clause
+
+    def with_other_clauses(self, pairs: DataFrame, is_pair: str, *kept: str | Column) -> DataFrame:
+        """Add the clauses for rows without a source: their expressions see only the target.
+
+        Args:
+            pairs: Rows with the columns of both sides, and CLAUSE as of ``clause_of_match``.
+            is_pair: Whether a row matches a source row.
+            kept: The columns to keep beside those of the target, with CLAUSE.
+        """
         if not self.plan.not_matched_by_source:
-            return matched
-        rest = self.first_clause(self.plan.not_matched_by_source, len(self.plan.matched))
-        return f"CASE WHEN {is_pair} THEN {matched} ELSE {rest} END"
+            return pairs
+        rows = pairs.select(f"{quoted(self.target_alias)}.*", *kept).alias(self.target_alias)
+        other = self.first_clause(self.plan.not_matched_by_source, len(self.plan.matched))
+        number = f"CASE WHEN {is_pair} THEN {CLAUSE} ELSE {other} END"
+        with translated_spark_errors("A condition of the merge"):
+            return rows.withColumn(CLAUSE, F.expr(number))
 
     def matters(self, is_pair: str) -> str:
         """Whether a row is relevant: a clause changes it, or it makes an insert unnecessary."""
@@ -211,7 +236,7 @@ class MergeJoin:
             typed = assignments(rest, self.table, self.values_of(clause), what)
             for column in all_columns(self.table):
                 new = typed.get(column.name, null_of(column))
-                values[column.name] = _choose(values.get(column.name), index, F.expr(new))
+                values[column.name] = _choose(index, F.expr(new), values.get(column.name))
         return rest.select(*[value.alias(name) for name, value in values.items()])
 
     def pairs(self, target: DataFrame) -> DataFrame:
@@ -223,21 +248,32 @@ class MergeJoin:
         with translated_spark_errors("The merge condition"):
             return target.alias(self.target_alias).join(source, F.expr(self.on), how)
 
-    def _new_values(self, pairs: DataFrame, clauses: Sequence[Clause]) -> list[Column]:
-        values: dict[str, Column] = {}
-        for index, clause in enumerate(clauses):
+    def _new_values(
+        self,
+        pairs: DataFrame,
+        clauses: Sequence[Clause],
+        start: int = 0,
+        earlier: Mapping[str, Column] | None = None,
+    ) -> dict[str, Column]:
+        """The values of the columns in the rows that clauses update; empty without an update.
+
+        Args:
+            pairs: The rows, with CLAUSE.
+            clauses: The clauses.
+            start: The number of the first one.
+            earlier: The values by the clauses before it.
+        """
+        values = dict(earlier or {})
+        for index, clause in enumerate(clauses, start):
             if not isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
                 continue
             given = clause.set if clause.set is not None else self.all_values()
             typed = assignments(pairs, self.table, given, "An update clause of the merge")
             for column in all_columns(self.table):
                 kept = f"{quoted(self.target_alias)}.{quoted(column.name)}"
-                new = typed.get(column.name, kept)
-                values[column.name] = _choose(values.get(column.name), index, F.expr(new))
-        return [
-            values.get(column.name, F.expr(null_of(column))).alias(column.name)
-            for column in all_columns(self.table)
-        ]
+                new = F.expr(typed.get(column.name, kept))
+                values[column.name] = _choose(index, new, values.get(column.name))
+        return values
 
     def condition(self, clause: Clause) -> str:
         """The condition of a clause, for rows that no earlier clause has taken."""
@@ -284,5 +320,6 @@ def numbered(source: DataFrame) -> DataFrame:
     return source.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
 
 
-def _choose(earlier: Column | None, index: int, value: Column) -> Column:
-    return (F if earlier is None else earlier).when(F.col(CLAUSE) == index, value)
+def _choose(clause: int, value: Column, other: Column | None) -> Column:
+    chosen = F.when(F.col(CLAUSE) == clause, value)
+    return chosen if other is None else chosen.otherwise(other)

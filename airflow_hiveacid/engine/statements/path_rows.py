@@ -5,13 +5,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from airflow_hiveacid.engine.failures import CORRUPT, translated_spark_errors
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.jobs.schema_text import header_options
 from airflow_hiveacid.jobs.sources import PathSource
 
 _WITH_LINES = ("csv", "json")
-_MALFORMED = "_ACID_MALFORMED"
+_MALFORMED = own_column("malformed")
 _DEFAULT_COLUMN = "spark.sql.columnNameOfCorruptRecord"
 _MOST_SHOWN = 200
 _REMEDY = (

@@ -36,14 +36,19 @@ def require_row_expression(spark: SparkSession, text: str) -> None:
     Subqueries may contain anything.
 
     Raises:
-        BadCondition: The text is invalid, has a name, aggregates rows, depends on other rows, or
-            returns several rows.
+        BadCondition: The text is invalid, has a name, aggregates rows, depends on other rows,
+            returns several rows, or names all columns by a star.
     """
     tree = parsed(spark, text, "The expression")
     if kind(tree) in _NAMED:
         raise BadCondition(
             f"The expression {text!r} ends with a name for its result, which is not used.",
             remedy="Leave the name out.",
+        )
+    if "*" in text and any("Star" in kind(node) for node in nodes(tree)):
+        # It would also stand for the columns that this package adds to the rows.
+        raise BadCondition(
+            f"The expression {text!r} names all columns by *.", remedy="Name each column."
         )
     calls = [match[1] for match in _CALL.finditer(text)]
     if not any(name is None or _problem(spark, name) for name in calls):

@@ -26,7 +26,8 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
-from airflow_hiveacid.engine.read.pruning import same_expression
+from airflow_hiveacid.engine.own_columns import own_column
+from airflow_hiveacid.engine.read.pruning import Scope, same_expression
 from airflow_hiveacid.engine.read.spark_trees import (
     children,
     column_names,
@@ -148,8 +149,10 @@ class _Planner:
             return None
         conditions = _conditions(merge.matched)
         decided = all(self._is_of_source(text) for text in conditions)
-        texts = [self.join.on, *([] if decided else conditions), *_conditions(rests)]
+        texts = [self.join.on, *([] if decided else conditions)]
         named = [self._names(text) for text in texts]
+        target = Scope(self.join.table, self.join.target_alias)
+        named += [self._names_in(target, text) for text in _conditions(rests)]
         if None in named:
             return None
         names = [name for some in named for name in some or ()]
@@ -265,12 +268,15 @@ class _Planner:
     def _names(self, text: str) -> list[tuple[str, str]] | None:
         """The columns in an expression, by side; None if ambiguous."""
         if text not in self._named:
-            tree = parsed(self.join.spark, text)
-            named = [self._scope.column(name) for name in column_names(tree)]
-            unclear = has_subquery(tree) or any("Star" in kind(node) for node in nodes(tree))
-            known = [(each.side, each.name) for each in named if each is not None]
-            self._named[text] = None if unclear or len(known) < len(named) else known
+            self._named[text] = self._names_in(self._scope, text)
         return self._named[text]
+
+    def _names_in(self, scope: Scope, text: str) -> list[tuple[str, str]] | None:
+        tree = parsed(self.join.spark, text)
+        named = [scope.column(name) for name in column_names(tree)]
+        unclear = has_subquery(tree) or any("Star" in kind(node) for node in nodes(tree))
+        known = [(each.side, each.name) for each in named if each is not None]
+        return None if unclear or len(known) < len(named) else known
 
     def _joined(
         self, names: Iterable[str], values: Mapping[str, str] | None, has_fate: bool
@@ -293,7 +299,7 @@ class _Planner:
             if column and not dated and self._is_same_value(column.name.lower(), name):
                 columns.append(JoinedColumn(given, column.name, carried=False))
             elif _can_be_held(given.dataType):
-                columns.append(JoinedColumn(given, f"_ACID_SOURCE_{number}", carried=True))
+                columns.append(JoinedColumn(given, own_column(f"source_{number}"), carried=True))
             else:
                 return None
         return columns

@@ -19,6 +19,7 @@ from airflow_hiveacid.acid.merge import Clause, MatchedUpdate
 from airflow_hiveacid.acid.names import parse_partition_name
 from airflow_hiveacid.acid.partition_keys import texts_in_rows
 from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, TOUCHED, AcidSnapshot
 from airflow_hiveacid.engine.read.deleted_rows import DeletedRows
 from airflow_hiveacid.engine.read.pruning import tied_partition_columns
@@ -28,6 +29,7 @@ from airflow_hiveacid.engine.rows.conversion import assignments
 from airflow_hiveacid.engine.rows.frames import select_as, select_texts
 from airflow_hiveacid.engine.rows.partition_values import PATH, PartitionedFile, with_partition
 from airflow_hiveacid.engine.session import evaluating_session, in_session
+from airflow_hiveacid.engine.spark_versions import metadata_column
 from airflow_hiveacid.engine.statements.merge_join import MergeJoin
 from airflow_hiveacid.engine.statements.source_plan import SourcePlan
 from airflow_hiveacid.engine.statements.source_rows import (
@@ -54,7 +56,7 @@ from airflow_hiveacid.staging.staged_files import FlatFile
 # The classification of a row before the target is read: it is written in any case, or never, or
 # depending on a match.
 SURE, NEVER, OPEN = "sure", "never", "open"
-_IS_PAIR, _TIMES = "_ACID_IS_PAIR", "_ACID_TIMES"
+_IS_PAIR, _TIMES = own_column("is_pair"), own_column("times")
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,9 @@ class SourceWriter:
         touched = None if tied is None else sorted({file.partition or "" for file in flat.files})
         return WrittenSource(join, touched, self, flat)
 
-    def clause_of_pair(self, is_pair: str) -> str:
+    def clause_of_match(self, is_pair: str) -> str:
         """The number of the clause that changes a target row, for a join with the files."""
-        return self.join.clause_of_pair(is_pair, self._clause() if self.plan.decided else None)
+        return self.join.clause_of_match(is_pair, self._clause() if self.plan.decided else None)
 
     @property
     def inserted(self) -> bool | None:
@@ -221,10 +223,11 @@ class WrittenSource(SourceRows):
         target = few.rows(spark, search, with_deleted=deleted is not None)
         with translated_spark_errors("A condition of the merge"):
             pairs = some.pairs(target).withColumn(
-                CLAUSE, F.expr(self.writer.clause_of_pair(is_pair))
+                CLAUSE, F.expr(self.writer.clause_of_match(is_pair))
             )
-        pairs = pairs.where(join.matters(is_pair))
         numbers = [SOURCE_ROW] if SOURCE_ROW in self.writer.beside else []
+        pairs = join.with_other_clauses(pairs, is_pair, CLAUSE, _IS_PAIR, *numbers)
+        pairs = pairs.where(join.matters(is_pair))
         if deleted is not None:
             with_touched = select_texts(pairs, [*KEY, CLAUSE, *numbers, TOUCHED])
             return rows.evaluated(with_touched, deleted)
@@ -290,7 +293,9 @@ class WrittenSource(SourceRows):
                 for number, file in enumerate(files)
             ]
             keys = spark_struct(table.partition_keys)
-            rows = rows.withColumn(PATH, F.col("_metadata.file_path"))
+            # A column of the table may be called _metadata, too.
+            path = metadata_column(rows, "_metadata").getField("file_path")
+            rows = rows.withColumn(PATH, path)
             rows = with_partition(context.spark, rows, located, keys)
         counted = rows.join(partners, SOURCE_ROW, "left").withColumn(_TIMES, writes.times())
         counted = counted.where(f"{_TIMES} > 0")

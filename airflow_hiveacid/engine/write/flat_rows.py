@@ -21,6 +21,7 @@ from airflow_hiveacid.acid.partition_keys import named_partition
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.file_writer import file_writer
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
 from airflow_hiveacid.engine.rows.columns import pad_chars, quoted
 from airflow_hiveacid.engine.rows.frames import read_files
@@ -35,7 +36,7 @@ from airflow_hiveacid.storage.folder import Storage
 from airflow_hiveacid.storage.threads import in_threads
 
 # Columns that become folders: the classification of rows, and their bucket number.
-FATE, BUCKET_NUMBER = "_acid_fate", "_acid_bucket_number"
+FATE, BUCKET_NUMBER = own_column("fate"), own_column("bucket_number")
 
 # The text of Hive's null partition as a value, in a folder of its own: Spark would write the files
 # of null and of this text into one folder, under the same names.

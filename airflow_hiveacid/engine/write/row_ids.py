@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.acid_snapshot import (
     BUCKET,
     KEY,
@@ -39,10 +40,12 @@ from airflow_hiveacid.storage.threads import in_threads
 
 # Columns beside the parts of the row id: the number of the clause that changes a row, -1 without a
 # clause, and the number of the matching row of the source.
-CLAUSE, SOURCE_ROW = "_ACID_CLAUSE", "_ACID_SOURCE_ROW"
+CLAUSE, SOURCE_ROW = own_column("clause"), own_column("source_row")
 # Columns of a source row: the number of rows that it updates, and whether it is inserted if it
 # matches no row.
-UPDATES, INSERTED = "_ACID_UPDATES", "_ACID_INSERTED"
+UPDATES, INSERTED = own_column("updates"), own_column("inserted")
+
+_COUNT = own_column("count")
 
 # Up to this number, row ids are sorted in the driver, which needs about 80 bytes for each.
 FEW = 2_000_000
@@ -210,9 +213,9 @@ class ManyRowIds(RowIds):
 
     def repeated(self, limit: int) -> list[tuple[RowKey, int]]:
         """Row ids that several clauses or source rows change, with the number of changes."""
-        counted = self._acting.groupBy(*KEY).agg(F.count(F.lit(1)).alias("_ACID_COUNT"))
-        rows = counted.where("_ACID_COUNT > 1").limit(limit).collect()
-        return [(tuple(row[name] for name in KEY), row["_ACID_COUNT"]) for row in rows]
+        counted = self._acting.groupBy(*KEY).agg(F.count(F.lit(1)).alias(_COUNT))
+        rows = counted.where(F.col(_COUNT) > 1).limit(limit).collect()
+        return [(tuple(row[name] for name in KEY), row[_COUNT]) for row in rows]
 
     def write_deletes(self, output: TableOutput, partitions: Sequence[PartitionFiles]) -> None:
         """Stage a delete event for each row that a clause changes."""

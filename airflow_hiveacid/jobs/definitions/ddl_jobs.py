@@ -33,13 +33,21 @@ class ColumnSpec:
     comment: str | None = None
 
     def validate(self) -> None:
-        """Raise InvalidJob unless the column has a name and a type of Hive."""
+        """Raise InvalidJob unless the column has a name that Spark reads, and a type of Hive."""
         require_text(self.name, "columns: a name")
-        if not awaits_rendering(self.type):
-            try:
-                parse_type(self.type)
-            except UnsupportedTable as error:
-                raise InvalidJob(f"The column {self.name}: {error}") from error
+        if awaits_rendering(self.type):
+            return
+        try:
+            type_ = parse_type(self.type)
+        except UnsupportedTable as error:
+            raise InvalidJob(f"The column {self.name}: {error}") from error
+        # In the text of a type, a backtick in the name of a field is doubled.
+        if "`" in self.name or "``" in str(type_):
+            what = "The name of the column" if "`" in self.name else "A field of the column"
+            raise InvalidJob(
+                f"{what} {self.name} has a backtick: Spark would read its values as null.",
+                remedy="Choose a name without backticks.",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
