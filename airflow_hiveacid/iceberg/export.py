@@ -198,6 +198,7 @@ class Export:
                     # All rows of the new files are deleted.
                     attempt.undo()
                     return _unchanged(report, plan, target)
+                written.verify()
                 files = replace(
                     written.described(target, TableColumns((), table.partition_keys)),
                     removed=plan.removed,

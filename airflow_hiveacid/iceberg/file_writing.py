@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pyiceberg.typedef import Record
 
 from airflow_hiveacid.compaction.scheduling import COPIED_WHILE_ENCODED, Tasks
+from airflow_hiveacid.errors import StorageError
 from airflow_hiveacid.iceberg.data_file import deletes_task, share_task, write_task
 from airflow_hiveacid.iceberg.data_file_task import (
     CopyShares,
@@ -60,6 +61,21 @@ class WrittenFiles:
     def hidden(self) -> dict[str, int]:
         """The numbers of deleted rows in data files, by their locations."""
         return {file.data_file: file.rows for _, file in self.deletes}
+
+    def verify(self) -> None:
+        """Compare the files in the folder with those that the tasks have written.
+
+        Raises:
+            StorageError: A file is missing, or has another size.
+        """
+        found = ReadOnlyStorage.of(self.folder).list_files(missing_ok=True)
+        sizes = {file.path: file.size for file in found}
+        for _, file in (*self.data, *self.deletes):
+            if sizes.get(file.name) != file.bytes:
+                raise StorageError(
+                    f"{self.folder}/{file.name} of {file.bytes} bytes was lost after it was written.",
+                    remedy="Run the job again, and examine the file system.",
+                )
 
     def described(self, target: ChangedTable, keys: TableColumns) -> ChangedFiles:
         """Describe the files for Iceberg.

@@ -21,6 +21,14 @@ def watch_catalog(effects: "Effects") -> None:
     effects.count_changes(SqlCatalog, "commit_table")
     effects.count_reads(PyArrowFile, "open")
     effects.count_changes(PyArrowFile, "create")
+    # Files that are verified, and that a later file refers to, are stored.
+    create = PyArrowFile.create
+
+    def stored(file: PyArrowFile, overwrite: bool = False) -> Any:
+        effects.wrote(None)
+        return create(file, overwrite)
+
+    PyArrowFile.create = stored  # type: ignore[method-assign]
 
 
 def create_namespace(job: IcebergExportJob) -> None:
