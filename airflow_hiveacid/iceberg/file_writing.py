@@ -70,7 +70,9 @@ class WrittenFiles:
         """
         found = ReadOnlyStorage.of(self.folder).list_files(missing_ok=True)
         sizes = {file.path: file.size for file in found}
-        for _, file in (*self.data, *self.deletes):
+        written: list[WrittenDataFile | WrittenDeleteFile] = [file for _, file in self.data]
+        written += [file for _, file in self.deletes]
+        for file in written:
             if sizes.get(file.name) != file.bytes:
                 raise StorageError(
                     f"{self.folder}/{file.name} of {file.bytes} bytes was lost after it was written.",
