@@ -49,6 +49,15 @@ FAILED = [
     "4.0.1/mirror/pause after an answer/10/its transactions expire and a table is created again",
     "4.0.1/add partitions/pause after an answer/11/its transactions expire and others add a column",
     "3.1.3/add partitions/pause after an answer/12/its transactions expire and others add a column",
+    # The locks of a killed attempt end with the next one, even if nothing is left to do.
+    *(
+        f"{version}/drop partition/lose questions/12/its transactions expire and others write/kill/15"
+        for version in ("4.0.1", "3.1.3")
+    ),
+    # A conversion is refused late, so that the table keeps write ids.
+    "4.0.1/conversion/pause/3/all is compacted, cleaned and forgotten/pause twice/65",
+    "4.0.1/conversion/pause/3/all is compacted, cleaned and forgotten/pause/3",
+    "4.0.1/conversion/pause/3/others write/kill/3",
     # A note that cannot be read is not absent.
     *(f"4.0.1/insert/kill/{place}/the notes of its run are damaged" for place in range(84, 89)),
 ]
