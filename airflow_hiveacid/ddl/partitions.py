@@ -38,7 +38,6 @@ from airflow_hiveacid.metastore.partition_storage import PartitionStorage
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.table_rules import transactional_table
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
-from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.records.run_drops import RunDrop, RunDropFile
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
@@ -153,8 +152,7 @@ def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chan
     dropped = partitions_to_drop(table, names, job.partitions, lenient=lenient)
     if not dropped:
         if record is not None and earlier is not None:
-            # The earlier attempt was killed after it had dropped all of them, and has their locks.
-            abort_open_transactions(client, *job.tokens)
+            # The earlier attempt was killed after it had dropped all of them.
             record.complete(earlier)
         return ChangedPartitions((), (f"No partition of {table.ref} matches.",))
     warnings = []

@@ -36,6 +36,7 @@ from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.progress import PhaseObserver
 
 
@@ -55,6 +56,9 @@ def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:
     if isinstance(job, AnalyzeJob):
         return analyze(client, job).as_run()
     job.validate()
+    # Even if nothing is left to do: others would wait for the locks of a killed attempt.
+    if job.tokens:
+        abort_open_transactions(client, *job.tokens)
     if isinstance(job, PartitionsJob):
         changed = change_partitions(client, TableRef.parse(job.target), job)
         return RunReport(

@@ -27,6 +27,7 @@ from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTa
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.txn.lock_request import LockRequest
+from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.sql.script import to_jobs, to_script
@@ -230,6 +231,27 @@ def test_another_try_finds_its_database_and_columns(client, database) -> None:
     with pytest.raises(InvalidJob, match="has the column a already"):
         run(client, columns)
     run(client, f"DROP DATABASE {database}_2 CASCADE")
+
+
+@FAKE
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP TABLE IF EXISTS {}.t",
+        "ALTER TABLE {}.t DROP PARTITION (day = '2026-01-01')",
+    ],
+)
+def test_another_try_with_nothing_left_to_do_ends_the_locks_of_a_killed_one(
+    client, database, sql: str
+) -> None:
+    run(client, f"CREATE TABLE {database}.t (id int) PARTITIONED BY (day string)")
+    run(client, f"ALTER TABLE {database}.t ADD PARTITION (day = '2026-01-01')")
+    (job,) = to_jobs(sql.format(database))
+    job = replace(job, run_token=TOKEN)
+    run_ddl(client, job)
+    left = open_transaction(client, Owner.of(job.token, "ann"))
+    run_ddl(client, job)
+    assert left in Snapshot.take(client, []).txns.aborted
 
 
 @pytest.mark.sampled(1)

@@ -19,6 +19,7 @@ from tests.fakes.metastore import FakeMetastore
 from tests.faults.after import After
 from tests.faults.definitions import (
     AddPartitionsRun,
+    ConversionRun,
     DropPartitionRun,
     RenameColumnRun,
     ViewsRun,
@@ -232,6 +233,7 @@ _RUNS: dict[str, type[Run]] = {
     "stream": StreamRun,
     "drop partition": DropPartitionRun,
     "add partitions": AddPartitionsRun,
+    "conversion": ConversionRun,
     "rename column": RenameColumnRun,
     "views": ViewsRun,
 }

@@ -51,6 +51,15 @@ FAILED = [
     "3.1.3/add partitions/pause after an answer/12/its transactions expire and others add a column",
     # A data file is lost before the commit that names it.
     "4.0.1/mirror/lose/15/nothing",
+    # The locks of a killed attempt end with the next one, even if nothing is left to do.
+    *(
+        f"{version}/drop partition/lose questions/12/its transactions expire and others write/kill/15"
+        for version in ("4.0.1", "3.1.3")
+    ),
+    # A conversion is refused late, so that the table keeps write ids.
+    "4.0.1/conversion/pause/3/all is compacted, cleaned and forgotten/pause twice/65",
+    "4.0.1/conversion/pause/3/all is compacted, cleaned and forgotten/pause/3",
+    "4.0.1/conversion/pause/3/others write/kill/3",
     # A note that cannot be read is not absent.
     *(f"4.0.1/insert/kill/{place}/the notes of its run are damaged" for place in range(84, 89)),
 ]
