@@ -72,25 +72,29 @@ def _suites(config: pytest.Config) -> list[str]:
     return [mark.split(":")[0] for mark in config.getini("markers") if "run with `make" in mark]
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
     """Mark tests with a metastore or a Spark, by their fixtures: `make unit` leaves those out."""
     # A run of another suite excludes the tests for newer metastores.
-    others: set[pytest.Item] = set()
     if not re.search(r"(?<!not )metastores", config.option.markexpr):
-        others |= {item for item in items if item.get_closest_marker("metastores")}
+        _leave_out(config, items, {item for item in items if item.get_closest_marker("metastores")})
     suites = _suites(config)
+    with_server = {item for item in items if _takes_a_server(item, suites)}
+    for item in with_server:
+        item.add_marker("server")
+    # Pytest selects by marks: a sample of all cases could consist of those of another suite.
+    yield
     if ONLY_SAMPLES:
-        others |= left_out(
-            (item for item in items if item not in others),
-            lambda item: _takes_a_server(item, suites),
-        )
-    config.hook.pytest_deselected(items=[*others])
-    items[:] = [item for item in items if item not in others]
+        _leave_out(config, items, left_out(items, with_server.__contains__))
     # The longest file comes first: in the end one of two workers would wait for it.
     items.sort(key=lambda item: "histories" not in item.path.parts)
-    for item in items:
-        if _takes_a_server(item, suites):
-            item.add_marker("server")
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], others: set[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=[*others])
+    items[:] = [item for item in items if item not in others]
 
 
 def _takes_a_server(item: pytest.Item, suites: Sequence[str]) -> bool:

@@ -236,3 +236,21 @@ def test_tests_of_the_long_suites_find_their_fixtures() -> None:
     )
     assert planned.returncode in (0, 5), planned.stdout[-4000:]
     assert re.findall(r"^(?:ERROR|E ) .*", planned.stdout, re.M) == []
+
+
+def test_a_sample_has_a_case_of_every_test() -> None:
+    """Most cases of these tests belong to `make differential`, and `make test` runs one of the others."""
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
+    folder = "tests/differential"
+    tests = {}
+    for cases in ("all", "sample"):
+        collected = subprocess.run(
+            [*command, folder],
+            cwd=ROOT,
+            env={**OWN_ENVIRONMENT, "CASES": cases},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        tests[cases] = set(re.findall(rf"^{folder}/\S+::\w+", collected.stdout, re.M))
+    assert tests["sample"] == tests["all"] != set()

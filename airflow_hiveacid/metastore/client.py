@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import cached_property, partial
 from typing import Any, Self, TypeVar
@@ -12,7 +13,7 @@ from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.partition_keys import require_different_values
 from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed, MetastoreTroubled
+from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed, MetastoreTroubled, UserError
 from airflow_hiveacid.jobs.options.allowed_locations import AllowedLocations
 from airflow_hiveacid.jobs.options.metastore_options import ALWAYS, AUTO, MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
@@ -251,7 +252,8 @@ class MetastoreClient:
             try:
                 self.call(idl_tables.add_partitions_req, request, about=ref.full_name)
             except MetastoreCallFailed:
-                require_different_values(ref.full_name, new, self.get_partition_names(ref))
+                with suppress(UserError):  # The table was dropped.
+                    require_different_values(ref.full_name, new, self.get_partition_names(ref))
                 raise
 
     def drop_partitions(
@@ -286,11 +288,7 @@ class MetastoreClient:
         Version 4 reports the agent info back only with the transaction's locks.
         """
         request = idl_txns.OpenTxnRequest(
-            num_txns=1,
-            user=user,
-            hostname=host,
-            agentInfo=agent_info,
-            txn_type=int(kind),
+            num_txns=1, user=user, hostname=host, agentInfo=agent_info, txn_type=int(kind)
         )
         return int(
             self.call(idl_txns.open_txns, request, read=lambda answer: int(answer.txn_ids[0]))

@@ -26,7 +26,7 @@ from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor, HiveAcidNewDataSensor
 from tests.fakes.metastore import FakeMetastore
 
-DELETE = DeleteJob(target="db.t", where="name = 'secret value'")
+DELETE = DeleteJob(target="db.t", where="a = 'secret value'")
 INSERT = InsertJob(target="db.t", source=TableSource("db.plain"))
 ASKED = []
 

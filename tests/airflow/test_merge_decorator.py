@@ -43,7 +43,7 @@ def merged(spark_submit, context):
     [
         (FEED, FEED),
         (TableSource("db.feed"), TableSource("db.feed")),
-        ("SELECT 1 AS id", QuerySource("SELECT 1 AS id")),
+        ("SELECT 1 AS id, 'x' AS a", QuerySource("SELECT 1 AS id, 'x' AS a")),
         (QuerySource("SELECT * FROM f", {"f": FEED}), QuerySource("SELECT * FROM f", {"f": FEED})),
         ({"path": "s3a://landing/feed", "format": "json"}, FEED),
         ({"name": "db.feed"}, TableSource("db.feed")),
@@ -65,22 +65,22 @@ def test_a_source_is_returned_in_one_of_several_ways(returned, source, merged):
 
 def test_a_query_sees_the_inputs_of_the_decorator_and_the_function_its_arguments(merged):
     def changes(day, params=None):
-        return f"SELECT * FROM feed WHERE day = '{day}' AND table = '{params['table']}'"
+        return f"SELECT * FROM feed WHERE a = '{day}' AND a <> '{params['table']}'"
 
     job = merged(changes, "2026-11-20", inputs={"feed": TableSource("{{ params.table }}")})
     assert job.source == QuerySource(
-        "SELECT * FROM feed WHERE day = '2026-11-20' AND table = 'db.orders'",
+        "SELECT * FROM feed WHERE a = '2026-11-20' AND a <> 'db.orders'",
         {"feed": TableSource("db.orders")},
     )
 
 
 def test_all_else_of_the_job_is_a_template_and_the_text_of_a_function_is_not(merged):
     def changes():
-        return "SELECT '{{ run_id }}' AS id"
+        return "SELECT 1 AS id, '{{ run_id }}' AS a"
 
     job = merged(changes, target="{{ params.table }}")
     assert job.target == "db.orders"
-    assert job.source.sql == "SELECT '{{ run_id }}' AS id"
+    assert job.source.sql == "SELECT 1 AS id, '{{ run_id }}' AS a"
 
 
 @pytest.mark.parametrize(

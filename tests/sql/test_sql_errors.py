@@ -421,6 +421,7 @@ def test_any_content_causes_the_same_error() -> None:
         "ALTER TABLE t RENAME COLUMN id TO `tick``tick`",
         "ALTER TABLE t CHANGE COLUMN id `tick``tick` int",
         "ALTER TABLE t REPLACE COLUMNS (id int, `tick``tick` int)",
+        "CREATE VIEW t (id, `tick``tick` COMMENT 'c') AS SELECT 1, 2",
     ],
 )
 def test_names_with_backticks_are_refused(sql: str) -> None:

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal, get_args
 
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec
 from airflow_hiveacid.jobs.field_checks import (
     awaits_rendering,
     freeze,
@@ -67,6 +68,8 @@ class CreateViewJob(ScriptedJob):
         require_choice(self.mode, get_args(ViewMode), "mode")
         for name in self.reads:
             require_table(name, "reads")
+        for name in self.columns:
+            ColumnSpec(name, "string").validate()
         if awaits_rendering(self.target):
             return
         own = TableRef.parse(self.target).full_name
