@@ -227,7 +227,9 @@ def test_columns_may_be_called_like_what_we_add(spark, tmp_path):
     assert [tuple(row) for row in keyed] == [(*range(len(names)), 0, ZERO, 0, 0)]
 
 
-@pytest.mark.parametrize("column", ["id", WRITE_ID, BUCKET, ROW])
+@pytest.mark.parametrize(
+    "column", ["id", WRITE_ID, BUCKET, ROW], ids=["column", "write id", "bucket", "row"]
+)
 def test_rows_of_an_uncounted_split_are_an_error(spark, tmp_path, monkeypatch, column):
     write(tmp_path / "000000_0", range(300), stripe_rows=7)
     session = scan_session(spark)
