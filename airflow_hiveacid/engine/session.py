@@ -77,6 +77,9 @@ _TEMPLATE = "_hiveacid_template"
 _READING = "_hiveacid_reading"
 # The attribute of a session for scans with the trees of the texts that were parsed in it.
 PARSED = "_hiveacid_parsed"
+_PARSER = "_hiveacid_parser"
+# The attribute of a context with the object of Java that knows the active session.
+_SESSIONS = "_hiveacid_sessions"
 CALLING_JAVA = ("reflect", "java_method", "try_reflect")
 # They print a page of Java for every error that is also raised and reported in one line.
 _REPEATING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -199,16 +202,20 @@ def sql_parser(spark: SparkSession) -> Iterator[Any]:
     The settings of Spark's parser are those of the thread's active session, whose owner may have changed
     them: a checked text could then be read otherwise when it runs.
     """
-    sessions, session = java_sessions(spark), spark._jsparkSession
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(session)
+    context, session = vars(spark.sparkContext), vars(spark)
+    # Each part of a path to an object is a call of Java.
+    if _SESSIONS not in context:
+        context[_SESSIONS] = java_sessions(spark)
+    if _PARSER not in session:
+        session[_PARSER] = spark._jsparkSession.sessionState().sqlParser()
+    sessions = context[_SESSIONS]
+    # Or the default session, which is the one that is used where none is active.
+    before = sessions.active()
+    sessions.setActiveSession(spark._jsparkSession)
     try:
-        yield session.sessionState().sqlParser()
+        yield session[_PARSER]
     finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()
+        sessions.setActiveSession(before)
 
 
 def require_utc(spark: SparkSession, what: str) -> None:

@@ -33,6 +33,7 @@ def without_frames(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(restore, "check_nanoseconds", lambda *_: None)
     patch.setattr(table_of_query, "columns_of_query", _columns)
     patch.setattr(table_of_query, "scan_session", lambda spark: spark)
+    patch.setattr(table_of_query, "check_view", lambda *_: None)
     patch.setattr(export._Export, "_write", _export)
     patch.setattr(sorted_rows.SortedRows, "write", _sort)
     patch.setattr(sorted_rows, "check_nanoseconds", lambda *_: None)
