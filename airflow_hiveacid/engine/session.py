@@ -77,6 +77,7 @@ _TEMPLATE = "_hiveacid_template"
 _READING = "_hiveacid_reading"
 # The attribute of a session for scans with the trees of the texts that were parsed in it.
 PARSED = "_hiveacid_parsed"
+# The attribute of a session with its parser.
 _PARSER = "_hiveacid_parser"
 # The attribute of a context with the object of Java that knows the active session.
 _SESSIONS = "_hiveacid_sessions"
@@ -209,7 +210,7 @@ def sql_parser(spark: SparkSession) -> Iterator[Any]:
     if _PARSER not in session:
         session[_PARSER] = spark._jsparkSession.sessionState().sqlParser()
     sessions = context[_SESSIONS]
-    # Or the default session, which is the one that is used where none is active.
+    # Without an active session, Spark uses the default one.
     before = sessions.active()
     sessions.setActiveSession(spark._jsparkSession)
     try:

@@ -17,7 +17,7 @@ def accesses_of(job: object) -> tuple[Access, ...]:
         job: The job or the question.
 
     Returns:
-        The accesses; none for a job that is not complete yet; nobody can permit it.
+        The accesses; an empty tuple for an incomplete job, which ``require_access`` refuses.
     """
     return tuple(dict.fromkeys(_accesses(job)))
 

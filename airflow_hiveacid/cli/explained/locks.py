@@ -34,6 +34,7 @@ from airflow_hiveacid.metastore.table_rules import (
 )
 from airflow_hiveacid.metastore.txn.lock_request import collides, describe
 from airflow_hiveacid.metastore.txn.writer_queue import ticket_components
+from airflow_hiveacid.metastore.views_of_spark import database_of
 from airflow_hiveacid.sql.partition_conditions import (
     KeyScope,
     partitions_of_change,
@@ -130,7 +131,7 @@ def tables_read(client: MetastoreClient, inputs: Iterable[Source]) -> list[HiveT
         if ref.full_name not in found:
             table = found[ref.full_name] = existing_table(client, ref)
             if table.is_view:
-                query = view_query(table.view_text, ref.database, ref.full_name)
+                query = view_query(table.view_text, database_of(table), ref.full_name)
                 pending += query.inputs.values()
     return [*found.values()]
 
