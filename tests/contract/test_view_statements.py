@@ -6,10 +6,12 @@ import pytest
 
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cli.answers import answer
+from airflow_hiveacid.cli.explained.locks import tables_read
 from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.ddl.views import create_view
 from airflow_hiveacid.errors import TableExists, TableNotFound, UnsupportedTable
 from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
+from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sql.questions import ShowViews
@@ -84,3 +86,21 @@ def test_another_try_finds_the_view_that_the_first_one_has_created(client, datab
     sql, token = "CREATE VIEW v AS SELECT 1 AS a, 'x' AS b", "d/r/t/-1"
     assert define(client, database, sql, run_token=token) == ()
     assert "created by an earlier attempt" in define(client, database, sql, run_token=token)[0]
+
+
+@REAL_AND_FAKE
+def test_the_tables_below_a_view_of_spark_are_those_of_its_current_database(
+    client, database
+) -> None:
+    run_ddl(client, to_jobs("CREATE TABLE t (a int, b string)", database)[0])
+    view = TableRef("default", f"v_{database}")
+    current = {
+        "view.catalogAndNamespace.part.0": "spark_catalog",
+        "view.catalogAndNamespace.part.1": database,
+    }
+    store_view(client, view, "SELECT a, b FROM t", COLUMNS, current)
+    try:
+        read = tables_read(client, [TableSource(view.full_name)])
+    finally:
+        client.drop_table(view)
+    assert [table.ref for table in read] == [view, TableRef(database, "t")]
