@@ -4,10 +4,12 @@ It is as fast as the wire, so a test can afford thousands of transactions. The c
 compare its answers with the real servers. Nothing in it ever times out.
 """
 
+import gc
 import socketserver
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -91,8 +93,6 @@ class FakeMetastore:
         self.warehouse = directory / "warehouse"
         generation = MetastoreVersion(int(version[0]))
         self._is_4 = generation is MetastoreVersion.HMS4
-        # One call at a time: that is how every call comes to be a transaction of the database.
-        self._lock = threading.RLock()
         transactions = Transactions(generation)
         compactions = Compactions(generation, transactions)
 
@@ -135,7 +135,7 @@ class FakeMetastore:
 
     def keep_house(self) -> None:
         """Run the periodic housekeeping of the real one."""
-        with self._lock:
+        with _one_call():
             self._forget_empty()
 
     def let_tables_age(self) -> None:
@@ -143,7 +143,7 @@ class FakeMetastore:
 
         Version 3.1 distinguishes two creations only by whole seconds, and tests do not wait for one.
         """
-        with self._lock:
+        with _one_call():
             self._catalog.let_tables_age()
 
     def find(self, name: str) -> Call | None:
@@ -154,7 +154,7 @@ class FakeMetastore:
         """Execute a call and send its answer, before its content can change."""
         values = [getattr(arguments, field) for field in arguments.__slots__]
         result = call.result()
-        with self._lock:
+        with _one_call():
             try:
                 value = self._carry_out(call.name, values)
                 if call.returns:
@@ -171,6 +171,26 @@ class FakeMetastore:
             return self.version if self._is_4 else "3.0"
         part = next(part for part in self._parts if hasattr(part, name))
         return getattr(part, name)(*values)
+
+
+# One call at a time: that is how every call comes to be a transaction of the database.
+_CALL = threading.Lock()
+
+
+@contextmanager
+def _one_call() -> Iterator[None]:
+    """Execute one call, undisturbed by the garbage collector.
+
+    It may end a read of a frame, which calls this server and would wait for the call.
+    """
+    with _CALL:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if collects:
+                gc.enable()
 
 
 def _field_of(call: Call, error: ServerException) -> str:
