@@ -29,7 +29,7 @@ from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cluster.packaged import spark_app_path
 from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.acid_snapshot import ACID_FIELDS
+from airflow_hiveacid.engine.read.acid_scan import ACID_FIELDS
 from airflow_hiveacid.engine.rows.columns import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.jobs.job_json import to_json

@@ -16,7 +16,8 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList
 from airflow_hiveacid.engine.compaction.bucket_sorting import SortingCompactor
 from airflow_hiveacid.engine.compaction.spark_scheduler import SparkScheduler
-from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
+from airflow_hiveacid.engine.read.acid_scan import BUCKET, ROW, WRITE_ID
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.errors import NothingToCompact

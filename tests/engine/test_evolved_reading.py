@@ -19,7 +19,6 @@ from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import list_partitions
-from airflow_hiveacid.engine.read.search_argument import search_argument
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -66,9 +65,8 @@ def read(
     txns = ValidTxnList(high_watermark=1_000_000)
     snapshot = AcidSnapshot(table, list_partitions(table, [], seen, txns, Rules.HIVE4), seen)
     snapshot = snapshot.of_columns([*types] if wanted is None else wanted)
-    search = search_argument(session, where, columns, [], "t")
     with_ids, without = (
-        snapshot.rows(session, search, with_key=with_key)
+        snapshot.rows(session, with_key=with_key)
         .where(where)
         .select(*map(quoted, wanted or types))
         .collect()

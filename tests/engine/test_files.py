@@ -20,14 +20,8 @@ from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.acid_snapshot import (
-    ACID_FIELDS,
-    BUCKET,
-    PARTITION,
-    ROW,
-    WRITE_ID,
-    AcidSnapshot,
-)
+from airflow_hiveacid.engine.read.acid_scan import ACID_FIELDS, BUCKET, PARTITION, ROW, WRITE_ID
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
 from airflow_hiveacid.engine.rows.columns import spark_struct

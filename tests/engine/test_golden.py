@@ -1,7 +1,6 @@
 """Directories written by real engines, read by ours with Spark as Hive reads them."""
 
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +13,8 @@ from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.engine.read import acid_snapshot
-from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
+from airflow_hiveacid.engine.read.acid_scan import BUCKET, ROW, WRITE_ID
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import list_partitions, read_tails, with_copies
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
@@ -93,31 +92,6 @@ def test_directories_written_by_hive_have_the_rows_hive_wrote(read, writer, expe
 @pytest.mark.parametrize("snapshot", golden_snapshots(TableKind.FULL_ACID), ids=str)
 def test_tables_of_real_engines_have_the_rows_and_row_ids_hive_selected(read, snapshot):
     check_rows(read, snapshot)
-
-
-@pytest.mark.sampled(10)
-@pytest.mark.parametrize(
-    ("name", "value", "join"),
-    [
-        ("MOST_EVENTS", -1, "SortMergeJoin"),
-        ("DeletedBits.of", lambda *_: None, "BroadcastHashJoin"),
-    ],
-    ids=["many", "far apart"],
-)
-@pytest.mark.parametrize(
-    "snapshot",
-    [
-        snapshot
-        for snapshot in golden_snapshots(TableKind.FULL_ACID)
-        if any(GoldenTable.read(snapshot.table).folder.rglob("delete_delta_*"))
-    ],
-    ids=str,
-)
-def test_delete_events_without_bits_count_alike(monkeypatch, read, snapshot, name, value, join):
-    monkeypatch.setattr(f"{acid_snapshot.__name__}.{name}", value)
-    # Spark broadcasts small files unless it is told not to, also in the course of a query.
-    plan = check_rows(read, snapshot)._jdf.queryExecution().executedPlan().toString()
-    assert set(re.findall(r"(\w+Join) .*LeftAnti", plan)) <= {join}
 
 
 def check_rows(read: Read, snapshot: GoldenSnapshot) -> DataFrame:

@@ -16,10 +16,9 @@ from airflow_hiveacid.acid.originals import synthetic_ids
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read import originals
-from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
+from airflow_hiveacid.engine.read.acid_scan import BUCKET, ROW, WRITE_ID
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import list_partitions
-from airflow_hiveacid.engine.read.search_argument import search_argument
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -180,9 +179,8 @@ def test_columns_without_names_are_taken_in_their_order(spark, tmp_path):
     orc.write_table(rows, tmp_path / "000000_0")
     session = scan_session(spark)
     columns = [*COLUMNS, HiveColumn("added", "double")]
-    search = search_argument(session, "id = 2 AND s = 'b'", columns, (), "t")
-    plain = snapshot(tmp_path, columns).rows(session, search, with_key=False)
-    assert rows_of(plain.where("id = 2")) == [(2, "b", None)]
+    plain = snapshot(tmp_path, columns).rows(session, with_key=False)
+    assert rows_of(plain.where("id = 2 AND s = 'b'")) == [(2, "b", None)]
     keyed = snapshot(tmp_path, columns).rows(session).select(ROW, "s", "added")
     assert rows_of(keyed) == [(0, "a", None), (1, "b", None), (2, "c", None)]
 
@@ -230,16 +228,11 @@ def test_columns_may_be_called_like_what_we_add(spark, tmp_path):
 @pytest.mark.parametrize(
     "column", ["id", WRITE_ID, BUCKET, ROW], ids=["column", "write id", "bucket", "row"]
 )
-def test_rows_of_an_uncounted_split_are_an_error(spark, tmp_path, monkeypatch, column):
+def test_rows_are_counted_in_every_split_whatever_the_condition_is(spark, tmp_path, column):
     write(tmp_path / "000000_0", range(300), stripe_rows=7)
     session = scan_session(spark)
     session.conf.set("spark.sql.files.maxPartitionBytes", "600")
-    right = originals._split_by_split
-
-    def wrong(given: SparkSession) -> tuple[SparkSession, int]:
-        split_by_split, split_bytes = right(given)
-        return split_by_split, split_bytes * 2
-
-    monkeypatch.setattr(originals, "_split_by_split", wrong)
-    with pytest.raises(Exception, match="No row ids are known for"):
-        snapshot(tmp_path).rows(session).where(f"{column} >= 0").collect()
+    rows = snapshot(tmp_path).rows(session)
+    assert rows.rdd.getNumPartitions() > 3
+    found = rows.where(f"{column} >= 0 AND id >= 100").select("id", ROW).collect()
+    assert sorted(map(tuple, found)) == [(number, number) for number in range(100, 300)]

@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.names import SIDECAR_FILE
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind
 from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.acid_snapshot import ACID_FIELDS
+from airflow_hiveacid.engine.read.acid_scan import ACID_FIELDS
 from airflow_hiveacid.engine.rows.columns import spark_struct
 from airflow_hiveacid.errors import UnsupportedTable, UserError
 from airflow_hiveacid.metastore.catalog import HiveTable

@@ -18,7 +18,7 @@ from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.acid.write_ids import ValidTxnList, WriteIdList
-from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID
+from airflow_hiveacid.engine.read.acid_scan import BUCKET, ROW, WRITE_ID
 from airflow_hiveacid.engine.rows.columns import spark_struct
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
 from airflow_hiveacid.engine.write import statement

@@ -39,7 +39,8 @@ from airflow_hiveacid.engine.compaction.sort_columns import sort_columns
 from airflow_hiveacid.engine.compaction.spark_scheduler import spark_of
 from airflow_hiveacid.engine.compaction.value_tally import tally_values
 from airflow_hiveacid.engine.parallel import SparkTasks
-from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
+from airflow_hiveacid.engine.read.acid_scan import BUCKET, ROW, WRITE_ID
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
 from airflow_hiveacid.engine.rows.columns import pad_chars, quoted, require_whole_maps
 from airflow_hiveacid.engine.rows.table_support import check_readable

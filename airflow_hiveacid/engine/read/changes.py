@@ -15,13 +15,8 @@ from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.versions import as_of_write_id
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.own_columns import own_column
-from airflow_hiveacid.engine.read.acid_snapshot import (
-    BUCKET,
-    KEY,
-    ROW,
-    WRITE_ID,
-    AcidSnapshot,
-)
+from airflow_hiveacid.engine.read.acid_scan import BUCKET, KEY, ROW, WRITE_ID
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import (
     AcidFile,
     FileTails,

@@ -1,6 +1,5 @@
 """Values to look up in a column, in the order of statistics."""
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,21 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.schema import Decimal, HiveType, Primitive
-from airflow_hiveacid.engine.spark_versions import java_class
-from airflow_hiveacid.orc.format.column_ranges import FIRST_GREGORIAN_DAY, LONG_DIGITS, ColumnRange
+from airflow_hiveacid.orc.format.column_ranges import LONG_DIGITS, ColumnRange
 
 # Longer lists become a range: ORC compares each value of a list with each group of rows.
 MOST_LISTED = 1000
 _LONGEST_LIST = 64 << 10
 _LONGEST_TEXT = 1 << 10
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
-# Spark quotes other names in filters.
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_SEPARATOR = "\0"
-_FILTERS = "org.apache.spark.sql.sources"
 
 
 class OrderedValues(ABC):
@@ -62,13 +55,13 @@ class OrderedValues(ABC):
     def any_in(self, bounds: ColumnRange) -> bool:
         """Whether one of the values is in a range."""
 
-    def filters(self, spark: SparkSession, column: str) -> list[Any]:
-        """Return filters for ORC, as Java objects of Spark, which are combined by AND."""
-        return self._filters(spark, column) if _PLAIN_NAME.fullmatch(column) else []
-
     @abstractmethod
-    def _filters(self, spark: SparkSession, column: str) -> list[Any]:
-        pass
+    def condition(self, column: str) -> str | None:
+        """Return a condition, in SQL, that a column satisfies if it has one of the values.
+
+        Args:
+            column: The column, quoted.
+        """
 
 
 @dataclass(frozen=True)
@@ -92,31 +85,28 @@ class Integers(OrderedValues):
     def _last(self) -> int:
         return int(self.values[-1])
 
-    def _filters(self, spark: SparkSession, column: str) -> list[Any]:
+    def condition(self, column: str) -> str | None:
+        """Return the values as a list, or as a range."""
         if not len(self.values):
-            return []
+            return "FALSE"
         if len(self.values) > MOST_LISTED:
-            return _between(spark, column, self._first, self._last)
-        gateway: Any = spark.sparkContext._gateway
-        # Convert all values at once, since every Java call takes time.
-        longs = gateway.new_array(java_class(spark, "long"), len(self.values))
-        data = bytearray(self.values.astype(">i8").tobytes())
-        java_class(spark, "java.nio.ByteBuffer").wrap(data).asLongBuffer().get(longs)
-        listed = java_class(spark, "java.util.stream.LongStream").of(longs).boxed().toArray()
-        return [java_class(spark, f"{_FILTERS}.In")(column, listed)]
+            return self._between(column, self._first, self._last)
+        return f"{column} IN ({', '.join(map(self._literal, self.values.tolist()))})"
+
+    def _between(self, column: str, low: int, high: int) -> str:
+        return f"{column} BETWEEN {self._literal(low)} AND {self._literal(high)}"
+
+    def _literal(self, value: int) -> str:
+        # Without a cast, the lowest value would be the negative of a number that is too large.
+        return f"CAST('{value}' AS BIGINT)"
 
 
 @dataclass(frozen=True)
 class Days(Integers):
     """Dates, by the number of their day."""
 
-    def _filters(self, spark: SparkSession, column: str) -> list[Any]:
-        # Java uses another calendar for earlier dates.
-        if not len(self.values) or self._first < FIRST_GREGORIAN_DAY:
-            return []
-        days = np.array([self._first, self._last], "datetime64[D]")
-        date = java_class(spark, "java.sql.Date")
-        return _between(spark, column, *[date.valueOf(str(day)) for day in days])
+    def _literal(self, value: int) -> str:
+        return f"date_from_unix_date({value})"
 
 
 @dataclass(frozen=True)
@@ -125,11 +115,10 @@ class Decimals(Integers):
 
     scale: int
 
-    def _filters(self, spark: SparkSession, column: str) -> list[Any]:
-        if not len(self.values):
-            return []
-        ends = (Number(end).scaleb(-self.scale) for end in (self._first, self._last))
-        return _between(spark, column, *ends)
+    def _literal(self, value: int) -> str:
+        return (
+            f"CAST('{Number(value).scaleb(-self.scale):f}' AS DECIMAL({LONG_DIGITS}, {self.scale}))"
+        )
 
 
 @dataclass(frozen=True)
@@ -162,29 +151,20 @@ class Texts(OrderedValues):
     def _text(self, index: int) -> Any:
         return self.values[index].as_py()
 
-    def _filters(self, spark: SparkSession, column: str) -> list[Any]:
+    def condition(self, column: str) -> str | None:
+        """Return the values as a list, or as a range."""
         if not len(self.values):
-            return []
-        # ORC compares texts by Java's order of letters, which is that of bytes for ASCII, and it
-        # writes invalid bytes as a letter behind all others of that order.
-        few = len(self.values) <= MOST_LISTED and self.values.nbytes <= _LONGEST_LIST
-        used = self.values if few else self.values.take(pa.array([0, len(self.values) - 1]))
-        listed = [text.decode() for text in used.to_pylist()]
-        if not all(text.isascii() for text in listed):
-            return []
-        if few and not any(_SEPARATOR in text for text in listed):
-            split = java_class(spark, "java.util.regex.Pattern").compile(_SEPARATOR)
-            joined = split.splitAsStream(_SEPARATOR.join(listed)).toArray()
-            return [java_class(spark, f"{_FILTERS}.In")(column, joined)]
-        if max(map(len, listed)) > _LONGEST_TEXT:
-            return []
-        return _between(spark, column, listed[0], listed[-1])
+            return "FALSE"
+        if len(self.values) <= MOST_LISTED and self.values.nbytes <= _LONGEST_LIST:
+            return f"{column} IN ({', '.join(map(_literal, self.values.to_pylist()))})"
+        low, high = self._text(0), self._text(len(self.values) - 1)
+        if max(len(low), len(high)) > _LONGEST_TEXT:
+            return None
+        return f"{column} BETWEEN {_literal(low)} AND {_literal(high)}"
 
 
-def _between(spark: SparkSession, column: str, low: Any, high: Any) -> list[Any]:
-    at_least = java_class(spark, f"{_FILTERS}.GreaterThanOrEqual")
-    at_most = java_class(spark, f"{_FILTERS}.LessThanOrEqual")
-    return [at_least(column, low), at_most(column, high)]
+def _literal(text: bytes) -> str:
+    return f"CAST(X'{text.hex()}' AS STRING)"
 
 
 def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:

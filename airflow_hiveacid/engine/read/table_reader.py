@@ -14,11 +14,11 @@ from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.changes import ChangeReader, Difference
+from airflow_hiveacid.engine.read.condition_filters import filters_of
 from airflow_hiveacid.engine.read.files import list_partitions, with_copies
 from airflow_hiveacid.engine.read.flat_changes import FlatChangeReader, FlatDifference
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions, without_subqueries
-from airflow_hiveacid.engine.read.search_argument import argument_of, filters_of
 from airflow_hiveacid.engine.read.spark_trees import column_names, has_subquery, kind, nodes, parsed
 from airflow_hiveacid.engine.read.value_pruning import files_with, values_of
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
@@ -70,8 +70,6 @@ class RowQuery:
     def rows_of(self, spark: SparkSession, snapshot: AcidSnapshot) -> DataFrame:
         """Return the rows of a full ACID table, reading as few files and columns as possible.
 
-        Stripes are skipped, too.
-
         Args:
             spark: A session made by ``scan_session``.
             snapshot: The visible files.
@@ -79,7 +77,6 @@ class RowQuery:
         table = snapshot.table
         if (needed := self._needed(spark)) is not None:
             snapshot = snapshot.of_columns(needed)
-        search = None
         if self.where is not None:
             with translated_spark_errors(f"The condition {self.where!r}"):
                 # A filter inside of a subquery does not apply to the table.
@@ -89,8 +86,7 @@ class RowQuery:
                 )
             if filters:
                 snapshot = files_with(snapshot, values_of(filters, table.columns))
-                search = argument_of(spark, filters, table.columns)
-        return self.chosen(snapshot.rows(spark, search, with_key=False))
+        return self.chosen(snapshot.rows(spark, with_key=False))
 
     def chosen(self, rows: DataFrame) -> DataFrame:
         """Apply the condition and the column list to rows."""

@@ -1,7 +1,7 @@
 """Skipping files without certain values, such as the keys of a merge's source.
 
-Files are skipped by the bucket number, by the ranges in their tails, and by ORC itself, with a
-search argument. Each method skips only files that cannot match; in doubt, a file is read.
+Files are skipped by the bucket number and by the ranges in their tails, and groups of rows by ORC
+itself, for a condition. Each method skips only files that cannot match; in doubt, a file is read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,16 +15,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.bucket_layout import BucketColumn, BucketLayout
 from airflow_hiveacid.acid.schema import Decimal, HiveType, parse_type
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
 from airflow_hiveacid.engine.read.ordered_values import MOST_LISTED, OrderedValues
-from airflow_hiveacid.engine.read.search_argument import SearchArgument, argument_of
 from airflow_hiveacid.engine.read.spark_trees import kind
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
+from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.layout.listing import read_layouts
 from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.orc.format.column_ranges import ColumnRange, ranges_of
@@ -67,28 +66,26 @@ class ColumnValues:
 
 
 def only_with(
-    snapshot: AcidSnapshot, spark: SparkSession, wanted: Sequence[ColumnValues]
-) -> tuple[AcidSnapshot, SearchArgument | None]:
-    """Skip files without the values, and return a search argument for ORC.
+    snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]
+) -> tuple[AcidSnapshot, str | None]:
+    """Skip files without the values, and return a condition that the rows satisfy.
 
     Delete files are kept, as are files without row ids, because their rows are counted. Partitions
     keep their numbers.
 
     Args:
         snapshot: The visible files.
-        spark: Any session; no job is run.
         wanted: The values of the rows, for some columns. The n-th values of all columns belong to
             one row; rows with a null are ignored.
     """
     usable = _usable(snapshot, wanted)
-    filters = [
-        made
+    conditions = [
+        condition
         for each in usable
         if each.ordered is not None
-        for made in each.ordered.filters(spark, each.column.name)
+        and (condition := each.ordered.condition(quoted(each.column.name))) is not None
     ]
-    search = argument_of(spark, filters, [each.column for each in usable])
-    return _by_tails(_in_buckets(snapshot, usable), usable), search
+    return _by_tails(_in_buckets(snapshot, usable), usable), " AND ".join(conditions) or None
 
 
 def files_with(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
+from airflow_hiveacid.engine.read.acid_scan import KEY
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.kept_rows import KeptRows, keep_rows
 from airflow_hiveacid.engine.read.pruning import partitions_of_source
 from airflow_hiveacid.engine.read.value_pruning import ColumnValues, only_with
@@ -65,8 +66,8 @@ class KeptSource(SourceRows):
 
     def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
         """Find the target rows that a clause changes, and write the new rows of updates."""
-        snapshot, search = only_with(snapshot, context.spark, self._values_of_target())
-        pairs = self.join.changes(snapshot.rows(context.spark, search))
+        snapshot, where = only_with(snapshot, self._values_of_target())
+        pairs = self.join.changes(snapshot.rows(context.spark, where=where))
         names = [*KEY, CLAUSE, SOURCE_ROW]
         updating = self.join.updating_clauses()
         if not updating:

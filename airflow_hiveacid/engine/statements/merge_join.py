@@ -20,7 +20,8 @@ from airflow_hiveacid.acid.merge import (
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.own_columns import own_column
-from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
+from airflow_hiveacid.engine.read.acid_scan import KEY
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.pruning import (
     Scope,
     fixed_partition_keys,

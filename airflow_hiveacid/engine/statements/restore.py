@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.versions import as_of_write_id
-from airflow_hiveacid.engine.read.acid_snapshot import KEY
+from airflow_hiveacid.engine.read.acid_scan import KEY
 from airflow_hiveacid.engine.read.changes import Difference
 from airflow_hiveacid.engine.read.flat_changes import FlatDifference
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 from airflow_hiveacid.acid.constraints import with_defaults
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
+from airflow_hiveacid.engine.read.acid_scan import KEY
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.nanoseconds import check_nanoseconds
-from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions, without_subqueries
-from airflow_hiveacid.engine.read.search_argument import search_argument
+from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.conversion import assignments
 from airflow_hiveacid.engine.rows.frames import select_as, select_texts
@@ -91,17 +91,7 @@ class RowChange(Statement):
         if self.where is None:
             return snapshot.rows(context.spark).alias(self.alias)
         with translated_spark_errors(f"The condition {self.where!r}"):
-            # A filter inside of a subquery does not apply to the table.
-            own = without_subqueries(context.spark, self.where)
-            search = own and search_argument(
-                context.spark,
-                own,
-                context.table.columns,
-                context.table.partition_keys,
-                self.alias,
-            )
-            rows = snapshot.rows(context.spark, search or None)
-            return rows.alias(self.alias).where(self.where)
+            return snapshot.rows(context.spark).alias(self.alias).where(self.where)
 
 
 class DeleteStatement(RowChange):

@@ -20,8 +20,8 @@ from airflow_hiveacid.acid.names import parse_partition_name
 from airflow_hiveacid.acid.partition_keys import texts_in_rows
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.own_columns import own_column
-from airflow_hiveacid.engine.read.acid_snapshot import KEY, TOUCHED, AcidSnapshot
-from airflow_hiveacid.engine.read.deleted_rows import DeletedRows
+from airflow_hiveacid.engine.read.acid_scan import KEY
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.pruning import tied_partition_columns
 from airflow_hiveacid.engine.read.value_pruning import ColumnValues, only_with
 from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted, spark_struct
@@ -215,12 +215,10 @@ class WrittenSource(SourceRows):
             source=self._joined(context, f"TRUE AS {_IS_PAIR}"),
             small=self.rows.bytes <= BROADCAST_BYTES,
         )
-        fewer, search = only_with(snapshot, spark, self._values_of_target())
+        fewer, where = only_with(snapshot, self._values_of_target())
         few = fewer.of_columns(plan.target_columns)
         rows = RowSearch(fewer, context.txn, "The merge")
-        # Deleted rows must not be compared if the comparison could fail.
-        deleted = DeletedRows.of(few) if plan.only_equal and rows.is_fetched else None
-        target = few.rows(spark, search, with_deleted=deleted is not None)
+        target = few.rows(spark, where=where)
         with translated_spark_errors("A condition of the merge"):
             pairs = some.pairs(target).withColumn(
                 CLAUSE, F.expr(self.writer.clause_of_match(is_pair))
@@ -228,9 +226,6 @@ class WrittenSource(SourceRows):
         numbers = [SOURCE_ROW] if SOURCE_ROW in self.writer.beside else []
         pairs = join.with_other_clauses(pairs, is_pair, CLAUSE, _IS_PAIR, *numbers)
         pairs = pairs.where(join.matters(is_pair))
-        if deleted is not None:
-            with_touched = select_texts(pairs, [*KEY, CLAUSE, *numbers, TOUCHED])
-            return rows.evaluated(with_touched, deleted)
         if join.plan.matched or join.plan.not_matched_by_source:
             return rows.evaluated(select_texts(pairs, [*KEY, CLAUSE, *numbers]))
         return rows.evaluated(pairs.select(CLAUSE, *numbers).distinct())

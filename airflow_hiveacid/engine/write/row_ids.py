@@ -18,15 +18,8 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.own_columns import own_column
-from airflow_hiveacid.engine.read.acid_snapshot import (
-    BUCKET,
-    KEY,
-    ROW,
-    TOUCHED,
-    WRITE_ID,
-    AcidSnapshot,
-)
-from airflow_hiveacid.engine.read.deleted_rows import DeletedRows
+from airflow_hiveacid.engine.read.acid_scan import BUCKET, KEY, ROW, WRITE_ID
+from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.rows.frames import spellings
@@ -267,12 +260,11 @@ class RowSearch:
         few = len(files) <= _FEW_FILES
         return few and sum(tail.rows for tail in self.snapshot.tails.of(files)) <= _MOST_FETCHED
 
-    def evaluated(self, frame: DataFrame, deleted: DeletedRows | None = None) -> RowIds:
+    def evaluated(self, frame: DataFrame) -> RowIds:
         """Return the row ids of a frame, which is evaluated only once.
 
         Args:
             frame: KEY and CLAUSE, and SOURCE_ROW in a merge.
-            deleted: The deleted rows to filter out, if the frame has TOUCHED and is fetched.
         """
         spark = frame.sparkSession
         with translated_spark_errors(self.what):
@@ -281,8 +273,6 @@ class RowSearch:
                 few = kept.rows <= FEW
                 return FewRowIds(to_arrow(kept.frame)) if few else ManyRowIds(kept.frame)
             table = to_arrow(frame)
-        if deleted is not None:
-            table = table.filter(pa.array(~deleted.among(table))).drop_columns([TOUCHED])
         return FewRowIds(table) if table.num_rows <= FEW else ManyRowIds(from_arrow(spark, table))
 
 

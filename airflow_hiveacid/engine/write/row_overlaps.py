@@ -16,9 +16,8 @@ from airflow_hiveacid.acid.conflicts import Finished, describe_renumbered, descr
 from airflow_hiveacid.acid.names import Delta, TableRef, parse_directory, parse_file
 from airflow_hiveacid.acid.row_identity import trace_row_ids
 from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.read.acid_snapshot import WRITE_ID
-from airflow_hiveacid.engine.read.delete_events import Ids, read_events
-from airflow_hiveacid.engine.read.deleted_rows import are_in
+from airflow_hiveacid.engine.read.acid_scan import WRITE_ID
+from airflow_hiveacid.engine.read.delete_events import Ids, are_in, read_events
 from airflow_hiveacid.engine.read.files import AcidFile, KeyRange, PartitionFiles
 from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.rows.partition_values import PARTITION

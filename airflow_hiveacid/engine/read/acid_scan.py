@@ -1,0 +1,163 @@
+"""The scan of ACID files inside of Spark: its description, and the frame that Java makes of it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written_by
+from airflow_hiveacid.acid.schema import (
+    LOCAL_ZONE,
+    Char,
+    ColumnMapping,
+    Primitive,
+    Varchar,
+    parse_type,
+)
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.java_scan import java_scan
+from airflow_hiveacid.engine.own_columns import own_column
+from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, read_tails
+from airflow_hiveacid.engine.rows.columns import spark_struct
+from airflow_hiveacid.engine.rows.partition_values import PARTITION
+from airflow_hiveacid.errors import UnsupportedFile
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+
+# Java refuses a description of another format.
+_FORMAT = 1
+# The parts of a row id and the partition's number, beside the user's columns.
+WRITE_ID, BUCKET, ROW = map(own_column, ("write_id", "bucket", "row"))
+KEY = (WRITE_ID, BUCKET, ROW, PARTITION)
+ACID_FIELDS = (
+    StructField("operation", IntegerType()),
+    StructField("originalTransaction", LongType()),
+    StructField("bucket", IntegerType()),
+    StructField("rowId", LongType()),
+    StructField("currentTransaction", LongType()),
+)
+# The write id of the file, or of an event.
+CURRENT = own_column("current")
+_IDS = StructType(
+    [
+        StructField(WRITE_ID, LongType()),
+        StructField(BUCKET, IntegerType()),
+        StructField(ROW, LongType()),
+        StructField(CURRENT, LongType()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """What a scan returns.
+
+    Attributes:
+        table: The table, with the columns to read.
+        zone: The time zone of partition keys that are timestamps.
+        write_ids: The visible write ids.
+        partitions: The values of the partition keys, as texts.
+        files: The files, each with the number of its partition, the number of its delete files or
+            -1, and its row ids, if it has none itself.
+        deletes: Delete files of rows.
+        are_deletes: Whether the files hold delete events, which then are the rows.
+    """
+
+    table: HiveTable
+    zone: str
+    write_ids: ValidWriteIdList
+    partitions: Sequence[tuple[str | None, ...]]
+    files: Sequence[tuple[int, AcidFile, int, SyntheticIds | None]]
+    deletes: Sequence[Sequence[AcidFile]] = ()
+    are_deletes: bool = False
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Return the visible rows: the columns of the table, its keys, KEY, and CURRENT.
+
+        Args:
+            spark: A session made by ``scan_session``.
+        """
+        session: Any = spark._jsparkSession
+        with translated_spark_errors(f"Reading {self.table.ref.full_name}"):
+            return DataFrame(java_scan(spark).frame(session, json.dumps(self._content)), spark)
+
+    @property
+    def _content(self) -> Mapping[str, Any]:
+        table, stored = self.table, [column.name for column in self.table.stored_columns]
+        keys = spark_struct(table.partition_keys).fields
+        return {
+            "format": _FORMAT,
+            "columns": spark_struct(table.columns).jsonValue(),
+            "positions": [stored.index(column.name) for column in table.columns],
+            "by_position": table.mapped_columns.mapping is ColumnMapping.POSITION,
+            "ids": _IDS.jsonValue(),
+            "keys": StructType([*keys, StructField(PARTITION, IntegerType())]).jsonValue(),
+            "zone": self.zone,
+            "are_deletes": self.are_deletes,
+            "searchable": [c.name for c in table.columns if has_exact_statistics(c)],
+            "highest": self.write_ids.high_watermark,
+            "hidden": sorted({*self.write_ids.open, *self.write_ids.aborted}),
+            "partitions": [[*own, str(at)] for at, own in enumerate(self.partitions)],
+            "deletes": [[[f.path, f.size, f.exact] for f in some] for some in self.deletes],
+            "files": [
+                [file.path, file.size, at, deletes, file.exact, file.raw, _of_first_row(ids)]
+                for at, file, deletes, ids in self.files
+            ],
+        }
+
+
+def row_ids(
+    partitions: Sequence[PartitionFiles], files: Sequence[tuple[int, AcidFile]]
+) -> Mapping[str, SyntheticIds]:
+    """Return the row ids that Hive assigns to the rows of files without row ids, by their paths.
+
+    Args:
+        partitions: The partitions that the numbers beside the files refer to.
+        files: Files without row ids, each with the number of its partition.
+
+    Raises:
+        UnsupportedFile: The name of a file has no bucket number, so that its rows have no ids.
+    """
+    beside = {
+        (number, file.directory): partitions[number].raw_beside(file) for number, file in files
+    }
+    counted = sorted({file for group in beside.values() for file in group}, key=lambda f: f.path)
+    tails = dict(zip([file.path for file in counted], read_tails(counted), strict=True))
+    known = {
+        ids.path: ids
+        for (_, directory), group in beside.items()
+        for ids in synthetic_ids(
+            {file.path: tails[file.path].rows for file in group}, *written_by(directory)
+        )
+    }
+    for _, file in files:
+        if known[file.path].bucket is None:
+            raise UnsupportedFile(
+                f"{file.path} has no bucket number in its name, so that its rows have no row ids.",
+                remedy="Overwrite the table, or the partition, with its own rows; then change them.",
+            )
+    return known
+
+
+def _of_first_row(ids: SyntheticIds | None) -> list[int | None] | None:
+    return None if ids is None else [ids.write_id, ids.bucket, ids.first_row]
+
+
+def has_exact_statistics(column: HiveColumn) -> bool:
+    """Whether the statistics of a column compare as Spark compares its values.
+
+    Exceptions: statistics of a char include padding, those of a varchar may be of longer texts than
+    are shown, those of floating-point numbers order -0.0 before 0.0, and those of a timestamp may
+    be of another clock.
+    """
+    if "." in column.name:
+        return False  # It could be the name of a field.
+    match parse_type(column.type):
+        case Char() | Varchar():
+            return False
+        case Primitive(name):
+            return name not in ("float", "double", "timestamp", LOCAL_ZONE)
+    return True

@@ -1,0 +1,156 @@
+package org.hiveacid.spark;
+
+import java.io.IOException;
+import java.lang.ref.SoftReference;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.hive.ql.exec.vector.LongColumnVector;
+import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatch;
+import org.apache.orc.OrcFile;
+import org.apache.orc.Reader;
+import org.apache.orc.RecordReader;
+import org.roaringbitmap.RoaringBitmap;
+
+/**
+ * The row ids in the visible events of some delete files.
+ *
+ * <p>The row numbers of one write id and bucket are bits of a compressed map, which takes at most two
+ * bytes for each of them. Tasks of an executor share the maps for as long as memory suffices.
+ */
+final class DeletedRows {
+  private static final Map<String, SoftReference<DeletedRows>> SHARED = new ConcurrentHashMap<>();
+
+  /** The row numbers of a write id and a bucket that have the same upper half. */
+  private record Place(long writeId, int bucket, int upper) {}
+
+  private final Map<Place, RoaringBitmap> rows = new HashMap<>();
+
+  private DeletedRows() {}
+
+  /** Returns the deleted rows in some delete files; an executor reads them once. */
+  static DeletedRows of(ScanPlan plan, List<ScanPlan.Events> files, Configuration conf) {
+    StringBuilder key = new StringBuilder(plan.id);
+    for (ScanPlan.Events file : files) {
+      key.append('\n').append(file.path());
+    }
+    DeletedRows[] known = new DeletedRows[1];
+    SHARED.compute(
+        key.toString(),
+        (name, reference) -> {
+          known[0] = reference == null ? null : reference.get();
+          if (known[0] != null) {
+            return reference;
+          }
+          known[0] = read(plan, files, conf);
+          return new SoftReference<>(known[0]);
+        });
+    SHARED.values().removeIf(reference -> reference.refersTo(null));
+    return known[0];
+  }
+
+  private static DeletedRows read(
+      ScanPlan plan, List<ScanPlan.Events> files, Configuration conf) {
+    DeletedRows deleted = new DeletedRows();
+    try {
+      for (ScanPlan.Events file : files) {
+        deleted.add(plan, file, conf);
+      }
+    } catch (IOException failure) {
+      throw new java.io.UncheckedIOException(failure);
+    }
+    deleted.rows.values().forEach(RoaringBitmap::runOptimize);
+    return deleted;
+  }
+
+  private void add(ScanPlan plan, ScanPlan.Events file, Configuration conf) throws IOException {
+    Path path = new Path(file.path());
+    OrcFile.ReaderOptions options =
+        OrcFile.readerOptions(conf)
+            .filesystem(path.getFileSystem(conf))
+            .maxLength(file.size());
+    try (Reader reader = OrcFile.createReader(path, options)) {
+      if (!Envelope.is(reader.getSchema())) {
+        throw Envelope.corrupt(file.path() + " is not a file of delete events.");
+      }
+      boolean[] include = new boolean[reader.getSchema().getMaximumId() + 1];
+      java.util.Arrays.fill(include, 0, Envelope.ROW + 1, true);
+      VectorizedRowBatch batch = reader.getSchema().createRowBatch();
+      try (RecordReader records = reader.rows(reader.options().include(include))) {
+        while (records.nextBatch(batch)) {
+          add(plan, file, batch);
+        }
+      }
+    }
+  }
+
+  private void add(ScanPlan plan, ScanPlan.Events file, VectorizedRowBatch batch) {
+    Place place = null;
+    RoaringBitmap bits = null;
+    for (int at = 0; at < batch.size; at++) {
+      Envelope.require(value(batch, Envelope.OPERATION, at), Envelope.DELETES, file.path());
+      if (!file.exact() && !plan.isVisible(value(batch, Envelope.CURRENT, at))) {
+        continue;
+      }
+      long writeId = value(batch, Envelope.WRITE_ID, at);
+      int bucket = (int) value(batch, Envelope.BUCKET, at);
+      long row = value(batch, Envelope.ROW_ID, at);
+      int upper = (int) (row >>> Integer.SIZE);
+      if (place == null
+          || place.writeId != writeId
+          || place.bucket != bucket
+          || place.upper != upper) {
+        place = new Place(writeId, bucket, upper);
+        bits = rows.computeIfAbsent(place, absent -> new RoaringBitmap());
+      }
+      bits.add((int) row);
+    }
+  }
+
+  private static long value(VectorizedRowBatch batch, int column, int at) {
+    LongColumnVector values = (LongColumnVector) batch.cols[column];
+    int place = values.isRepeating ? 0 : at;
+    if (!values.noNulls && values.isNull[place]) {
+      throw Envelope.corrupt("A delete event has no " + Envelope.NAMES[column] + ".");
+    }
+    return values.vector[place];
+  }
+
+  /** Looks up rows, fastest in the order of their ids. */
+  final class Lookup {
+    private long writeId = -1;
+    private int bucket;
+    private int upper;
+    private RoaringBitmap bits;
+    private long from;
+    private long next;
+
+    /** Returns whether a row is deleted. */
+    boolean contains(long writeId, int bucket, long row) {
+      int upper = (int) (row >>> Integer.SIZE);
+      if (this.writeId != writeId || this.bucket != bucket || this.upper != upper) {
+        this.writeId = writeId;
+        this.bucket = bucket;
+        this.upper = upper;
+        bits = rows.get(new Place(writeId, bucket, upper));
+        from = 0;
+        next = -1;
+      }
+      if (bits == null) {
+        return false;
+      }
+      long lower = row & 0xFFFFFFFFL;
+      if (lower < from || lower > next) {
+        from = lower;
+        next = bits.nextValue((int) lower);
+        if (next < 0) {
+          next = Long.MAX_VALUE;
+        }
+      }
+      return lower == next;
+    }
+  }
+}

@@ -1,0 +1,68 @@
+package org.hiveacid.spark;
+
+import java.util.Arrays;
+import java.util.List;
+import org.apache.orc.TypeDescription;
+
+/** The columns around the row in an ACID file. */
+final class Envelope {
+  static final String[] NAMES = {
+    "operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row"
+  };
+  static final int OPERATION = 0;
+  static final int WRITE_ID = 1;
+  static final int BUCKET = 2;
+  static final int ROW_ID = 3;
+  static final int CURRENT = 4;
+  static final int ROW = 5;
+
+  /** The operation of inserted rows; older versions of Hive also wrote updated ones. */
+  static final int[] ROWS = {0, 1};
+
+  static final int[] DELETES = {2};
+
+  private static final List<TypeDescription.Category> CATEGORIES =
+      Arrays.asList(
+          TypeDescription.Category.INT,
+          TypeDescription.Category.LONG,
+          TypeDescription.Category.INT,
+          TypeDescription.Category.LONG,
+          TypeDescription.Category.LONG,
+          TypeDescription.Category.STRUCT);
+
+  private Envelope() {}
+
+  /** Returns whether a file has these columns. */
+  static boolean is(TypeDescription file) {
+    if (file.getCategory() != TypeDescription.Category.STRUCT
+        || file.getChildren().size() != NAMES.length) {
+      return false;
+    }
+    for (int at = 0; at < NAMES.length; at++) {
+      if (!file.getFieldNames().get(at).equalsIgnoreCase(NAMES[at])
+          || file.getChildren().get(at).getCategory() != CATEGORIES.get(at)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Refuses a row whose operation does not belong into its directory. */
+  static void require(long operation, int[] allowed, String path) {
+    for (int each : allowed) {
+      if (operation == each) {
+        return;
+      }
+    }
+    throw corrupt(
+        path
+            + " holds events of operation "
+            + operation
+            + ", which do not belong into its directory.");
+  }
+
+  /** Returns the error of a corrupt file, with the mark by which Python recognizes it. */
+  static IllegalStateException corrupt(String what) {
+    return new IllegalStateException("hiveacid-corrupt-file:" + what);
+  }
+}

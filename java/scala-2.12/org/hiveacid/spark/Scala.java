@@ -1,0 +1,127 @@
+package org.hiveacid.spark;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.execution.datasources.NoopCache$;
+import org.apache.spark.sql.execution.datasources.PartitionPath;
+import org.apache.spark.sql.execution.datasources.PartitionSpec;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
+import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
+import org.apache.spark.sql.execution.datasources.orc.OrcFilters$;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StructType;
+import scala.Function1;
+import scala.Option;
+import scala.collection.Iterator;
+import scala.collection.JavaConverters;
+import scala.collection.Seq;
+
+/** The signatures of Spark that contain collections of Scala 2.12. */
+final class Scala {
+  private Scala() {}
+
+  static <T> Seq<T> seq(List<T> values) {
+    return JavaConverters.asScalaBuffer(values).toSeq();
+  }
+
+  static <K, V> scala.collection.immutable.Map<K, V> map(Map<K, V> values) {
+    scala.collection.immutable.Map<K, V> map = scala.collection.immutable.Map$.MODULE$.empty();
+    for (Map.Entry<K, V> entry : values.entrySet()) {
+      map = map.$plus(new scala.Tuple2<>(entry.getKey(), entry.getValue()));
+    }
+    return map;
+  }
+
+  /** An index over given files: nothing is listed. */
+  abstract static class Index extends PartitioningAwareFileIndex {
+    private final PartitionSpec spec;
+    private final List<Path> roots;
+    private final scala.collection.immutable.Map<Path, FileStatus[]> folders;
+    private final scala.collection.mutable.LinkedHashMap<Path, FileStatus> files =
+        new scala.collection.mutable.LinkedHashMap<>();
+
+    Index(
+        SparkSession spark,
+        StructType keys,
+        List<PartitionPath> partitions,
+        LinkedHashMap<Path, FileStatus[]> folders) {
+      super(spark, map(Map.of()), Option.empty(), NoopCache$.MODULE$);
+      this.spec = new PartitionSpec(keys, seq(partitions));
+      this.roots = new ArrayList<>(folders.keySet());
+      this.folders = map(folders);
+      for (FileStatus[] some : folders.values()) {
+        for (FileStatus file : some) {
+          files.put(file.getPath(), file);
+        }
+      }
+    }
+
+    @Override
+    public PartitionSpec partitionSpec() {
+      return spec;
+    }
+
+    @Override
+    public scala.collection.mutable.LinkedHashMap<Path, FileStatus> leafFiles() {
+      return files;
+    }
+
+    @Override
+    public scala.collection.immutable.Map<Path, FileStatus[]> leafDirToChildrenFiles() {
+      return folders;
+    }
+
+    @Override
+    public Seq<Path> rootPaths() {
+      return seq(roots);
+    }
+
+    @Override
+    public void refresh() {}
+  }
+
+  /** A format of ORC files with a reader of its own. */
+  abstract static class Format extends OrcFileFormat {
+    abstract Function1<PartitionedFile, Iterator<InternalRow>> reader(
+        SparkSession spark,
+        StructType keys,
+        StructType required,
+        List<Filter> filters,
+        boolean inBatches,
+        Configuration conf);
+
+    @Override
+    public Function1<PartitionedFile, Iterator<InternalRow>> buildReaderWithPartitionValues(
+        SparkSession spark,
+        StructType data,
+        StructType keys,
+        StructType required,
+        Seq<Filter> filters,
+        scala.collection.immutable.Map<String, String> options,
+        Configuration conf) {
+      List<Filter> given = JavaConverters.seqAsJavaList(filters);
+      // Spark needs rows where it generates no code, as for wide tables.
+      boolean inBatches = options.get("returning_batch").get().equals("true");
+      return reader(spark, keys, required, given, inBatches, conf);
+    }
+
+    @Override
+    public Option<Seq<String>> vectorTypes(StructType required, StructType keys, SQLConf conf) {
+      return Option.empty();
+    }
+
+    static Option<org.apache.hadoop.hive.ql.io.sarg.SearchArgument> searchArgument(
+        StructType columns, List<Filter> filters) {
+      return OrcFilters$.MODULE$.createFilter(columns, seq(filters));
+    }
+  }
+}
