@@ -19,7 +19,7 @@ final class KeptVector extends ColumnVector {
 
   @Override
   public void close() {
-    all.close();
+    // Spark closes the vectors of each batch, but the reader uses them again.
   }
 
   @Override
