@@ -100,7 +100,7 @@ def _leave_out(config: pytest.Config, items: list[pytest.Item], others: set[pyte
 def _takes_a_server(item: pytest.Item, suites: Sequence[str]) -> bool:
     if not isinstance(item, pytest.Function):
         return False
-    if any(item.get_closest_marker(suite) for suite in suites):
+    if any(item.get_closest_marker(mark) for mark in (*suites, "server")):
         return True
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     real = "hms" in item.fixturenames and not str(parameters["hms"]).startswith("fake")

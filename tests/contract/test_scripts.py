@@ -134,6 +134,7 @@ def test_a_swap_of_tables_that_is_tried_again_after_its_end_changes_nothing(
     assert scripts.columns() == {"t": "b"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @FAKE
 def test_a_swap_that_is_killed_at_any_call_is_completed_once_by_the_next_try(

@@ -54,7 +54,7 @@ def test_heartbeats_keep_a_transaction_alive_that_outlasts_others(
     client: MetastoreClient, eventually: Callable[..., None]
 ) -> None:
     with begin(client) as transaction:
-        for _ in range(3):  # Each of these lives as long as the server's time-out.
+        for _ in range(2):  # Each of these lives as long as the server's time-out.
             silent = client.open_txn("somebody", "host", None)
             eventually(
                 "the silent transaction is aborted",

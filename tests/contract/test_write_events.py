@@ -1,9 +1,9 @@
 """Write events, held against the real metastores with a listener, and the fake."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -23,23 +23,26 @@ from tests.notifications.listener import StoredEvent, listener, listening, store
 from tests.versions import REAL, REAL_4, VERSIONS
 
 DAY = (HiveColumn("day", "string"),)
+# More than a batch.
+PARTITIONS = 501
 DELTA, DELETES = "delta_0000001_0000001_0000", "delete_delta_0000001_0000001_0000"
 
 
-@pytest.fixture
-def with_listener(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> Iterator[tuple[MetastoreClient, Callable[[], list[StoredEvent]]]]:
-    """A client of a metastore that logs events, and the final content of the metastore."""
-    version = request.param
-    metastore = EmbeddedMetastore(
+def metastore_with_listener(version: str, folder: Path) -> EmbeddedMetastore:
+    return EmbeddedMetastore(
         version,
-        directory=tmp_path / "hms",
+        directory=folder / "hms",
         settings=listening(version),
-        libraries=listener(version, tmp_path),
+        libraries=listener(version, folder),
     )
+
+
+@pytest.fixture
+def with_listener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MetastoreClient]:
+    """A client of a metastore that logs events."""
+    metastore = metastore_with_listener(request.param, tmp_path)
     with metastore, MetastoreClient(metastore.options) as client:
-        yield client, lambda: stored_events(metastore, tmp_path / "hms")
+        yield client
 
 
 def real(*versions: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -78,66 +81,101 @@ def without_batches(find: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda name: None if name.endswith("_in_batch") else find(name)
 
 
-@real("4.0.1")
-def test_the_metastore_stores_one_event_for_each_partition(with_listener):
-    client, stored = with_listener
-    table = create(client, "default", *DAY)
+class Reported(NamedTuple):
+    """What was reported of a table, and the events that the metastore has stored of it."""
+
+    txn: int
+    events: Sequence[AddedFiles]
+    calls: Mapping[str, int]
+    stored: Sequence[StoredEvent] = ()
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Reported]:
+    """The writes of several tables, whose stored events can only be read after the metastore's end."""
+    folder = tmp_path_factory.mktemp("reported")
+    metastore = metastore_with_listener("4.0.1", folder)
+    with metastore, MetastoreClient(metastore.options) as client:
+        tables = {
+            "days": report_days(client),
+            "again": report_again(client),
+            "many": report_many(client),
+        }
+        stored = stored_events(metastore, folder / "hms")
+    return {
+        name: done._replace(stored=[event for event in stored if event.table == name])
+        for name, done in tables.items()
+    }
+
+
+def report(
+    client: MetastoreClient, table: HiveTable, parts: Sequence[Sequence[AddedFiles]]
+) -> Reported:
+    """Report the files of one write in one or several steps."""
+    with begin(client, table) as txn, counted_calls() as calls:
+        for part in parts:
+            add_write_events(client, table, txn.txn_id, 1, part)
+        txn.commit()
+    return Reported(txn.txn_id, [event for part in parts for event in part], dict(calls))
+
+
+def report_days(client: MetastoreClient) -> Reported:
+    table = create(client, "default", *DAY, name="days")
     days = [HivePartition.new(table, [day]) for day in ("a b/c=d:%#]", "é", None)]
     client.add_partitions(table.ref, days)
-    partitions = client.get_partitions(table)
     files = [f"{DELTA}/bucket_00000", f"{DELETES}/bucket_00000"]
-    with begin(client, table) as txn:
-        write_id = txn.write_ids[table.ref.full_name]
-        events = [added(each, *files, checksum="ab12") for each in partitions]
-        add_write_events(client, table, txn.txn_id, write_id, events)
-        txn.commit()
+    partitions = client.get_partitions(table)
+    return report(client, table, [[added(each, *files, checksum="ab12") for each in partitions]])
 
-    found = stored()
-    assert {(each.txn, each.write_id, each.table) for each in found} == {(txn.txn_id, 1, "t")}
-    assert {each.partition: {file[0] for file in each.files} for each in found} == {
-        each.name: {f"{each.folder}/{file}" for file in files} for each in partitions
+
+def report_again(client: MetastoreClient) -> Reported:
+    table = create(client, "default", name="again")
+    one, other = (added(None, f"{DELTA}/bucket_0000{number}") for number in range(2))
+    return report(client, table, [[one], [one], [other], [one]])
+
+
+def report_many(client: MetastoreClient) -> Reported:
+    table = create(client, "default", *DAY, name="many")
+    # Derby overflows its stack when many are added at once.
+    for first in range(0, PARTITIONS, 100):
+        numbers = range(first, min(first + 100, PARTITIONS))
+        client.add_partitions(table.ref, [HivePartition.new(table, [str(n)]) for n in numbers])
+    partitions = client.get_partitions(table)
+    return report(client, table, [[added(each, f"{DELTA}/bucket_00000") for each in partitions]])
+
+
+@pytest.mark.server
+def test_the_metastore_stores_one_event_for_each_partition(reported):
+    days = reported["days"]
+    assert {(each.txn, each.write_id) for each in days.stored} == {(days.txn, 1)}
+    assert {each.partition: {file[0] for file in each.files} for each in days.stored} == {
+        event.partition.name: {file.location for file in event.files} for event in days.events
     }
-    for event in found:
+    for event in days.stored:
         # Without a folder for removed files the metastore keeps no checksum.
         assert [directory for _, _, directory in event.files] == [DELTA, DELETES]
 
 
-@real("4.0.1")
-def test_an_event_that_is_sent_again_changes_nothing(with_listener):
-    client, stored = with_listener
-    table = create(client, "default")
-    one, other = (added(None, f"{DELTA}/bucket_0000{number}") for number in range(2))
-    with begin(client, table) as txn:
-        for event in (one, one, other, one):
-            add_write_events(client, table, txn.txn_id, 1, [event])
-        txn.commit()
-
-    (event,) = stored()
+@pytest.mark.server
+def test_an_event_that_is_sent_again_changes_nothing(reported):
+    again = reported["again"]
+    (event,) = again.stored
     locations = [location for location, _, _ in event.files]
-    assert sorted(locations) == sorted(each.files[0].location for each in (one, other))
+    assert sorted(locations) == sorted({each.files[0].location for each in again.events})
     assert event.partition == ""
 
 
-@real("4.0.1")
-def test_events_of_many_partitions_are_sent_in_batches(with_listener):
-    client, stored = with_listener
-    table = create(client, "default", *DAY)
-    # Derby overflows its stack when many are added at once.
-    for first in range(0, 1200, 100):
-        numbers = range(first, first + 100)
-        client.add_partitions(table.ref, [HivePartition.new(table, [str(n)]) for n in numbers])
-    events = [added(each, f"{DELTA}/bucket_00000") for each in client.get_partitions(table)]
-    with begin(client, table) as txn, counted_calls() as calls:
-        add_write_events(client, table, txn.txn_id, 1, events)
-        txn.commit()
-    assert calls["add_write_notification_log"] == 0
-    assert calls["add_write_notification_log_in_batch"] == 3
-    assert {each.partition for each in stored()} == {f"day={n}" for n in range(1200)}
+@pytest.mark.server
+def test_events_of_many_partitions_are_sent_in_batches(reported):
+    many = reported["many"]
+    assert many.calls.get("add_write_notification_log", 0) == 0
+    assert many.calls["add_write_notification_log_in_batch"] == 2
+    assert {each.partition for each in many.stored} == {f"day={n}" for n in range(PARTITIONS)}
 
 
 @real(*VERSIONS)
 def test_a_metastore_with_a_listener_receives_writes(with_listener):
-    client, _ = with_listener
+    client = with_listener
     with counted_calls() as calls:
         assert client.listeners.want_events
         assert client.listeners.want_events
@@ -163,7 +201,7 @@ def test_a_metastore_without_listeners_is_asked_once(client):
 
 @real("3.1.3")
 def test_hive_3_has_no_write_events(with_listener):
-    client, _ = with_listener
+    client = with_listener
     plain, days = create(client, "default"), create(client, "default", *DAY, name="days")
     client.add_partitions(days.ref, [HivePartition.new(days, ["1"])])
     event = added(None, f"{DELTA}/bucket_00000")

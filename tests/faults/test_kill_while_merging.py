@@ -38,7 +38,7 @@ def metastore(request, spark, tmp_path_factory):
         client.drop_database(TABLE.database, cascade=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("metastore", "fault"), CASES, indirect=["metastore"])
 def test_after_a_kill_all_or_nothing_shows_and_one_retry_completes_it(
     metastore, fault, spark, tmp_path

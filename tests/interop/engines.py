@@ -74,6 +74,7 @@ _HIVE_SETTINGS = {
     "metastore.housekeeping.threads.on": "true",
     # Derby refuses some calls for good, which would be repeated for 20 seconds.
     "metastore.hmshandler.retry.attempts": "2",
+    "metastore.hmshandler.retry.interval": "100ms",
     # Hive asks the metastore to evaluate its conditions on partitions: this class can.
     "metastore.expression.proxy": (
         "org.apache.hadoop.hive.ql.optimizer.ppr.PartitionExpressionForMetastore"

@@ -247,8 +247,10 @@ class EmbeddedMetastore:
             "hive.txn.manager": "org.apache.hadoop.hive.ql.lockmgr.DbTxnManager",
             "metastore.server.min.threads": "5",
             "metastore.server.max.threads": "100",
-            # Ten by default, two seconds apart: a start that cannot succeed should fail soon.
+            # Ten by default, two seconds apart. A start that cannot succeed should fail soon, and
+            # Derby rejects the conditional ALTER TABLE of version 4, which clients then repeat.
             "metastore.hmshandler.retry.attempts": "2",
+            "metastore.hmshandler.retry.interval": "100ms",
             **distribution.release.settings,
         }
         if self._timeout is not None:
