@@ -116,7 +116,10 @@ def _pack(classes: Path, identity: str, jar: Path) -> None:
     contents = {
         file.relative_to(classes).as_posix(): file.read_bytes() for file in classes.rglob("*.class")
     }
-    contents |= {"META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\n\r\n", SOURCES: identity.encode()}
+    contents |= {
+        "META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\n\r\n",
+        SOURCES: identity.encode(),
+    }
     jar.parent.mkdir(parents=True, exist_ok=True)
     partial = jar.with_suffix(f".{os.getpid()}")
     with zipfile.ZipFile(partial, "w") as archive:
