@@ -1,7 +1,7 @@
 """The compilation of the scan into the jars of the package: ``python -m java.compile``.
 
-There is one jar for each line of Scala. The compiler is the ``javac`` beside ``java``, or Eclipse's, which Ivy fetches,
-where only a runtime is installed.
+Each line of Scala has its own jar. The compiler is the ``javac`` beside ``java``. A Java without one runs Eclipse's
+compiler, which Ivy fetches.
 """
 
 import argparse
@@ -14,8 +14,6 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyspark
-
 from airflow_hiveacid.engine import java_scan
 from airflow_hiveacid.engine.java_scan import SOURCES, jar_name, sources_of
 from airflow_hiveacid.metastore.dev.distribution import (
@@ -23,6 +21,7 @@ from airflow_hiveacid.metastore.dev.distribution import (
     find_java,
     ivy_command,
     require_checksums,
+    spark_jars,
 )
 
 ROOT = Path(__file__).parent
@@ -36,11 +35,11 @@ _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Compile the scan for some Sparks, unless its jars belong to the sources."""
+    """Compile the scan for the installed Spark and others, unless its jars belong to the sources."""
     parser = argparse.ArgumentParser(prog="java.compile", description=__doc__)
-    installed = Path(pyspark.__file__).parent
-    parser.add_argument("spark", nargs="*", type=Path, default=[installed], help="their folders")
-    for spark in parser.parse_args(arguments).spark:
+    parser.add_argument("others", nargs="*", type=Path, help="the folders of other Sparks")
+    installed = spark_jars("scala-library")[0].parents[1]
+    for spark in (installed, *parser.parse_args(arguments).others):
         print(f"{current_jar(spark)} belongs to the sources")
 
 
@@ -90,7 +89,7 @@ def compile_scan(spark: Path, jar: Path, *, eclipse: bool = False) -> None:
     Args:
         spark: The folder of a Spark, with its ``jars``.
         jar: The path of the jar.
-        eclipse: Whether to use Eclipse's compiler even if there is a ``javac``.
+        eclipse: Whether to use Eclipse's compiler even if ``javac`` exists.
 
     Raises:
         SystemExit: The compiler fails; the message contains its output.

@@ -8,8 +8,6 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyspark
-
 from tests.spark_versions.versions import packages
 
 _JARS = Path("airflow_hiveacid", "engine", "jars")
@@ -75,9 +73,8 @@ def build(repository: Path, folder: Path) -> Distributions:
 
 def _compile_jars(source: Path) -> None:
     """Compile the jars of a source tree, for Spark 3.5 and for the installed Spark."""
-    sparks = [packages("3.5") / "pyspark", Path(pyspark.__file__).parent]
     # The working directory is the first place from which Python imports, before this repository.
-    command = [sys.executable, "-m", "java.compile", *map(str, sparks)]
+    command = [sys.executable, "-m", "java.compile", str(packages("3.5") / "pyspark")]
     subprocess.run(command, cwd=source, check=True, stdout=subprocess.DEVNULL)
 
 

@@ -124,7 +124,7 @@ def _loaded_class(spark: SparkSession, jar: Path) -> Any:
 
 def _new_object(spark: SparkSession, loaded: Any) -> Any:
     # By reflection: Java's side of Py4J searches for classes by name in another loader.
-    gateway = spark.sparkContext._gateway
+    gateway: Any = spark.sparkContext._gateway
     types = gateway.new_array(java_class(spark, "java.lang.Class"), 0)
     arguments = gateway.new_array(java_class(spark, "java.lang.Object"), 0)
     return loaded.getConstructor(types).newInstance(arguments)

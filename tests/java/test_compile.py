@@ -90,6 +90,8 @@ def test_a_changed_download_is_refused(
     monkeypatch.setenv("HIVEACID_CACHE", str(tmp_path / "cache"))
     listed = module.ROOT / "downloads.sha256"
     listed.write_text(f"{'0' * 64}  ecj-3.40.0.jar\n")
-    with pytest.raises(EmbeddedMetastoreFailed, match="ecj-3.40.0.jar has the SHA-256 checksum"):
+    with pytest.raises(
+        EmbeddedMetastoreFailed, match=r"ecj-3\.40\.0\.jar has the SHA-256 checksum"
+    ):
         compile_scan(SPARK, tmp_path / "scan.jar", eclipse=True)
     assert list((tmp_path / "cache").iterdir()) == []
