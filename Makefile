@@ -25,6 +25,10 @@ AIRFLOWS ?= 3.1 3.2 3.3
 # `make release` runs, each in an environment of its own.
 SPARKS ?= 3.5 4.0 4.1 4.2
 GROUP ?= dev
+# The scan inside Spark, compiled for the installed Spark.
+JAR := airflow_hiveacid/engine/jars/hiveacid-scan_2.13.jar
+JAVA_SOURCES := $(wildcard java/*.py java/*/org/hiveacid/spark/*.java)
+compile_jar = $(MAKE) --no-print-directory --silent $(JAR)
 JOB ?= tests/airflow/test_quickstart.py
 # Each worker starts its own metastores and Spark, which need about 3 GB.
 WORKERS ?= 2
@@ -41,6 +45,10 @@ help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) ## Create .venv with everything that development needs
+	@$(compile_jar)
+
+$(JAR): $(JAVA_SOURCES)
+	@$(RUN) python -m java.compile
 
 $(BIN)/uv:
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -68,9 +76,11 @@ $(RUNNABLE): requirements.lock pyproject.toml | $(BIN)/uv
 	@touch $@
 
 quickstart: $(RUNNABLE) ## Real metastore, demo table; Airflow merges, compacts, cleans it (STAY=1: page)
+	@$(compile_jar)
 	@$(RUN) python -m airflow_hiveacid.quickstart $(if $(STAY),--stay)
 
 playground: $(RUNNABLE) ## Metastore, Airflow and four tables with load until Ctrl-C (FRESH=1: empty)
+	@$(compile_jar)
 	@$(RUN) hiveacid demo --folder build/playground $(if $(FRESH),--fresh)
 
 test: setup ## Run all tests, with a sample of the cases of long ones (CASES=all: all)

@@ -5,7 +5,6 @@ Hadoop's file system for S3 stores. The image runs this once; so do the tests of
 """
 
 import argparse
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 from airflow_hiveacid.metastore.dev.distribution import (
     Distribution,
     cache_folder,
-    find_java,
+    ivy_command,
     prepare,
     require_checksums,
     spark_jars,
@@ -36,20 +35,13 @@ def main() -> None:
 
 def fetch_jars(folder: Path) -> None:
     """Fetch the jars that jars.xml lists, into one folder for each of its configurations."""
-    ivy_home = cache_folder() / "ivy-deploy"
-    settings = os.environ.get("HIVEACID_IVY_SETTINGS")
     print(f"Fetching the jars of {IVY_FILE.name} (18 MB) ...", flush=True)
-    answer = subprocess.run(
-        [
-            *(find_java(), f"-Divy.home={ivy_home}", "-jar", str(spark_jars("ivy")[0])),
-            *(["-settings", settings] if settings else []),
-            *("-ivy", str(IVY_FILE), "-types", "jar"),
-            *("-retrieve", f"{folder}/[conf]/[artifact]-[revision](-[classifier]).[ext]"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
+    command = ivy_command(
+        *("-ivy", str(IVY_FILE), "-types", "jar"),
+        *("-retrieve", f"{folder}/[conf]/[artifact]-[revision](-[classifier]).[ext]"),
+        home=cache_folder() / "ivy-deploy",
     )
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         raise SystemExit(f"The jars could not be fetched:\n{answer.stdout[-3000:]}{answer.stderr}")
     require_checksums(folder.glob("*/*.jar"), IVY_FILE.with_suffix(".sha256"))

@@ -1,11 +1,16 @@
 """The build of a commit as a wheel and a source distribution."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.spark_versions.versions import packages
+
+_JARS = Path("airflow_hiveacid", "engine", "jars")
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,8 @@ def export_commit(repository: Path, folder: Path) -> None:
 def build(repository: Path, folder: Path) -> Distributions:
     """Build the distributions of the commit.
 
-    The wheel is built from the source distribution. That it equals the wheel of the commit shows that the source
-    distribution is complete and that the build is reproducible.
+    The wheel is built from the source distribution, also its jars. That it equals the wheel of the commit shows that the
+    source distribution is complete and that the build is reproducible.
 
     Args:
         repository: The repository.
@@ -49,6 +54,7 @@ def build(repository: Path, folder: Path) -> Distributions:
     """
     source = folder / "source"
     export_commit(repository, source)
+    _compile_jars(source)
     epoch = _output(["git", "log", "-1", "--format=%ct"], repository)
     dist, from_commit = folder / "dist", folder / "from-commit"
     sdist = _hatchling("sdist", source, dist, epoch)
@@ -56,11 +62,20 @@ def build(repository: Path, folder: Path) -> Distributions:
     with tarfile.open(sdist) as files:
         files.extractall(unpacked, filter="data")
     (root,) = unpacked.iterdir()
+    shutil.rmtree(root / _JARS)
+    _compile_jars(root)
     wheel = _hatchling("wheel", root, dist, epoch)
     other = _hatchling("wheel", source, from_commit, epoch)
     if other.read_bytes() != wheel.read_bytes():
         raise SystemExit(f"{wheel} and {other} differ: the source distribution is not complete.")
     return Distributions(wheel, sdist)
+
+
+def _compile_jars(source: Path) -> None:
+    """Compile the jars of a source tree, for Spark 3.5 and for the installed Spark."""
+    # The working directory is the first place from which Python imports, before this repository.
+    command = [sys.executable, "-m", "java.compile", str(packages("3.5") / "pyspark")]
+    subprocess.run(command, cwd=source, check=True, stdout=subprocess.DEVNULL)
 
 
 def _hatchling(target: str, source: Path, folder: Path, epoch: str) -> Path:

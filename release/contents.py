@@ -8,6 +8,8 @@ from email.parser import Parser
 from pathlib import Path
 
 _PACKAGE = "airflow_hiveacid"
+# Compiled, one for each line of Scala.
+_JARS = [f"{_PACKAGE}/engine/jars/hiveacid-scan_{scala}.jar" for scala in ("2.12", "2.13")]
 
 
 def wheel_problems(wheel: Path, tracked: Iterable[str], version: str) -> list[str]:
@@ -31,6 +33,7 @@ def wheel_problems(wheel: Path, tracked: Iterable[str], version: str) -> list[st
         if file.startswith(source)
     }
     metadata = ("METADATA", "RECORD", "WHEEL", "entry_points.txt")
+    expected |= {*_JARS}
     expected |= {f"{info}/{name}" for name in (*metadata, "licenses/LICENSE", "licenses/NOTICE")}
     with zipfile.ZipFile(wheel) as archive:
         found = set(archive.namelist())
@@ -63,7 +66,8 @@ def sdist_problems(sdist: Path, tracked: Iterable[str], version: str, pyproject:
     }
     with tarfile.open(sdist) as archive:
         found = {member.name for member in archive.getmembers() if not member.isdir()}
-        problems = _differences(sdist, expected | {f"{root}/PKG-INFO"}, found)
+        expected |= {f"{root}/{name}" for name in ("PKG-INFO", *_JARS)}
+        problems = _differences(sdist, expected, found)
         if f"{root}/PKG-INFO" in found:
             text = archive.extractfile(f"{root}/PKG-INFO")
             assert text is not None

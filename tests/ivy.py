@@ -1,7 +1,6 @@
 """Jars of servers that tests run: fetched once into the cache, each by its Maven coordinates."""
 
 import fcntl
-import os
 import shutil
 import subprocess
 import tempfile
@@ -9,9 +8,8 @@ from pathlib import Path
 
 from airflow_hiveacid.metastore.dev.distribution import (
     cache_folder,
-    find_java,
+    ivy_command,
     require_checksums,
-    spark_jars,
 )
 
 
@@ -37,14 +35,10 @@ def fetched(name: str, megabytes: int, ivy_file: Path) -> Path:
 
 
 def _fetch(scratch: Path, ivy_file: Path) -> None:
-    settings = os.environ.get("HIVEACID_IVY_SETTINGS")
-    command = [
-        *(find_java(), f"-Divy.home={scratch / 'ivy'}", f"-Djava.io.tmpdir={scratch}"),
-        *("-jar", str(spark_jars("ivy")[0])),
-        *(["-settings", settings] if settings else []),
-        *("-ivy", str(ivy_file)),
-        *("-retrieve", f"{scratch}/lib/[artifact]-[revision].[ext]"),
-    ]
+    command = ivy_command(
+        *("-ivy", str(ivy_file), "-retrieve", f"{scratch}/lib/[artifact]-[revision].[ext]"),
+        home=scratch / "ivy",
+    )
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         raise RuntimeError(f"{ivy_file.name}: not all could be fetched:\n{answer.stdout[-3000:]}")

@@ -11,6 +11,8 @@ from airflow_hiveacid.errors import ApplicationNotFound
 _PACKAGE = Path(__file__).parent.parent
 # Data for the Airflow side, not modules that an executor could import.
 _DATA = ("_spark_apps", "example_dags")
+# Modules, and the jars that a driver gives to its Spark.
+_SHIPPED = ("*.py", "*.pyi", "*.jar")
 _NOT_SHIPPED = {"__pycache__", *_DATA}
 # One fixed time makes equal content an equal zip, whenever it is built.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
@@ -55,11 +57,11 @@ def package_zip(folder: Path) -> Path:
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for module in sorted([*_PACKAGE.rglob("*.py"), *_PACKAGE.rglob("*.pyi")]):
-            inside = module.relative_to(_PACKAGE)
+        for file in sorted(path for kind in _SHIPPED for path in _PACKAGE.rglob(kind)):
+            inside = file.relative_to(_PACKAGE)
             if _NOT_SHIPPED.isdisjoint(inside.parts):
                 entry = zipfile.ZipInfo(f"{_PACKAGE.name}/{inside.as_posix()}", _ZIP_TIME)
-                archive.writestr(entry, module.read_bytes(), zipfile.ZIP_DEFLATED)
+                archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
     content = buffer.getvalue()
     path = folder / f"{_PACKAGE.name}-{hashlib.sha256(content).hexdigest()[:16]}.zip"
     path.write_bytes(content)

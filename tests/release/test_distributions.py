@@ -11,6 +11,9 @@ from airflow_hiveacid import __version__
 from release.build import Distributions, build, tracked_files
 from release.contents import sdist_problems, wheel_problems
 
+# Java compiles the jars.
+pytestmark = pytest.mark.server
+
 ROOT = Path(__file__).parents[2]
 PYPROJECT = (ROOT / "pyproject.toml").read_text()
 INFO = f"airflow_hiveacid-{__version__}.dist-info"
@@ -53,7 +56,12 @@ def test_the_distributions_of_the_commit_are_complete(
 
 @pytest.mark.parametrize(
     "name",
-    ["airflow_hiveacid/py.typed", "airflow_hiveacid/_spark_apps/run.py", f"{INFO}/licenses/NOTICE"],
+    [
+        "airflow_hiveacid/py.typed",
+        "airflow_hiveacid/_spark_apps/run.py",
+        "airflow_hiveacid/engine/jars/hiveacid-scan_2.12.jar",
+        f"{INFO}/licenses/NOTICE",
+    ],
 )
 def test_a_missing_file_is_found(unpacked: Path, tracked: list[str], name: str) -> None:
     (unpacked / name).unlink()

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_hiveacid.engine.spark_versions import SPARK_4_0, SPARK_4_1, VERSION
 from airflow_hiveacid.metastore.dev.distribution import cache_folder
+from java.compile import current_jar
 
 # Beside the installed version, with which all tests run.
 OTHERS = {"3.5": "3.5.9", "4.0": "4.0.5", "4.2": "4.2.1"}
@@ -20,7 +21,16 @@ NEEDS_SPARK_4_1 = pytest.mark.skipif(VERSION < SPARK_4_1, reason="needs Spark 4.
 
 
 def packages(version: str) -> Path:
-    """Return a folder with pyspark, for PYTHONPATH; that of another version is downloaded once."""
+    """Return a folder with pyspark, for PYTHONPATH; that of another version is downloaded once.
+
+    The package has a jar for it.
+    """
+    folder = _folder(version)
+    current_jar(folder / "pyspark")
+    return folder
+
+
+def _folder(version: str) -> Path:
     if tuple(map(int, version.split("."))) == VERSION:
         return Path(pyspark.__file__).parents[1]
     release = OTHERS[version]

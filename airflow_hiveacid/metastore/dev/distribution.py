@@ -165,13 +165,10 @@ def _fetch(target: Distribution, progress: Progress) -> None:
     progress(f"Fetching Hive Metastore {release.version} (about {release.megabytes} MB, once) ...")
     ivy_file = downloads / "ivy.xml"
     ivy_file.write_text(_ivy_file(release))
-    settings = os.environ.get("HIVEACID_IVY_SETTINGS")
-    command = [
-        *(find_java(), f"-Divy.home={downloads / 'ivy'}", f"-Djava.io.tmpdir={downloads}"),
-        *("-jar", str(spark_jars("ivy")[0])),
-        *(["-settings", settings] if settings else []),
+    command = ivy_command(
         *("-ivy", str(ivy_file), "-retrieve", f"{downloads}/[artifact]-[revision].[ext]"),
-    ]
+        home=downloads / "ivy",
+    )
     lines = []
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -208,6 +205,22 @@ def _fetch(target: Distribution, progress: Progress) -> None:
         jar.rename(lib / jar.name)
     shutil.rmtree(downloads)
     _write_marker_jar(lib / "acid-markers.jar", release.empty_classes)
+
+
+def ivy_command(*arguments: str, home: Path) -> list[str]:
+    """Return the command line of the Ivy in Spark's jars, which downloads from Maven repositories.
+
+    Args:
+        *arguments: The arguments of Ivy.
+        home: The folder of its cache, which it creates; temporary files are beside it.
+    """
+    settings = os.environ.get("HIVEACID_IVY_SETTINGS")
+    return [
+        *(find_java(), f"-Divy.home={home}", f"-Djava.io.tmpdir={home.parent}"),
+        *("-jar", str(spark_jars("ivy")[0])),
+        *(["-settings", settings] if settings else []),
+        *arguments,
+    ]
 
 
 def require_checksums(files: Iterable[Path], listed: Path) -> None:

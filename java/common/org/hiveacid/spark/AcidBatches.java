@@ -40,24 +40,32 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
   private ColumnarBatch next;
   private boolean isClosed;
 
-  AcidBatches(ScanPlan plan, AcidReader.Opened opened, StructType required, int[] wanted) {
+  AcidBatches(
+      ScanPlan plan,
+      AcidReader.Opened opened,
+      StructType required,
+      int[] wanted,
+      StructType keys,
+      InternalRow values) {
     this.plan = plan;
-    this.file = opened.file();
-    this.reader = opened.reader();
-    this.deleted = opened.deleted() == null ? null : opened.deleted().new Lookup();
+    this.file = opened.file;
+    this.reader = opened.reader;
+    this.deleted = opened.deleted == null ? null : opened.deleted.new Lookup();
     this.operations = plan.areDeletes ? Envelope.DELETES : Envelope.ROWS;
     this.required = required;
     this.wanted = wanted;
-    this.sources = opened.sources();
-    this.constants = constants(opened.keys(), opened.values());
-    boolean isNumbered = file.isRaw() && opened.hasIds();
+    this.sources = opened.sources;
+    this.constants = constants(keys, values);
+    boolean isNumbered = file.isRaw && opened.hasIds;
     this.numbers =
         isNumbered ? new OnHeapColumnVector(AcidReader.BATCH_ROWS, DataTypes.LongType) : null;
     if (isNumbered) {
-      ScanPlan.RowIds first = file.ids();
-      nextRow = first.firstRow() + opened.rowsBefore();
-      ColumnVector writeId = constant(DataTypes.LongType, first.writeId());
-      ColumnVector bucket = constant(DataTypes.IntegerType, first.bucket());
+      if (file.ids == null) {
+        throw new IllegalStateException("The plan of a scan lacks the row ids of " + file.path);
+      }
+      nextRow = file.ids[2] + opened.rowsBefore;
+      ColumnVector writeId = constant(DataTypes.LongType, file.ids[0]);
+      ColumnVector bucket = constant(DataTypes.IntegerType, (int) file.ids[1]);
       ids = new ColumnVector[] {null, writeId, bucket, numbers, writeId};
     }
     TaskContext task = TaskContext.get();
@@ -119,8 +127,8 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
     }
     int count = 0;
     for (int at = 0; at < rows; at++) {
-      if (!file.isRaw()) {
-        Envelope.require(batch.column(Envelope.OPERATION).getInt(at), operations, file.path().toString());
+      if (!file.isRaw) {
+        Envelope.require(batch.column(Envelope.OPERATION).getInt(at), operations, file.path.toString());
       }
       if (isVisible(batch, at)) {
         kept[count++] = at;
@@ -140,7 +148,7 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
   }
 
   private boolean isVisible(ColumnarBatch batch, int at) {
-    if (!file.exact() && !plan.isVisible(batch.column(Envelope.CURRENT).getLong(at))) {
+    if (!file.exact && !plan.isVisible(batch.column(Envelope.CURRENT).getLong(at))) {
       return false;
     }
     return deleted == null
@@ -152,7 +160,7 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
 
   /** Returns the vectors of all rows of a batch; Spark's reader uses the same ones for the next. */
   private ColumnVector[] shown(ColumnarBatch batch) {
-    if (!file.isRaw()) {
+    if (!file.isRaw) {
       ids = new ColumnVector[Envelope.ROW];
       for (int part = 0; part < ids.length; part++) {
         ids[part] = batch.column(part);
@@ -164,7 +172,7 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
         vectors[at] = ids[wanted[at] - plan.width + 1];
       } else if (sources[at] < 0) {
         vectors[at] = constant(required.fields()[at].dataType(), null);
-      } else if (file.isRaw()) {
+      } else if (file.isRaw) {
         vectors[at] = batch.column(sources[at]);
       } else {
         vectors[at] = batch.column(Envelope.ROW).getChild(sources[at]);
@@ -189,8 +197,8 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
     ConstantColumnVector constant = new ConstantColumnVector(AcidReader.BATCH_ROWS, type);
     if (value == null) {
       constant.setNull();
-    } else if (value instanceof Integer number) {
-      constant.setInt(number);
+    } else if (value instanceof Integer) {
+      constant.setInt(value.intValue());
     } else {
       constant.setLong(value.longValue());
     }

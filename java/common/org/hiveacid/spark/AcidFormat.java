@@ -1,6 +1,7 @@
 package org.hiveacid.spark;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.orc.mapred.OrcInputFormat;
@@ -83,20 +84,16 @@ final class AcidFormat extends Scala.Format {
 
   /** Returns whether a filter has an IN with a null, which Spark cannot convert. */
   private static boolean listsNull(Filter filter) {
-    if (filter instanceof In in) {
-      for (Object value : in.values()) {
-        if (value == null) {
-          return true;
-        }
-      }
-      return false;
+    if (filter instanceof In) {
+      return Arrays.asList(((In) filter).values()).contains(null);
     }
-    if (filter instanceof Not not) {
-      return listsNull(not.child());
+    if (filter instanceof Not) {
+      return listsNull(((Not) filter).child());
     }
-    if (filter instanceof And and) {
-      return listsNull(and.left()) || listsNull(and.right());
+    if (filter instanceof And) {
+      return listsNull(((And) filter).left()) || listsNull(((And) filter).right());
     }
-    return filter instanceof Or or && (listsNull(or.left()) || listsNull(or.right()));
+    return filter instanceof Or
+        && (listsNull(((Or) filter).left()) || listsNull(((Or) filter).right()));
   }
 }

@@ -39,23 +39,21 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
     implements Serializable {
   static final int BATCH_ROWS = 4096;
 
-  /**
-   * A file with its reader.
-   *
-   * @param hasIds Whether the row ids are read.
-   * @param rowsBefore The number of rows before the part of the file.
-   * @param sources The number of the field for each required column; -1 where the file has none.
-   * @param values The values of the partition keys.
-   */
-  record Opened(
-      ScanPlan.File file,
-      OrcColumnarBatchReader reader,
-      DeletedRows deleted,
-      boolean hasIds,
-      long rowsBefore,
-      int[] sources,
-      StructType keys,
-      InternalRow values) {}
+  /** A file with its reader. */
+  static final class Opened {
+    ScanPlan.File file;
+    OrcColumnarBatchReader reader;
+    DeletedRows deleted;
+
+    /** Whether the row ids are read. */
+    boolean hasIds;
+
+    /** The number of rows before the part of the file. */
+    long rowsBefore;
+
+    /** The number of the field for each required column; -1 where the file has none. */
+    int[] sources;
+  }
 
   /** The names that old versions of Hive give to all columns of a file. */
   private static final Pattern UNNAMED = Pattern.compile("_col\\d+");
@@ -105,10 +103,10 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
 
   private AcidBatches read(PartitionedFile part, ScanPlan.File file) throws IOException {
     Configuration own = new Configuration(conf.value().value());
-    OrcConf.MAX_FILE_LENGTH.setLong(own, file.size());
+    OrcConf.MAX_FILE_LENGTH.setLong(own, file.size);
     OrcConf.IS_SCHEMA_EVOLUTION_CASE_SENSITIVE.setBoolean(own, false);
     DeletedRows deleted =
-        file.deletes() < 0 ? null : DeletedRows.of(plan, plan.deletes.get(file.deletes()), own);
+        file.deletes < 0 ? null : DeletedRows.of(plan, plan.deletes.get(file.deletes), own);
     boolean hasIds =
         deleted != null
             || wants(Envelope.WRITE_ID)
@@ -116,24 +114,24 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
             || wants(Envelope.ROW_ID);
     TypeDescription stored;
     long rowsBefore = 0;
-    Path path = file.path();
+    Path path = file.path;
     OrcFile.ReaderOptions options =
-        OrcFile.readerOptions(own).filesystem(path.getFileSystem(own)).maxLength(file.size());
+        OrcFile.readerOptions(own).filesystem(path.getFileSystem(own)).maxLength(file.size);
     try (Reader reader = OrcFile.createReader(path, options)) {
       stored = reader.getSchema();
       for (StripeInformation stripe : reader.getStripes()) {
         rowsBefore += stripe.getOffset() < part.start() ? stripe.getNumberOfRows() : 0;
       }
     }
-    if (Envelope.is(stored) == file.isRaw()) {
-      String has = file.isRaw() ? " has row ids" : " has no row ids";
+    if (Envelope.is(stored) == file.isRaw) {
+      String has = file.isRaw ? " has row ids" : " has no row ids";
       throw Envelope.corrupt(path + has + ", unlike the files of its directory.");
     }
-    TypeDescription row = file.isRaw() ? stored : stored.getChildren().get(Envelope.ROW);
+    TypeDescription row = file.isRaw ? stored : stored.getChildren().get(Envelope.ROW);
     int[] places = places(row.getFieldNames());
     TypeDescription columns = TypeDescription.createStruct();
     int[] sources = sources(row, places, columns);
-    if (file.isRaw() && hasIds || !isAsNamed(row.getFieldNames(), places)) {
+    if (file.isRaw && hasIds || !isAsNamed(row.getFieldNames(), places)) {
       // Skipped rows would not be counted; and the argument has the names of the table.
       own.unset("orc.kryo.sarg");
     }
@@ -143,19 +141,20 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
         read[source] = true;
       }
     }
-    if (!file.isRaw()) {
+    if (!file.isRaw) {
       boolean isNeeded = read.length > 0;
-      boolean needsCurrent = !file.exact() || wants(Envelope.CURRENT);
+      boolean needsCurrent = !file.exact || wants(Envelope.CURRENT);
       read = new boolean[] {true, hasIds, hasIds, hasIds, needsCurrent, isNeeded};
       columns = enveloped(columns);
     }
-    OrcColumnarBatchReader reader = open(part, own, columns, read);
-    return new AcidBatches(
-        plan,
-        new Opened(
-            file, reader, deleted, hasIds, rowsBefore, sources, keys, part.partitionValues()),
-        required,
-        wanted);
+    Opened opened = new Opened();
+    opened.file = file;
+    opened.reader = open(part, own, columns, read);
+    opened.deleted = deleted;
+    opened.hasIds = hasIds;
+    opened.rowsBefore = rowsBefore;
+    opened.sources = sources;
+    return new AcidBatches(plan, opened, required, wanted, keys, part.partitionValues());
   }
 
   /** Opens Spark's reader of some columns of a file, of which only some are decoded. */

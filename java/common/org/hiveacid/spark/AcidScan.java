@@ -1,5 +1,8 @@
 package org.hiveacid.spark;
 
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -28,6 +31,13 @@ public final class AcidScan {
   /** Creates it; Python calls it as an object, as its class is in a loader of its own. */
   public AcidScan() {}
 
+  /** Returns the digest of the sources that the jar of this class was compiled from. */
+  public String sources() throws IOException {
+    try (InputStream stream = AcidScan.class.getResourceAsStream("/hiveacid-scan.sources")) {
+      return stream == null ? "" : new String(stream.readAllBytes(), StandardCharsets.UTF_8);
+    }
+  }
+
   /**
    * Returns the rows of a snapshot.
    *
@@ -43,19 +53,19 @@ public final class AcidScan {
     }
     Map<Path, List<ScanPlan.File>> contents = new LinkedHashMap<>();
     for (ScanPlan.File file : plan.files.values()) {
-      contents.computeIfAbsent(file.path().getParent(), absent -> new ArrayList<>()).add(file);
+      contents.computeIfAbsent(file.path.getParent(), absent -> new ArrayList<>()).add(file);
     }
     List<PartitionPath> partitions = new ArrayList<>();
     LinkedHashMap<Path, FileStatus[]> folders = new LinkedHashMap<>();
     contents.forEach(
         (folder, files) -> {
-          int partition = files.get(0).partition();
+          int partition = files.get(0).partition;
           List<FileStatus> listed = new ArrayList<>();
           for (ScanPlan.File file : files) {
-            if (file.partition() != partition) {
+            if (file.partition != partition) {
               throw new IllegalArgumentException(folder + " belongs to two partitions.");
             }
-            listed.add(new FileStatus(file.size(), false, 1, BLOCK_BYTES, 0, file.path()));
+            listed.add(new FileStatus(file.size, false, 1, BLOCK_BYTES, 0, file.path));
           }
           partitions.add(new PartitionPath(values.get(partition), folder));
           folders.put(folder, listed.toArray(new FileStatus[0]));

@@ -24,10 +24,8 @@ import org.roaringbitmap.RoaringBitmap;
 final class DeletedRows {
   private static final Map<String, SoftReference<DeletedRows>> SHARED = new ConcurrentHashMap<>();
 
-  /** The row numbers of a write id and a bucket that have the same upper half. */
-  private record Place(long writeId, int bucket, int upper) {}
-
-  private final Map<Place, RoaringBitmap> rows = new HashMap<>();
+  /** The lower halves of row numbers by write id, bucket, and upper half. */
+  private final Map<List<Object>, RoaringBitmap> rows = new HashMap<>();
 
   private DeletedRows() {}
 
@@ -35,7 +33,7 @@ final class DeletedRows {
   static DeletedRows of(ScanPlan plan, List<ScanPlan.Events> files, Configuration conf) {
     StringBuilder key = new StringBuilder(plan.id);
     for (ScanPlan.Events file : files) {
-      key.append('\n').append(file.path());
+      key.append('\n').append(file.path);
     }
     DeletedRows[] known = new DeletedRows[1];
     SHARED.compute(
@@ -48,7 +46,7 @@ final class DeletedRows {
           known[0] = read(plan, files, conf);
           return new SoftReference<>(known[0]);
         });
-    SHARED.values().removeIf(reference -> reference.refersTo(null));
+    SHARED.values().removeIf(reference -> reference.get() == null);
     return known[0];
   }
 
@@ -67,14 +65,14 @@ final class DeletedRows {
   }
 
   private void add(ScanPlan plan, ScanPlan.Events file, Configuration conf) throws IOException {
-    Path path = new Path(file.path());
+    Path path = new Path(file.path);
     OrcFile.ReaderOptions options =
         OrcFile.readerOptions(conf)
             .filesystem(path.getFileSystem(conf))
-            .maxLength(file.size());
+            .maxLength(file.size);
     try (Reader reader = OrcFile.createReader(path, options)) {
       if (!Envelope.is(reader.getSchema())) {
-        throw Envelope.corrupt(file.path() + " is not a file of delete events.");
+        throw Envelope.corrupt(file.path + " is not a file of delete events.");
       }
       boolean[] include = new boolean[reader.getSchema().getMaximumId() + 1];
       java.util.Arrays.fill(include, 0, Envelope.ROW + 1, true);
@@ -88,22 +86,20 @@ final class DeletedRows {
   }
 
   private void add(ScanPlan plan, ScanPlan.Events file, VectorizedRowBatch batch) {
-    Place place = null;
+    List<Object> place = null;
     RoaringBitmap bits = null;
     for (int at = 0; at < batch.size; at++) {
-      Envelope.require(value(batch, Envelope.OPERATION, at), Envelope.DELETES, file.path());
-      if (!file.exact() && !plan.isVisible(value(batch, Envelope.CURRENT, at))) {
+      Envelope.require(value(batch, Envelope.OPERATION, at), Envelope.DELETES, file.path);
+      if (!file.exact && !plan.isVisible(value(batch, Envelope.CURRENT, at))) {
         continue;
       }
       long writeId = value(batch, Envelope.WRITE_ID, at);
       int bucket = (int) value(batch, Envelope.BUCKET, at);
       long row = value(batch, Envelope.ROW_ID, at);
       int upper = (int) (row >>> Integer.SIZE);
-      if (place == null
-          || place.writeId != writeId
-          || place.bucket != bucket
-          || place.upper != upper) {
-        place = new Place(writeId, bucket, upper);
+      List<Object> own = List.of(writeId, bucket, upper);
+      if (!own.equals(place)) {
+        place = own;
         bits = rows.computeIfAbsent(place, absent -> new RoaringBitmap());
       }
       bits.add((int) row);
@@ -135,7 +131,7 @@ final class DeletedRows {
         this.writeId = writeId;
         this.bucket = bucket;
         this.upper = upper;
-        bits = rows.get(new Place(writeId, bucket, upper));
+        bits = rows.get(List.<Object>of(writeId, bucket, upper));
         from = 0;
         next = -1;
       }

@@ -23,22 +23,50 @@ final class ScanPlan implements Serializable {
   static final int FORMAT = 1;
 
   /** A file with delete events; {@code exact} means that all of them are visible. */
-  record Events(String path, long size, boolean exact) implements Serializable {}
+  static final class Events implements Serializable {
+    final String path;
+    final long size;
+    final boolean exact;
 
-  /** The row ids of a file that has none: those of its first row. */
-  record RowIds(long writeId, int bucket, long firstRow) implements Serializable {}
+    Events(JsonNode given) {
+      path = given.get(0).asText();
+      size = given.get(1).asLong();
+      exact = given.get(2).asBoolean();
+    }
+  }
 
-  /**
-   * A file with rows.
-   *
-   * @param deletes The number of its delete files in {@code deletes}; -1 if it has none.
-   * @param exact Whether all of its rows belong to visible write ids.
-   * @param isRaw Whether it has no row ids of its own.
-   * @param ids Its row ids; null unless it is raw and has known ones.
-   */
-  record File(
-      Path path, long size, int partition, int deletes, boolean exact, boolean isRaw, RowIds ids)
-      implements Serializable {}
+  /** A file with rows. */
+  static final class File implements Serializable {
+    final Path path;
+    final long size;
+    final int partition;
+
+    /** The number of its delete files in the plan; -1 if it has none. */
+    final int deletes;
+
+    /** Whether all of its rows belong to visible write ids. */
+    final boolean exact;
+
+    /** Whether it has no row ids of its own. */
+    final boolean isRaw;
+
+    /** The write id, bucket and number of its first row; null unless it is raw and they are known. */
+    final long[] ids;
+
+    File(JsonNode given, Path path) {
+      this.path = path;
+      size = given.get(1).asLong();
+      partition = given.get(2).asInt();
+      deletes = given.get(3).asInt();
+      exact = given.get(4).asBoolean();
+      isRaw = given.get(5).asBoolean();
+      JsonNode first = given.get(6);
+      ids =
+          first.isNull()
+              ? null
+              : new long[] {first.get(0).asLong(), first.get(1).asLong(), first.get(2).asLong()};
+    }
+  }
 
   final String id = UUID.randomUUID().toString();
 
@@ -91,10 +119,7 @@ final class ScanPlan implements Serializable {
     plan.get("partitions").forEach(each -> partitions.add(texts(each).toArray(new String[0])));
     for (JsonNode some : plan.get("deletes")) {
       List<Events> events = new ArrayList<>();
-      some.forEach(
-          each ->
-              events.add(
-                  new Events(each.get(0).asText(), each.get(1).asLong(), each.get(2).asBoolean())));
+      some.forEach(each -> events.add(new Events(each)));
       deletes.add(events);
     }
     Map<String, FileSystem> systems = new HashMap<>();
@@ -122,17 +147,7 @@ final class ScanPlan implements Serializable {
                 throw new java.io.UncheckedIOException(failure);
               }
             });
-    JsonNode ids = given.get(6);
-    return new File(
-        path.makeQualified(system.getUri(), system.getWorkingDirectory()),
-        given.get(1).asLong(),
-        given.get(2).asInt(),
-        given.get(3).asInt(),
-        given.get(4).asBoolean(),
-        given.get(5).asBoolean(),
-        ids.isNull()
-            ? null
-            : new RowIds(ids.get(0).asLong(), ids.get(1).asInt(), ids.get(2).asLong()));
+    return new File(given, path.makeQualified(system.getUri(), system.getWorkingDirectory()));
   }
 
   private static org.apache.spark.sql.types.StructField[] concatenated(
