@@ -30,7 +30,7 @@ final class Scala {
   private Scala() {}
 
   static <T> Seq<T> seq(List<T> values) {
-    return JavaConverters.asScalaBuffer(values).toSeq();
+    return JavaConverters.asScalaBuffer(values).toList();
   }
 
   static <K, V> scala.collection.immutable.Map<K, V> map(Map<K, V> values) {
@@ -110,7 +110,8 @@ final class Scala {
         Configuration conf) {
       List<Filter> given = JavaConverters.seqAsJavaList(filters);
       // Spark needs rows where it generates no code, as for wide tables.
-      boolean inBatches = options.get("returning_batch").get().equals("true");
+      boolean inBatches =
+          JavaConverters.mapAsJavaMap(options).get("returning_batch").equals("true");
       return reader(spark, keys, required, given, inBatches, conf);
     }
 
