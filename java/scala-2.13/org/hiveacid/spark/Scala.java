@@ -30,7 +30,11 @@ final class Scala {
   private Scala() {}
 
   static <T> Seq<T> seq(List<T> values) {
-    return JavaConverters.asScalaBuffer(values).toList();
+    scala.collection.immutable.List<T> list = scala.collection.immutable.List$.MODULE$.empty();
+    for (int at = values.size() - 1; at >= 0; at--) {
+      list = list.$colon$colon(values.get(at));
+    }
+    return list;
   }
 
   static <K, V> scala.collection.immutable.Map<K, V> map(Map<K, V> values) {
