@@ -34,6 +34,7 @@ def facts(
 
 
 QUERIES = {
+    "a subquery without rows": "SELECT count(*) FROM facts WHERE id = (SELECT max(day) FROM days WHERE day > 99)",
     "lateral": "SELECT d.day, s.n FROM days d, LATERAL (SELECT count(*) AS n FROM facts f WHERE f.day = d.day) s",
     "in in a condition of a join": "SELECT d.day, f.id FROM days d LEFT JOIN facts f"
     " ON f.day = d.day AND d.day IN (SELECT day FROM facts WHERE id = 30)",

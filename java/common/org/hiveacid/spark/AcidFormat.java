@@ -1,22 +1,18 @@
 package org.hiveacid.spark;
 
-import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.List;
+import java.util.*;
+import java.util.stream.IntStream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.orc.mapred.OrcInputFormat;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
-import org.apache.spark.sql.sources.And;
 import org.apache.spark.sql.sources.Filter;
-import org.apache.spark.sql.sources.In;
-import org.apache.spark.sql.sources.Not;
-import org.apache.spark.sql.sources.Or;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.SerializableConfiguration;
 import scala.Function1;
+import scala.Product;
 import scala.collection.Iterator;
 
 /** The format of the files of a plan. */
@@ -27,20 +23,12 @@ final class AcidFormat extends Scala.Format {
     this.plan = plan;
   }
 
-  @Override
-  public String shortName() {
-    return "hiveacid";
-  }
-
-  @Override
-  public String toString() {
-    return "HiveAcid";
-  }
-
-  @Override
-  public boolean supportBatch(SparkSession spark, StructType schema) {
-    return true;
-  }
+  @Override public String shortName() { return "hiveacid"; }
+  @Override public String toString() { return "HiveAcid"; }
+  // All formats of ORC are equal to Spark, which would take one snapshot for another.
+  @Override public boolean equals(Object other) { return this == other; }
+  @Override public int hashCode() { return System.identityHashCode(this); }
+  @Override public boolean supportBatch(SparkSession spark, StructType schema) { return true; }
 
   @Override
   Function1<PartitionedFile, Iterator<InternalRow>> reader(
@@ -79,21 +67,19 @@ final class AcidFormat extends Scala.Format {
       }
     }
     // ORC compares texts by Java's order of letters, but its statistics are in the order of bytes.
-    return filter.toString().chars().allMatch(letter -> letter < 128) && !listsNull(filter);
+    return filter.toString().chars().allMatch(letter -> letter < 128) && !hasNull(filter);
   }
 
-  /** Returns whether a filter has an IN with a null, which Spark cannot convert. */
-  private static boolean listsNull(Filter filter) {
-    if (filter instanceof In) {
-      return Arrays.asList(((In) filter).values()).contains(null);
+  /** Returns whether a filter compares with null, as for an empty subquery; Spark fails on it. */
+  private static boolean hasNull(Object part) {
+    if (part instanceof Object[]) {
+      return Arrays.stream((Object[]) part).anyMatch(AcidFormat::hasNull);
     }
-    if (filter instanceof Not) {
-      return listsNull(((Not) filter).child());
+    if (part instanceof Filter) {
+      Product filter = (Product) part;
+      return IntStream.range(0, filter.productArity())
+          .anyMatch(at -> hasNull(filter.productElement(at)));
     }
-    if (filter instanceof And) {
-      return listsNull(((And) filter).left()) || listsNull(((And) filter).right());
-    }
-    return filter instanceof Or
-        && (listsNull(((Or) filter).left()) || listsNull(((Or) filter).right()));
+    return part == null;
   }
 }
