@@ -28,7 +28,7 @@ class OrderedValues(ABC):
     def of(values: pa.ChunkedArray, hive_type: HiveType) -> "OrderedValues | None":
         """Return values for a column of a type; None if statistics cannot exclude them.
 
-        Statistics of other types compare differently from SQL, see ``search_argument``; statistics
+        Statistics of other types compare differently from SQL, see ``has_exact_statistics``; statistics
         of long decimals do not fit into 64-bit numbers.
         """
         given = values.type
