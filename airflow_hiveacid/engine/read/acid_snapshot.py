@@ -1,8 +1,7 @@
 """A snapshot of a full-ACID table."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
@@ -10,14 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.read.acid_scan import CURRENT, KEY, ScanPlan, row_ids
-from airflow_hiveacid.engine.read.files import AcidFile, FileTails, KeyRange, PartitionFiles
+from airflow_hiveacid.engine.read.files import AcidFile, FileTails, PartitionFiles
 from airflow_hiveacid.engine.rows.columns import FileColumns, quoted
 from airflow_hiveacid.engine.rows.frames import select_texts
 from airflow_hiveacid.engine.session import session_time_zone
 from airflow_hiveacid.metastore.catalog import HiveTable
-
-# A tail costs a request, and a pair of files a microsecond: at most some seconds for these limits.
-_MOST_TAILS, _MOST_PAIRS = 1000, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -63,8 +59,7 @@ class AcidSnapshot:
         deletes: dict[tuple[AcidFile, ...], int] = {}
         files = []
         for number, partition in enumerate(self.partitions):
-            for file in partition.inserts:
-                own = tuple(self._deletes_of(number, file))
+            for file, own in partition.inserts_with_deletes():
                 files.append((number, file, deletes.setdefault(own, len(deletes)) if own else -1))
         raw = [(at, file) for at, file, own in files if file.raw and (with_key or own >= 0)]
         known = row_ids(self.partitions, raw)
@@ -96,29 +91,6 @@ class AcidSnapshot:
         """Whether the values of a file depend on the column mapping."""
         stored = {tail.column_names for tail in self.tails.of(self._inserts)}
         return any(map(self.table.mapped_columns.is_ambiguous, stored))
-
-    def _deletes_of(self, number: int, file: AcidFile) -> list[AcidFile]:
-        """The delete files that may contain events for rows of a file, judged by their tails."""
-        deletes = self.partitions[number].deletes_of(file)
-        own = self._key_ranges.get(file) if deletes else None
-        if own is None:
-            return deletes
-        ranges = [(delete, self._key_ranges[delete]) for delete in deletes]
-        return [delete for delete, keys in ranges if keys is None or own.may_share(keys)]
-
-    @cached_property
-    def _key_ranges(self) -> Mapping[AcidFile, KeyRange | None]:
-        """The row id ranges of delete files and, if they are few enough, of the affected files."""
-        deletes: list[AcidFile] = []
-        inserts: list[AcidFile] = []
-        for partition in self.partitions:
-            deletes += partition.deletes
-            inserts += [
-                file for file in partition.inserts if not file.raw and partition.deletes_of(file)
-            ]
-        few = len(inserts) <= _MOST_TAILS and len(inserts) * len(deletes) <= _MOST_PAIRS
-        files = [*deletes, *inserts] if few else deletes
-        return dict(zip(files, map(KeyRange.of, self.tails.of(files)), strict=True))
 
     def events(self, spark: SparkSession, deleted_by: str) -> DataFrame:
         """The visible events of all delete files.

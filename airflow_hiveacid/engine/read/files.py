@@ -1,6 +1,6 @@
 """The files of a table that are visible to one snapshot, and copies of those that Spark cannot read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
@@ -87,14 +87,36 @@ class PartitionFiles:
 
     def deletes_of(self, file: AcidFile) -> list[AcidFile]:
         """The delete files that may contain events for rows of a file; see ``may_delete``."""
-        clustered = bool(self.clustered_by)
         return [
             delete
-            for delete in self.deletes
-            if may_delete(delete.bucket, file.bucket, clustered=clustered)
-            and isinstance(delete.directory, Delta)
+            for delete in self._deletes_of_bucket(file)
+            if isinstance(delete.directory, Delta)
             and delete_applies(file.directory, delete.directory)
         ]
+
+    def inserts_with_deletes(self) -> Iterator[tuple[AcidFile, tuple[AcidFile, ...]]]:
+        """Yield the files with rows, each with the delete files of its bucket.
+
+        A file has no delete files if none may contain events for its rows. With one, it has all of
+        its bucket, so that the files of a bucket share them.
+        """
+        of_bucket: dict[int | None, tuple[AcidFile, ...]] = {}
+        for file in self.inserts:
+            if file.bucket not in of_bucket:
+                of_bucket[file.bucket] = tuple(self._deletes_of_bucket(file))
+            own = of_bucket[file.bucket]
+            applies = any(
+                isinstance(delete.directory, Delta)
+                and delete_applies(file.directory, delete.directory)
+                for delete in reversed(own)
+            )
+            yield file, own if applies else ()
+
+    def _deletes_of_bucket(self, file: AcidFile) -> Iterator[AcidFile]:
+        clustered = bool(self.clustered_by)
+        for delete in self.deletes:
+            if may_delete(delete.bucket, file.bucket, clustered=clustered):
+                yield delete
 
     def raw_beside(self, file: AcidFile) -> list[AcidFile]:
         """The files whose rows are numbered together with those of a file without row ids."""

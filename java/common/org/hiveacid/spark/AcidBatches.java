@@ -1,10 +1,13 @@
 package org.hiveacid.spark;
 
-import java.io.*;
+import java.io.Closeable;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import org.apache.orc.Reader;
+import org.apache.orc.RecordReader;
 import org.apache.spark.TaskContext;
 import org.apache.spark.util.TaskCompletionListener;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.execution.datasources.orc.OrcColumnarBatchReader;
 import org.apache.spark.sql.execution.vectorized.*;
 import org.apache.spark.sql.types.*;
 import org.apache.spark.sql.vectorized.ColumnVector;
@@ -14,54 +17,57 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 final class AcidBatches extends scala.collection.AbstractIterator<Object> implements Closeable {
   private final ScanPlan plan;
   private final ScanPlan.File file;
-  private final OrcColumnarBatchReader reader;
   private final DeletedRows.Lookup deleted;
+  private final FileColumns columns;
+  private final Reader reader;
+  private final RecordReader records;
   private final int[] operations;
-  private final int[] kept = new int[AcidReader.BATCH_ROWS];
+  private final int[] kept = new int[FileColumns.BATCH_ROWS];
 
   /** The row ids, if they are read or given by the places of rows. */
-  private ColumnVector[] ids;
+  private final ColumnVector[] ids;
 
+  /** The numbers of rows that the file does not contain; null if it does. */
   private final OnHeapColumnVector numbers;
-  private long nextRow;
-  private final StructType required;
-  private final int[] wanted;
-  private final int[] sources;
-  private final ColumnVector[] constants;
 
-  private ColumnarBatch last;
-  private ColumnVector[] shown;
+  private long nextRow;
+  private final ColumnVector[] shown;
   private ColumnarBatch next;
   private boolean isClosed;
 
   AcidBatches(
       ScanPlan plan,
-      AcidReader.Opened opened,
+      ScanPlan.File file,
+      DeletedRows deleted,
+      FileColumns columns,
+      boolean isCounted,
       StructType required,
-      int[] wanted,
       StructType keys,
-      InternalRow values) {
+      InternalRow partition,
+      Reader reader,
+      RecordReader records)
+      throws IOException {
     this.plan = plan;
-    this.file = opened.file;
-    this.reader = opened.reader;
-    this.deleted = opened.deleted == null ? null : opened.deleted.new Lookup();
+    this.file = file;
+    this.deleted = deleted == null ? null : deleted.new Lookup();
+    this.columns = columns;
+    this.reader = reader;
+    this.records = records;
     this.operations = plan.areDeletes ? Envelope.DELETES : Envelope.ROWS;
-    this.required = required;
-    this.wanted = wanted;
-    this.sources = opened.sources;
-    this.constants = constants(keys, values);
-    boolean isNumbered = file.isRaw && opened.hasIds;
-    this.numbers =
-        isNumbered ? new OnHeapColumnVector(AcidReader.BATCH_ROWS, DataTypes.LongType) : null;
-    if (isNumbered) {
+    if (isCounted) {
       if (file.ids == null) {
         throw new IllegalStateException("The plan of a scan lacks the row ids of " + file.path);
       }
-      nextRow = file.ids[2] + opened.rowsBefore;
+      numbers = new OnHeapColumnVector(FileColumns.BATCH_ROWS, DataTypes.LongType);
+      nextRow = file.ids[2] + records.getRowNumber();
       ColumnVector writeId = constant(DataTypes.LongType, file.ids[0]);
       ColumnVector bucket = constant(DataTypes.IntegerType, (int) file.ids[1]);
       ids = new ColumnVector[] {null, writeId, bucket, numbers, writeId};
+    } else {
+      numbers = null;
+      ids = columns.ids;
     }
+    shown = shown(required, keys, partition);
     TaskContext task = TaskContext.get();
     if (task != null) {
       task.addTaskCompletionListener((TaskCompletionListener) ended -> close());
@@ -72,8 +78,8 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
   public boolean hasNext() {
     try {
       while (next == null && !isClosed) {
-        if (reader.nextKeyValue()) {
-          next = visible(reader.getCurrentValue());
+        if (records.nextBatch(columns.batch)) {
+          next = visible(columns.batch.size);
         } else {
           close();
         }
@@ -101,6 +107,7 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
     }
     isClosed = true;
     try {
+      records.close();
       reader.close();
     } catch (IOException failure) {
       throw new UncheckedIOException(failure);
@@ -108,23 +115,17 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
   }
 
   /** Returns the visible rows of a batch; null if it has none. */
-  private ColumnarBatch visible(ColumnarBatch batch) {
-    int rows = batch.numRows();
-    if (batch != last) {
-      last = batch;
-      shown = shown(batch);
-    }
-    if (numbers != null) {
-      for (int at = 0; at < rows; at++) {
-        numbers.putLong(at, nextRow++);
-      }
+  private ColumnarBatch visible(int rows) {
+    columns.show(file);
+    for (int at = 0; numbers != null && at < rows; at++) {
+      numbers.putLong(at, nextRow++);
     }
     int count = 0;
     for (int at = 0; at < rows; at++) {
       if (!file.isRaw) {
-        Envelope.require(batch.column(Envelope.OPERATION).getInt(at), operations, file.path.toString());
+        Envelope.require(ids[Envelope.OPERATION].getInt(at), operations, file.path.toString());
       }
-      if (isVisible(batch, at)) {
+      if (isVisible(at)) {
         kept[count++] = at;
       }
     }
@@ -133,16 +134,17 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
     }
     ColumnVector[] vectors = shown;
     if (count < rows) {
-      vectors = shown.clone();
-      for (int at = 0; at < sources.length; at++) {
-        vectors[at] = new KeptVector(shown[at], kept);
+      vectors = new ColumnVector[shown.length];
+      for (int at = 0; at < vectors.length; at++) {
+        boolean isConstant = shown[at] instanceof ConstantColumnVector;
+        vectors[at] = isConstant ? shown[at] : new KeptVector(shown[at], kept);
       }
     }
     return new ColumnarBatch(vectors, count);
   }
 
-  private boolean isVisible(ColumnarBatch batch, int at) {
-    if (!file.exact && !plan.isVisible(batch.column(Envelope.CURRENT).getLong(at))) {
+  private boolean isVisible(int at) {
+    if (!file.exact && !plan.isVisible(ids[Envelope.CURRENT].getLong(at))) {
       return false;
     }
     return deleted == null
@@ -152,43 +154,29 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
             ids[Envelope.ROW_ID].getLong(at));
   }
 
-  /** Returns the vectors of all rows of a batch; Spark's reader uses the same ones for the next. */
-  private ColumnVector[] shown(ColumnarBatch batch) {
-    if (!file.isRaw) {
-      ids = new ColumnVector[Envelope.ROW];
-      for (int part = 0; part < ids.length; part++) {
-        ids[part] = batch.column(part);
+  /** Returns the vectors of the required columns and of the partition. */
+  private ColumnVector[] shown(StructType required, StructType keys, InternalRow partition) {
+    int width = required.size();
+    ColumnVector[] vectors = new ColumnVector[width + keys.size()];
+    for (int at = 0; at < width; at++) {
+      StructField field = required.fields()[at];
+      int part = plan.columns.fieldIndex(field.name()) - plan.width + 1;
+      vectors[at] = part > 0 ? ids[part] : columns.values[at];
+      if (vectors[at] == null) {
+        vectors[at] = constant(field.dataType(), null);
       }
     }
-    ColumnVector[] vectors = new ColumnVector[sources.length + constants.length];
-    for (int at = 0; at < sources.length; at++) {
-      if (wanted[at] >= plan.width) {
-        vectors[at] = ids[wanted[at] - plan.width + 1];
-      } else if (sources[at] < 0) {
-        vectors[at] = constant(required.fields()[at].dataType(), null);
-      } else if (file.isRaw) {
-        vectors[at] = batch.column(sources[at]);
-      } else {
-        vectors[at] = batch.column(Envelope.ROW).getChild(sources[at]);
-      }
+    for (int at = 0; at < keys.size(); at++) {
+      ConstantColumnVector constant =
+          new ConstantColumnVector(FileColumns.BATCH_ROWS, keys.fields()[at].dataType());
+      ColumnVectorUtils.populate(constant, partition, at);
+      vectors[width + at] = constant;
     }
-    System.arraycopy(constants, 0, vectors, sources.length, constants.length);
     return vectors;
   }
 
-  private static ColumnVector[] constants(StructType keys, InternalRow values) {
-    ColumnVector[] constants = new ColumnVector[keys.size()];
-    for (int at = 0; at < constants.length; at++) {
-      ConstantColumnVector constant =
-          new ConstantColumnVector(AcidReader.BATCH_ROWS, keys.fields()[at].dataType());
-      ColumnVectorUtils.populate(constant, values, at);
-      constants[at] = constant;
-    }
-    return constants;
-  }
-
   private static ColumnVector constant(DataType type, Number value) {
-    ConstantColumnVector constant = new ConstantColumnVector(AcidReader.BATCH_ROWS, type);
+    ConstantColumnVector constant = new ConstantColumnVector(FileColumns.BATCH_ROWS, type);
     if (value == null) {
       constant.setNull();
     } else if (value instanceof Integer) {

@@ -3,7 +3,6 @@ package org.hiveacid.spark;
 import java.util.*;
 import java.util.stream.IntStream;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.orc.mapred.OrcInputFormat;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -39,24 +38,14 @@ final class AcidFormat extends Scala.Format {
       boolean inBatches,
       Configuration conf) {
     JavaSparkContext context = JavaSparkContext.fromSparkContext(spark.sparkContext());
-    Configuration searching = new Configuration(conf);
     List<Filter> usable = new ArrayList<>();
     for (Filter filter : filters) {
       if (isUsable(filter)) {
         usable.add(filter);
       }
     }
-    // ORC finds the names of a search argument in the row of an ACID file, not in its envelope.
-    var argument = searchArgument(plan.columns, usable);
-    if (argument.isDefined()) {
-      OrcInputFormat.setSearchArgument(searching, argument.get(), plan.columns.fieldNames());
-    }
-    return new AcidReader(
-        plan,
-        keys,
-        required,
-        inBatches,
-        context.broadcast(new SerializableConfiguration(searching)));
+    var settings = context.broadcast(new SerializableConfiguration(conf));
+    return new AcidReader(plan, keys, required, usable, inBatches, settings);
   }
 
   /** Returns whether the statistics of files compare as Spark compares the values of a filter. */

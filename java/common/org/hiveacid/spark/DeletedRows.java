@@ -61,12 +61,7 @@ final class DeletedRows {
   }
 
   private void add(ScanPlan plan, ScanPlan.Events file, Configuration conf) throws IOException {
-    Path path = new Path(file.path);
-    OrcFile.ReaderOptions options =
-        OrcFile.readerOptions(conf)
-            .filesystem(path.getFileSystem(conf))
-            .maxLength(file.size);
-    try (Reader reader = OrcFile.createReader(path, options)) {
+    try (Reader reader = Envelope.open(new Path(file.path), file.size, conf)) {
       if (!Envelope.is(reader.getSchema())) {
         throw Envelope.corrupt(file.path + " is not a file of delete events.");
       }

@@ -1,7 +1,12 @@
 package org.hiveacid.spark;
 
+import java.io.IOException;
 import java.util.Arrays;
 import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.orc.OrcFile;
+import org.apache.orc.Reader;
 import org.apache.orc.TypeDescription;
 
 /** The columns around the row in an ACID file. */
@@ -31,6 +36,22 @@ final class Envelope {
           TypeDescription.Category.STRUCT);
 
   private Envelope() {}
+
+  /** Opens the valid part of a file. */
+  static Reader open(Path path, long size, Configuration conf) throws IOException {
+    OrcFile.ReaderOptions options = OrcFile.readerOptions(conf);
+    return OrcFile.createReader(
+        path, options.filesystem(path.getFileSystem(conf)).maxLength(size));
+  }
+
+  /** Returns the columns of a file with some columns in its rows. */
+  static TypeDescription around(TypeDescription row) {
+    TypeDescription file = TypeDescription.createStruct();
+    for (int part = 0; part < ROW; part++) {
+      file.addField(NAMES[part], new TypeDescription(CATEGORIES.get(part)));
+    }
+    return file.addField(NAMES[ROW], row);
+  }
 
   /** Returns whether a file has these columns. */
   static boolean is(TypeDescription file) {
