@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Self
 
 from airflow_hiveacid.acid.bucket_layout import BucketColumn, BucketLayout
@@ -485,4 +486,10 @@ def _read_columns(storage: Any) -> tuple[HiveColumn, ...]:
 
 
 def _to_columns(fields: Sequence[Any] | None) -> tuple[HiveColumn, ...]:
-    return tuple(HiveColumn(field.name, field.type, field.comment) for field in fields or ())
+    return tuple(_column(field.name, field.type, field.comment) for field in fields or ())
+
+
+@lru_cache(4096)
+def _column(name: str, type_: str, comment: str | None) -> HiveColumn:
+    """Return a column; the partitions of a table have the same ones."""
+    return HiveColumn(name, type_, comment)

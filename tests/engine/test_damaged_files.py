@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JError
+from pyarrow import orc
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.cli.main import main
@@ -39,9 +41,6 @@ def missing(directory: Path) -> Path:
 
 def exchanged(directory: Path) -> Path:
     """A file as long as it was, with less rows."""
-    import pyarrow as pa
-    from pyarrow import orc
-
     from airflow_hiveacid.acid.row_id import encode_bucket
     from airflow_hiveacid.orc.copying.transplant import transplant
 
@@ -172,6 +171,21 @@ def test_deletes_among_rows_and_rows_among_deletes_are_rejected(
         (done,) = busy.compact(type_).partitions
         assert done.error is not None
         assert (done.error.id, target in done.error.message) == ("CorruptFile", True), done
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+def test_an_insert_without_its_row_is_rejected(busy: Case) -> None:
+    file = root(busy) / "delta_0000003_0000003_0000" / "bucket_00000"
+    events = orc.read_table(file)
+    rows = pa.nulls(events.num_rows, events.schema.field("row").type)
+    orc.write_table(events.set_column(5, "row", rows), file)
+    (file.parent / "_hiveacid.json").unlink()
+    with busy.open() as table:
+        rejected = pytest.raises(
+            (PySparkException, Py4JError), match="holds an event without its row"
+        )
+        with rejected:
+            table.to_df().collect()
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

@@ -1,9 +1,7 @@
 """Directories written by real engines, read by ours with Spark as Hive reads them."""
 
 import json
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +13,9 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.read.acid_scan import BUCKET, ROW, WRITE_ID
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
-from airflow_hiveacid.engine.read.files import list_partitions, read_tails, with_copies
+from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from tests import golden
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 
 DATA = Path(__file__).parents[1] / "data"
@@ -29,30 +26,14 @@ TXNS = ValidTxnList(high_watermark=1_000_000)
 Read = Callable[[HiveTable, Sequence[HivePartition], ValidWriteIdList, ValidTxnList], DataFrame]
 
 
-@dataclass
-class Reader:
-    """A transaction that reads."""
-
-    txn_id: int = 7
-    temporary: list[Callable[[], None]] = field(default_factory=list)
-
-    def own_temporarily(self, remove: Callable[[], None], what: str) -> None:
-        self.temporary.append(remove)
-
-    def end(self) -> None:
-        for remove in self.temporary:
-            remove()
-
-
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> SparkSession:
     return scan_session(spark)
 
 
 @pytest.fixture
-def read(session: SparkSession) -> Iterator[Read]:
+def read(session: SparkSession) -> Read:
     """The visible rows of a folder with their row ids."""
-    reader = Reader()
 
     def rows(
         table: HiveTable,
@@ -61,20 +42,9 @@ def read(session: SparkSession) -> Iterator[Read]:
         txns: ValidTxnList = TXNS,
     ) -> DataFrame:
         files = list_partitions(table, partitions, write_ids, txns, Rules.HIVE4)
-        return AcidSnapshot(table, with_copies(table, files, reader), write_ids).rows(session)
+        return AcidSnapshot(table, files, write_ids).rows(session)
 
-    yield rows
-    reader.end()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A copy of the golden tables: a reader leaves copies of some files in them for a while."""
-    folder = tmp_path_factory.mktemp("golden") / "tables"
-    shutil.copytree(golden.TABLES, folder)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(golden, "TABLES", folder)
-        yield
+    return rows
 
 
 @pytest.mark.parametrize("writer", ["hive3", "hive4"])
@@ -109,20 +79,3 @@ def check_rows(read: Read, snapshot: GoldenSnapshot) -> DataFrame:
     ]
     assert sorted(rows, key=str) == sorted(snapshot.rows, key=str)
     return frame
-
-
-def test_the_copy_of_a_file_that_is_still_written_goes_with_its_reader():
-    table, reader = GoldenTable.read("streamed"), Reader()
-    snapshot = table.snapshots[0]
-    before = sorted(path for path in table.folder.rglob("*"))
-    listed = list_partitions(table.hive_table(), [], snapshot.write_ids, snapshot.txns, Rules.HIVE4)
-    (partition,) = with_copies(table.hive_table(), listed, reader)
-    copied = [new for new in partition.inserts if "/_tmp_hiveacid_7_" in new.path]
-    originals = [file for file in listed[0].inserts if file.cut_off]
-    assert copied
-    assert [Path(new.path).stat().st_size for new in copied] == [new.size for new in copied]
-    assert [tail.rows for tail in read_tails(copied)] == [
-        tail.rows for tail in read_tails(originals)
-    ]
-    reader.end()
-    assert sorted(path for path in table.folder.rglob("*")) == before

@@ -23,7 +23,6 @@ from airflow_hiveacid.engine.read.files import (
     KeyRange,
     PartitionFiles,
     partition_files,
-    with_copies,
 )
 from airflow_hiveacid.engine.read.table_changes import (
     DELETE,
@@ -33,7 +32,6 @@ from airflow_hiveacid.engine.read.table_changes import (
     as_changes,
 )
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
-from airflow_hiveacid.staging.hidden_folder import ReadingTransaction
 from airflow_hiveacid.storage.threads import in_threads
 
 _DELETED_BY = own_column("deleted_by")
@@ -93,13 +91,11 @@ class ChangeReader(TwoVersions):
     """The changes of a full ACID table between two versions.
 
     Attributes:
-        txn: The transaction that reads, and owns copies of files that Spark cannot read.
         deletes: Whether rows that were added between the versions are about to be deleted.
         snapshots: The snapshots that rows of changes were read from so far.
         tails: The file tails read so far.
     """
 
-    txn: ReadingTransaction
     deletes: bool = False
     snapshots: list[AcidSnapshot] = field(default_factory=list)
     tails: FileTails = field(default_factory=FileTails, compare=False, repr=False)
@@ -288,8 +284,7 @@ class ChangeReader(TwoVersions):
     def _snapshot(
         self, partitions: Sequence[PartitionFiles], write_ids: ValidWriteIdList
     ) -> AcidSnapshot:
-        files = with_copies(self.table, partitions, self.txn)
-        return AcidSnapshot(self.table, files, write_ids, self.tails)
+        return AcidSnapshot(self.table, partitions, write_ids, self.tails)
 
 
 def no_changes(spark: SparkSession, table: HiveTable) -> DataFrame:

@@ -44,7 +44,8 @@ def _read(file: AcidFile, write_ids: ValidWriteIdList) -> Ids:
     folder, _, name = file.path.rpartition("/")
     with Storage.of(folder).open_input(name) as source:
         try:
-            known: Any = orc.ORCFile(source)
+            # The file may go on after its valid part.
+            known: Any = orc.ORCFile(pa.BufferReader(source.read(file.size)))
             # Some compactions of Hive write all names in lower case.
             by_lower = {name.lower(): name for name in known.schema.names}
             names = [by_lower.get(name.lower(), name) for name in _COLUMNS]

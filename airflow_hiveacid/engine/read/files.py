@@ -1,7 +1,7 @@
-"""The files of a table that are visible to one snapshot, and copies of those that Spark cannot read."""
+"""The files of a table that are visible to one snapshot."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
 from airflow_hiveacid.acid.names import Base, Delta, delete_applies, may_delete
@@ -14,11 +14,8 @@ from airflow_hiveacid.metastore.catalog import (
     clustering_columns,
     require_orc,
 )
-from airflow_hiveacid.orc.copying.spark_files import copy_readable, readable
 from airflow_hiveacid.orc.format.envelope import EnvelopeColumn
 from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.staging.hidden_folder import HiddenFolder, ReadingTransaction
-from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 from airflow_hiveacid.storage.threads import in_threads
 
@@ -42,7 +39,6 @@ class AcidFile:
         size: The length of its valid part in bytes.
         exact: Whether every row in it belongs to a write id that the snapshot sees.
         raw: Whether it has no row ids: it is an original file, or was moved in by LOAD DATA.
-        cut_off: Whether its content may end before the file does; see ``with_copies``.
     """
 
     path: str
@@ -51,7 +47,6 @@ class AcidFile:
     size: int
     exact: bool
     raw: bool = False
-    cut_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +263,6 @@ def _acid_file(location: str, file: DataFile, write_ids: ValidWriteIdList) -> Ac
         size=file.size,
         exact=_is_exact(file.directory, write_ids),
         raw=file.raw,
-        cut_off=file.cut_off or _may_grow(file.directory, write_ids),
     )
 
 
@@ -282,68 +276,3 @@ def _is_exact(directory: Base | Delta | None, write_ids: ValidWriteIdList) -> bo
         or directory.min_write_id == directory.max_write_id
         or write_ids.range_valid(directory.min_write_id, directory.max_write_id) is Range.ALL
     )
-
-
-def _may_grow(directory: Base | Delta | None, write_ids: ValidWriteIdList) -> bool:
-    """Whether a streaming writer may still append to the files of a delta."""
-    return (
-        isinstance(directory, Delta)
-        and directory.min_write_id < directory.max_write_id
-        and (
-            directory.max_write_id > write_ids.high_watermark
-            or any(
-                write_id in range(directory.min_write_id, directory.max_write_id + 1)
-                for write_id in write_ids.open
-            )
-        )
-    )
-
-
-def with_copies(
-    table: HiveTable, partitions: Sequence[PartitionFiles], txn: ReadingTransaction
-) -> list[PartitionFiles]:
-    """Replace files that Spark cannot read by copies, which are removed when the transaction ends.
-
-    If a streaming writer still appends to a file, or was killed while writing it, the file is valid
-    up to a length that the writer notes beside it, but Spark reads whole files. A file of another
-    engine does not identify its timestamps with local time zone to Spark, which then reads nothing
-    of the file. The copies are in a hidden folder of the partition that any cleaner recognizes.
-    """
-    local_times = bool(table.local_time_columns)
-    if not local_times and not any(file.cut_off for part in partitions for file in part.files):
-        return list(partitions)
-    return in_threads(lambda partition: _with_copies(partition, txn, local_times), partitions)
-
-
-def _with_copies(
-    partition: PartitionFiles, txn: ReadingTransaction, local_times: bool
-) -> PartitionFiles:
-    files = partition.files
-    strange = [file for file in files if file.cut_off or local_times]
-    tails = dict(zip(strange, read_tails(strange), strict=True))
-    copied = {file for file, tail in tails.items() if file.cut_off or readable(tail) is not tail}
-    if local_times and any(file.raw for file in copied):
-        # The order of their names determines the order of row numbers.
-        copied |= {file for file in files if file.raw}
-    if not copied:
-        return partition
-    folder = HiddenFolder.until_the_end_of(txn, partition.location)
-    inserts, deletes = (
-        tuple(_copy(folder, file, tails[file]) if file in copied else file for file in files)
-        for files in (partition.inserts, partition.deletes)
-    )
-    return replace(partition, inserts=inserts, deletes=deletes)
-
-
-def _copy(folder: HiddenFolder, file: AcidFile, tail: OrcTail) -> AcidFile:
-    storage = folder.storage
-    root = storage.location.rstrip("/")
-    path = file.path[len(root) + 1 :]
-    copy = f"{folder.name}/{path}"
-    with (
-        translated_os_errors(f"{root}/{copy}"),
-        storage.open_input(path) as source,
-        storage.create(copy) as sink,
-    ):
-        size = copy_readable(source, tail, sink)
-    return replace(file, path=f"{root}/{copy}", size=size, cut_off=False)

@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.changes import ChangeReader, Difference
-from airflow_hiveacid.engine.read.files import list_partitions, with_copies
+from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.read.flat_changes import FlatChangeReader, FlatDifference
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions
@@ -155,7 +155,7 @@ class TableReader:
         seen, now = self._txn.snapshot, self._now(table)
         write_ids = self._version(table, as_of)
         files = list_partitions(table, partitions, write_ids, seen.txns, self._rules, now)
-        return AcidSnapshot(table, with_copies(table, files, self._txn), write_ids)
+        return AcidSnapshot(table, files, write_ids)
 
     def changes(
         self,
@@ -210,7 +210,7 @@ class TableReader:
     ) -> ChangeReader:
         seen, now = self._txn.snapshot, self._now(table)
         check_order(table.ref.full_name, then, later)
-        return ChangeReader(spark, table, then, later, now, seen.txns, self._rules, self._txn)
+        return ChangeReader(spark, table, then, later, now, seen.txns, self._rules)
 
     def _file_changes(
         self,

@@ -103,12 +103,17 @@ def _declare(name: str, fields: str, parent: type) -> Any:
     for number, type_text, field in parsed:
         spec[number] = (number, *_type(type_text, field), None)
 
+    known = frozenset(names)
+
     def __init__(self: Any, *values: Any, **named: Any) -> None:  # noqa: N807
-        given = dict(zip(names, values, strict=False)) | named
+        # The codec makes thousands of them, only by names.
+        if values:
+            named |= zip(names, values, strict=False)
         for field in names:
-            setattr(self, field, given.pop(field, None))
-        if given or len(values) > len(names):
-            raise TypeError(f"{name} has no field {', '.join(given) or len(values)}.")
+            setattr(self, field, named.get(field))
+        if len(values) > len(names) or not named.keys() <= known:
+            unknown = ", ".join(sorted(named.keys() - known)) or len(values)
+            raise TypeError(f"{name} has no field {unknown}.")
 
     return type(
         name, (parent,), {"__init__": __init__, "__slots__": names, "thrift_spec": tuple(spec)}

@@ -116,7 +116,7 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
 
   /** Returns the visible rows of a batch; null if it has none. */
   private ColumnarBatch visible(int rows) {
-    columns.show(file);
+    columns.show();
     for (int at = 0; numbers != null && at < rows; at++) {
       numbers.putLong(at, nextRow++);
     }
@@ -129,6 +129,7 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
         kept[count++] = at;
       }
     }
+    columns.requireRows(file);
     if (count == 0) {
       return null;
     }
@@ -137,7 +138,7 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
       vectors = new ColumnVector[shown.length];
       for (int at = 0; at < vectors.length; at++) {
         boolean isConstant = shown[at] instanceof ConstantColumnVector;
-        vectors[at] = isConstant ? shown[at] : new KeptVector(shown[at], kept);
+        vectors[at] = isConstant ? shown[at] : new KeptVector(shown[at].dataType(), shown[at], kept);
       }
     }
     return new ColumnarBatch(vectors, count);

@@ -80,7 +80,13 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
       }
       boolean[] parts = parts(file, deleted != null);
       FileColumns columns =
-          new FileColumns(plan, required, reader.getSchema(), file.isRaw, parts);
+          new FileColumns(
+              plan,
+              required,
+              reader.getSchema(),
+              file.isRaw,
+              parts,
+              reader.getNumberOfRows());
       Reader.Options options =
           reader
               .options()

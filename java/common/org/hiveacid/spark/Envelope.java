@@ -1,10 +1,12 @@
 package org.hiveacid.spark;
 
+import java.io.EOFException;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.orc.FileFormatException;
 import org.apache.orc.OrcFile;
 import org.apache.orc.Reader;
 import org.apache.orc.TypeDescription;
@@ -40,8 +42,13 @@ final class Envelope {
   /** Opens the valid part of a file. */
   static Reader open(Path path, long size, Configuration conf) throws IOException {
     OrcFile.ReaderOptions options = OrcFile.readerOptions(conf);
-    return OrcFile.createReader(
-        path, options.filesystem(path.getFileSystem(conf)).maxLength(size));
+    options.filesystem(path.getFileSystem(conf)).maxLength(size);
+    try {
+      return OrcFile.createReader(path, options);
+    } catch (EOFException | FileFormatException failure) {
+      String what = path + " cannot be read as ORC up to byte " + size;
+      throw corrupt(what + ": " + failure.getMessage());
+    }
   }
 
   /** Returns the columns of a file with some columns in its rows. */

@@ -3,6 +3,7 @@ package org.hiveacid.spark;
 import java.lang.reflect.Method;
 import java.util.*;
 import java.util.regex.Pattern;
+import org.apache.hadoop.hive.ql.exec.vector.Decimal64ColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.StructColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatch;
 import org.apache.orc.TypeDescription;
@@ -10,7 +11,9 @@ import org.apache.spark.sql.execution.datasources.orc.OrcColumnVector;
 import org.apache.spark.sql.execution.datasources.orc.OrcUtils$;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnVector;
 
 /** The columns of files with the same names and types, and the vectors they are read into. */
 final class FileColumns {
@@ -43,7 +46,9 @@ final class FileColumns {
   final OrcColumnVector[] ids = new OrcColumnVector[Envelope.ROW];
 
   /** The required columns; null where the file has none. */
-  final OrcColumnVector[] values;
+  final ColumnVector[] values;
+
+  private final List<OrcColumnVector> vectors = new ArrayList<>();
 
   private final StructColumnVector row;
 
@@ -55,9 +60,16 @@ final class FileColumns {
    * @param stored The columns of the file.
    * @param isRaw Whether the file has no row ids.
    * @param parts Whether each part of the envelope is needed.
+   * @param rows The number of rows in the file.
    */
   FileColumns(
-      ScanPlan plan, StructType required, TypeDescription stored, boolean isRaw, boolean[] parts) {
+      ScanPlan plan,
+      StructType required,
+      TypeDescription stored,
+      boolean isRaw,
+      boolean[] parts,
+      long rows) {
+    int capacity = (int) Math.max(1, Math.min(rows, BATCH_ROWS));
     TypeDescription fields = isRaw ? stored : stored.getChildren().get(Envelope.ROW);
     List<String> names = fields.getFieldNames();
     int[] places = places(plan, names);
@@ -86,40 +98,51 @@ final class FileColumns {
     read = isRaw ? columns : Envelope.around(columns);
     include = new boolean[read.getMaximumId() + 1];
     include[0] = true;
-    batch = read.createRowBatch(BATCH_ROWS);
+    batch = read.createRowBatch(capacity);
     for (int part = 0; part < ids.length && !isRaw; part++) {
       include[part + 1] = parts[part];
       ids[part] = parts[part] ? vector(ID_TYPES[part], batch.cols[part]) : null;
     }
     row = isRaw ? null : (StructColumnVector) batch.cols[Envelope.ROW];
-    values = new OrcColumnVector[sources.length];
+    var cells = isRaw ? batch.cols : row.fields;
+    values = new ColumnVector[sources.length];
     for (int at = 0; at < sources.length; at++) {
       if (sources[at] >= 0) {
         int number = numbers[sources[at]];
         TypeDescription column = columns.getChildren().get(number);
-        include[columns.getId()] = true;
+        include[isRaw ? 0 : Envelope.ROW + 1] = true;
         Arrays.fill(include, column.getId(), column.getMaximumId() + 1, true);
-        values[at] =
-            vector(
-                required.fields()[at].dataType(), isRaw ? batch.cols[number] : row.fields[number]);
+        DataType type = required.fields()[at].dataType();
+        // ORC converts other decimals to vectors of its own decimals only.
+        if (column.getCategory() == TypeDescription.Category.DECIMAL
+            && column.getPrecision() <= LongDecimals.DIGITS
+            && column.equals(fields.getChildren().get(sources[at]), false)) {
+          cells[number] =
+              new Decimal64ColumnVector(capacity, column.getPrecision(), column.getScale());
+          values[at] =
+              new LongDecimals((DecimalType) type, vector(DataTypes.LongType, cells[number]));
+        } else {
+          values[at] = vector(type, cells[number]);
+        }
       }
     }
   }
 
-  /** Makes the vectors show the batch that was read last, unless it has an event without a row. */
-  void show(ScanPlan.File file) {
-    if (row != null && include[read.getChildren().get(Envelope.ROW).getId()] && !row.noNulls) {
-      for (int at = 0; at < (row.isRepeating ? 1 : batch.size); at++) {
-        if (row.isNull[at]) {
-          throw Envelope.corrupt(file.path + " holds an event without its row.");
-        }
-      }
+  /** Makes the vectors show the batch that was read last. */
+  void show() {
+    for (OrcColumnVector vector : vectors) {
+      vector.setBatchSize(batch.size);
     }
-    for (OrcColumnVector[] vectors : new OrcColumnVector[][] {ids, values}) {
-      for (OrcColumnVector vector : vectors) {
-        if (vector != null) {
-          vector.setBatchSize(batch.size);
-        }
+  }
+
+  /** Refuses events without a row, whose columns ORC leaves as they were. */
+  void requireRows(ScanPlan.File file) {
+    if (row == null || !include[Envelope.ROW + 1] || row.noNulls) {
+      return;
+    }
+    for (int at = 0; at < (row.isRepeating ? 1 : batch.size); at++) {
+      if (row.isNull[at]) {
+        throw Envelope.corrupt(file.path + " holds an event without its row.");
       }
     }
   }
@@ -171,10 +194,13 @@ final class FileColumns {
     return TypeDescription.fromString(OrcUtils$.MODULE$.getOrcSchemaString(type));
   }
 
-  private static OrcColumnVector vector(
+  /** Returns a vector of Spark that shows one of ORC. */
+  private OrcColumnVector vector(
       DataType type, org.apache.hadoop.hive.ql.exec.vector.ColumnVector values) {
     try {
-      return (OrcColumnVector) TO_VECTOR.invoke(null, type, values);
+      OrcColumnVector vector = (OrcColumnVector) TO_VECTOR.invoke(null, type, values);
+      vectors.add(vector);
+      return vector;
     } catch (ReflectiveOperationException failure) {
       throw new IllegalStateException(failure);
     }
