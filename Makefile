@@ -27,7 +27,7 @@ SPARKS ?= 3.5 4.0 4.1 4.2
 GROUP ?= dev
 # The scan inside Spark, compiled for the installed Spark.
 JAR := airflow_hiveacid/engine/jars/hiveacid-scan_2.13.jar
-JAVA_SOURCES := $(wildcard java/*.py java/*/org/hiveacid/spark/*.java)
+JAVA_SOURCES := $(wildcard java/*.py java/org/hiveacid/spark/*.java)
 compile_jar = $(MAKE) --no-print-directory --silent $(JAR)
 JOB ?= tests/airflow/test_quickstart.py
 # Each worker starts its own metastores and Spark, which need about 3 GB.

@@ -1,6 +1,6 @@
 """The compilation of the scan into the jars of the package: ``python -m java.compile``.
 
-Each line of Scala has its own jar. The compiler is the ``javac`` beside ``java``. A Java without one runs Eclipse's
+Each line of Scala has its own jar, since signatures of Spark contain the class ``Seq`` of another package. The compiler is the ``javac`` beside ``java``. A Java without one runs Eclipse's
 compiler, which Ivy fetches.
 """
 
@@ -29,6 +29,7 @@ JARS = Path(java_scan.__file__).with_name("jars")
 _ECLIPSE = ("org.eclipse.jdt", "ecj", "3.40.0")
 # The oldest Java of the Sparks of each line of Scala.
 _OLDEST_JAVA = {"2.12": 11, "2.13": 17}
+_OLDER_SEQ = ("scala.collection.immutable.Seq;", "scala.collection.Seq;")
 _LIBRARY = re.compile(r"scala-library-(2\.\d+)\.\d+\.jar")
 # One fixed time makes equal content an equal jar, whenever it is built.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
@@ -68,19 +69,21 @@ def scala_of(spark: Path) -> str:
     return found[0]
 
 
-def sources(scala: str) -> list[Path]:
-    """Return the sources for a line of Scala."""
-    folders = (ROOT / "common", ROOT / f"scala-{scala}")
-    return sorted(file for folder in folders for file in folder.rglob("*.java"))
+def sources(scala: str) -> dict[str, str]:
+    """Return the sources for a line of Scala, by their paths."""
+    texts = {
+        file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8")
+        for file in sorted(ROOT.rglob("*.java"))
+    }
+    if scala == "2.12":
+        texts = {path: text.replace(*_OLDER_SEQ) for path, text in texts.items()}
+    return texts
 
 
 def digest(scala: str) -> str:
     """Return the digest of the names and contents of the sources for a line of Scala."""
-    whole = hashlib.sha256()
-    for file in sources(scala):
-        whole.update(f"{file.relative_to(ROOT).as_posix()}\0".encode())
-        whole.update(hashlib.sha256(file.read_bytes()).digest())
-    return whole.hexdigest()
+    whole = "".join(f"{path}\0{len(text)}\0{text}" for path, text in sources(scala).items())
+    return hashlib.sha256(whole.encode()).hexdigest()
 
 
 def compile_scan(spark: Path, jar: Path, *, eclipse: bool = False) -> None:
@@ -99,14 +102,21 @@ def compile_scan(spark: Path, jar: Path, *, eclipse: bool = False) -> None:
     classpath = os.pathsep.join(map(str, sorted((spark / "jars").glob("*.jar"))))
     java = Path(find_java())
     javac = java.with_name("javac")
-    with tempfile.TemporaryDirectory(prefix="hiveacid-") as scratch:
+    with (
+        tempfile.TemporaryDirectory(prefix="hiveacid-") as folder,
+        tempfile.TemporaryDirectory(prefix="hiveacid-") as scratch,
+    ):
+        files = [Path(folder, path) for path in sources(scala)]
+        for file, text in zip(files, sources(scala).values(), strict=True):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
         if eclipse or not javac.exists():
             # A runtime lacks the signatures of older versions, which --release needs.
             program = [str(java), "-jar", str(_eclipse()), "-source", version, "-target", version]
         else:
             program = [str(javac), "--release", version]
         options = ["-proc:none", "-nowarn", "-encoding", "UTF-8", "-d", scratch]
-        command = [*program, *options, "-cp", classpath, *map(str, sources(scala))]
+        command = [*program, *options, "-cp", classpath, *map(str, files)]
         _run(command, f"The scan cannot be compiled for {spark}")
         _pack(Path(scratch), digest(scala), jar)
 

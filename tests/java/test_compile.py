@@ -23,7 +23,7 @@ def changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     copy = tmp_path / "java"
     shutil.copytree(module.ROOT, copy)
     monkeypatch.setattr(module, "ROOT", copy)
-    return sources(SCALA)[0]
+    return copy / next(iter(sources(SCALA)))
 
 
 def test_the_jar_of_the_package_belongs_to_the_sources() -> None:
@@ -40,7 +40,8 @@ def test_a_changed_source_changes_the_digest(changed: Path) -> None:
 
 def test_lines_of_scala_have_separate_sources() -> None:
     assert digest("2.12") != digest("2.13")
-    assert {file.parts[-5] for file in sources("2.12")} == {"common", "scala-2.12"}
+    differing = [path for path, text in sources("2.12").items() if text != sources("2.13")[path]]
+    assert differing == ["org/hiveacid/spark/Scala.java"]
 
 
 def test_a_folder_without_spark_is_refused(tmp_path: Path) -> None:

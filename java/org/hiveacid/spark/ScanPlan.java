@@ -64,6 +64,9 @@ final class ScanPlan implements Serializable {
 
   final String id = UUID.randomUUID().toString();
 
+  /** The sources of the driver's classes. */
+  final String sources = AcidScan.SOURCES;
+
   /** The columns of rows, then the hidden ones of row ids: write id, bucket, row, current write id. */
   final StructType columns;
 

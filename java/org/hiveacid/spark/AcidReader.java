@@ -55,6 +55,11 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
   @Override
   @SuppressWarnings({"unchecked", "rawtypes"})
   public Iterator<InternalRow> apply(PartitionedFile part) {
+    if (!plan.sources.equals(AcidScan.SOURCES)) {
+      throw new IllegalStateException(
+          "The driver and an executor have the scan of ACID tables from different jars. Remove old"
+              + " ones from spark.jars, --jars, and the class paths of Spark.");
+    }
     ScanPlan.File file = plan.files.get(part.toPath().toString());
     if (file == null) {
       throw new IllegalStateException("Spark reads " + part.toPath() + ", which the plan lacks.");

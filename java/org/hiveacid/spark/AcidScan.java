@@ -20,16 +20,17 @@ import scala.Option;
 
 /** The rows of ACID tables as relations of Spark, which prunes columns, files and partitions. */
 public final class AcidScan {
+  /** The digest of the sources of this class. */
+  static final String SOURCES = ownSources();
+
   private static final long BLOCK_BYTES = 128L << 20;
 
   /** Creates it; Python calls it as an object, as its class is in a loader of its own. */
   public AcidScan() {}
 
   /** Returns the digest of the sources that the jar of this class was compiled from. */
-  public String sources() throws IOException {
-    try (InputStream stream = AcidScan.class.getResourceAsStream("/hiveacid-scan.sources")) {
-      return stream == null ? "" : new String(stream.readAllBytes(), StandardCharsets.UTF_8);
-    }
+  public String sources() {
+    return SOURCES;
   }
 
   /**
@@ -87,5 +88,13 @@ public final class AcidScan {
               .eval(null);
     }
     return new GenericInternalRow(values);
+  }
+
+  private static String ownSources() {
+    try (InputStream stream = AcidScan.class.getResourceAsStream("/hiveacid-scan.sources")) {
+      return stream == null ? "" : new String(stream.readAllBytes(), StandardCharsets.UTF_8);
+    } catch (IOException failure) {
+      throw new java.io.UncheckedIOException(failure);
+    }
   }
 }

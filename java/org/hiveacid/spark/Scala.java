@@ -18,7 +18,7 @@ import scala.collection.Iterator;
 import scala.collection.JavaConverters;
 import scala.collection.immutable.Seq;
 
-/** The signatures of Spark that contain collections of Scala 2.13. */
+/** The signatures of Spark that contain collections of Scala. */
 final class Scala {
   private Scala() {}
 
