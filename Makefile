@@ -251,7 +251,8 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run
 	@$(BENCH) bench/small_compaction.py --tables $(call scaled,500) --json build/small_compaction.json
 	@$(BENCH) bench/small_compaction.py --large-mb $(call scaled,1024) --json build/large_compaction.json
 	@$(BENCH) bench/small_deltas.py --deltas $(call scaled,30) $(call scaled,300) $(call scaled,3000) --json build/small_deltas.json
-	@$(BENCH) bench/partition_pruning.py --rows $(call scaled,3000000) --json build/partition_pruning.json
+	@$(BENCH) bench/peers.py --courses partitions --rounds 1 --engines hiveacid iceberg flat \
+		--rows $(call scaled,4000000) --json build/partitions.json
 	@$(BENCH) bench/compaction_value.py --partitions $(call scaled,20000) --decided $(call scaled,100000) \
 		--real $(call scaled,41) --json build/compaction_value.json
 	@$(BENCH) bench/retry.py --rows $(call scaled,4000000) --json build/retry.json

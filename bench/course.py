@@ -30,6 +30,8 @@ class Course(ABC):
 
     name: ClassVar[str]
     kind: ClassVar[type[Engine]] = Engine
+    # The type of the partition column.
+    key: ClassVar[str | None] = None
 
     def __init__(self, engine: Engine, batches: Batches, table: str, *, warm_up: bool) -> None:
         self.engine, self.batches, self.table = engine, batches, table
@@ -37,7 +39,7 @@ class Course(ABC):
         self.seconds: dict[str, float] = {}
         self.figures: dict[str, float] = {}
         self.shown: dict[str, Shown] = {}
-        engine.create(table)
+        engine.create(table, self.key)
         try:
             self._go()
         finally:
@@ -51,11 +53,14 @@ class Course(ABC):
         if not self.engine.does(work):
             doing()
             return
-        spark = self.engine.spark
-        spark._jvm.System.gc()  # type: ignore[union-attr]
-        before = jobs_so_far(spark)
-        self.seconds[work] = seconds_of(doing)
-        self.figures[f"jobs_{work}"] = jobs_so_far(spark) - before
+        before = jobs_so_far(self.engine.spark)
+        self.seconds[work] = self._seconds_of(doing)
+        self.figures[f"jobs_{work}"] = jobs_so_far(self.engine.spark) - before
+
+    def _seconds_of(self, doing: Callable[[], object]) -> float:
+        """Measure a work, without the garbage of others."""
+        self.engine.spark._jvm.System.gc()  # type: ignore[union-attr]
+        return seconds_of(doing)
 
     def _read(self, prefix: str, suffix: str = "") -> None:
         """Read one column, one key and everything."""

@@ -12,11 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 KEY, CHANGED = "l_orderkey", "l_quantity"
+# The column of the partitions, in tables that have any.
+PARTITION = "sold"
 ON = f"t.{KEY} = s.{KEY}"
 
 
@@ -36,8 +38,13 @@ class Engine(ABC):
         return self.works is None or work in self.works
 
     @abstractmethod
-    def create(self, table: str) -> None:
-        """Make an empty table, and work on it from now on."""
+    def create(self, table: str, key: str | None = None) -> None:
+        """Make an empty table, and work on it from now on.
+
+        Args:
+            table: Its name.
+            key: The type of the partition column; None for a table without partitions.
+        """
 
     @abstractmethod
     def append(self, rows: DataFrame) -> None:
@@ -120,11 +127,12 @@ class FlatOrc(Engine):
     name = "flat"
     codec = "zlib"
 
-    def create(self, table: str) -> None:
+    def create(self, table: str, key: str | None = None) -> None:
         self.path = str(self.folder / self.name / table)
+        self.keys = [] if key is None else [PARTITION]
 
     def append(self, rows: DataFrame) -> None:
-        rows.write.option("compression", self.codec).orc(self.path)
+        rows.write.option("compression", self.codec).partitionBy(*self.keys).orc(self.path)
 
     def frame(self) -> DataFrame:
         return self.spark.read.orc(self.path)
@@ -153,9 +161,10 @@ class HiveAcid(ChangeTellingEngine):
         super().__init__(spark, folder)
         self.uri, self.client = uri, MetastoreClient(MetastoreOptions(uris=uri))
 
-    def create(self, table: str) -> None:
+    def create(self, table: str, key: str | None = None) -> None:
         self.ref = TableRef(self.database, f"{table}_{self.name}")
-        new = HiveTable.new(self.ref, COLUMNS, parameters=self.parameters)
+        keys = [] if key is None else [HiveColumn(PARTITION, key)]
+        new = HiveTable.new(self.ref, COLUMNS, partition_keys=keys, parameters=self.parameters)
         self.client.create_table(new)
         self.table = AcidTable(self.ref.full_name, self.uri, spark=self.spark)
 
@@ -217,12 +226,18 @@ class HiveAcidZstd(HiveAcid):
 class SqlEngine(ChangeTellingEngine):
     """One whose tables Spark knows by name, and changes by SQL."""
 
-    DDL: ClassVar[str]
+    provider: ClassVar[str]
+    properties: ClassVar[str]
 
-    def create(self, table: str) -> None:
+    def create(self, table: str, key: str | None = None) -> None:
         self.table = self._name(table)
         columns = ", ".join(f"{name} {type_}" for name, type_ in TYPES.items())
-        self.spark.sql(f"CREATE TABLE {self.table} ({columns}) {self.DDL}")
+        more = "" if key is None else f", {PARTITION} {key}"
+        by = "" if key is None else f"PARTITIONED BY ({PARTITION})"
+        self.spark.sql(
+            f"CREATE TABLE {self.table} ({columns}{more}) USING {self.provider} {by} "
+            f"TBLPROPERTIES ({self.properties})"
+        )
 
     @abstractmethod
     def _name(self, table: str) -> str:
@@ -256,7 +271,8 @@ class Delta(SqlEngine):
     """Delta Lake with deletion vectors."""
 
     name = "delta"
-    DDL = "USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    provider = "delta"
+    properties = "'delta.enableDeletionVectors' = 'true'"
 
     def _name(self, table: str) -> str:
         return f"default.{table}_delta"
@@ -285,10 +301,10 @@ class Iceberg(SqlEngine):
     """Iceberg, format 3, merge on read."""
 
     name = "iceberg"
-    DDL = (
-        "USING iceberg TBLPROPERTIES ('format-version' = '3', "
-        "'write.merge.mode' = 'merge-on-read', 'write.delete.mode' = 'merge-on-read', "
-        "'write.update.mode' = 'merge-on-read')"
+    provider = "iceberg"
+    properties = (
+        "'format-version' = '3', 'write.merge.mode' = 'merge-on-read', "
+        "'write.delete.mode' = 'merge-on-read', 'write.update.mode' = 'merge-on-read'"
     )
 
     def _name(self, table: str) -> str:

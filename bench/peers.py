@@ -5,8 +5,8 @@ one run.
 
 Every engine gets the same frames in the same Spark, in turn, another one first in every round; a
 round on a smaller table comes before, to warm up. After the works all engines have to show the same
-rows. The courses: the works of a warehouse (`works`), reading a table in all its shapes (`ladder`),
-a hundred small merges (`small`), the changes of the last transaction (`changes`), merges into a
+rows. The courses: the works of a warehouse (`works`), reading a table in all its shapes (`ladder`), a
+table with many partitions (`partitions`), a hundred small merges (`small`), the changes of the last transaction (`changes`), merges into a
 table and into larger ones (`growth`, with the sizes of `--growth`), changes and reads of small tables
 (`tiny`), and one merge in a separate
 driver, which has only merged a small table so far (`first`). Hive does nothing but the compaction
@@ -45,6 +45,7 @@ from engines import (
 from growth import Growth
 from hive_compactor import HiveCompactor
 from ladder import Ladder
+from partitioned import Partitioned
 from pyspark.sql import SparkSession
 from session import seconds_of
 from small_merges import SmallMerges
@@ -60,7 +61,8 @@ ENGINES: dict[str, type[Engine]] = {
     for engine in (HiveAcid, HiveAcidZstd, Delta, Iceberg, FlatOrc, FlatOrcZstd, HiveCompactor)
 }
 COURSES: dict[str, type[Course]] = {
-    course.name: course for course in (Works, Ladder, SmallMerges, Growth, ChangeFeed, Tiny)
+    course.name: course
+    for course in (Works, Ladder, Partitioned, SmallMerges, Growth, ChangeFeed, Tiny)
 }
 FIRST = "first"
 SMALL = 20_000

@@ -15,6 +15,8 @@ from typing import Any
 from chart import ENGINES, digits
 from growth import KINDS
 from ladder import SHAPES
+from partitioned import READS as PARTITION_READS
+from partitioned import STATES
 from tiny import SIZES
 from tiny import WORKS as TINY
 
@@ -89,7 +91,7 @@ class Tables:
         """All of them, one below the other."""
         every = [
             *(self._works(), self._ratios(), self._jobs(), self._zstd()),
-            *(self._ladder(), self._small(), self._growth(), self._changes()),
+            *(self._ladder(), self._partitions(), self._small(), self._growth(), self._changes()),
             *(self._tiny(rows) for rows in SIZES),
             self._tiny_calls(),
         ]
@@ -144,6 +146,20 @@ class Tables:
                 if work in self._medians:
                     first = label if shape == SHAPES[0] else ""
                     lines.append([first, SHAPE_NAMES[shape], *self._seconds(work, engines)])
+        return lines
+
+    def _partitions(self) -> Cells:
+        works = {
+            f"partitions_{state}_{read}": (label, name)
+            for read, label in PARTITION_READS.items()
+            for state, name in STATES.items()
+        }
+        works |= {f"partitions_{work}": (work, "") for work in ("append", "delete")}
+        engines = self._engines(works)
+        lines = [["", "", *(ENGINES[name][0] for name in engines)]]
+        for work, (label, state) in works.items():
+            if work in self._medians:
+                lines.append([label, state, *self._seconds(work, engines)])
         return lines
 
     def _small(self) -> Cells:
