@@ -120,16 +120,19 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
     for (int at = 0; numbers != null && at < rows; at++) {
       numbers.putLong(at, nextRow++);
     }
+    if (!file.isRaw) {
+      Envelope.requireOperations(columns.batch, operations, file.path);
+    }
+    columns.requireRows(file);
+    if (file.exact && deleted == null) {
+      return new ColumnarBatch(shown, rows);
+    }
     int count = 0;
     for (int at = 0; at < rows; at++) {
-      if (!file.isRaw) {
-        Envelope.require(ids[Envelope.OPERATION].getInt(at), operations, file.path.toString());
-      }
       if (isVisible(at)) {
         kept[count++] = at;
       }
     }
-    columns.requireRows(file);
     if (count == 0) {
       return null;
     }

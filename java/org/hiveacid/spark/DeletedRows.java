@@ -42,12 +42,12 @@ final class DeletedRows {
           known[0] = read(plan, files, conf);
           return new SoftReference<>(known[0]);
         });
-    SHARED.values().removeIf(reference -> reference.get() == null);
     return known[0];
   }
 
   private static DeletedRows read(
       ScanPlan plan, List<ScanPlan.Events> files, Configuration conf) {
+    SHARED.values().removeIf(reference -> reference.get() == null);
     DeletedRows deleted = new DeletedRows();
     try {
       for (ScanPlan.Events file : files) {
@@ -65,10 +65,12 @@ final class DeletedRows {
       if (!Envelope.is(reader.getSchema())) {
         throw Envelope.corrupt(file.path + " is not a file of delete events.");
       }
-      boolean[] include = new boolean[reader.getSchema().getMaximumId() + 1];
-      java.util.Arrays.fill(include, 0, Envelope.ROW + 1, true);
-      VectorizedRowBatch batch = reader.getSchema().createRowBatch();
-      try (RecordReader records = reader.rows(reader.options().include(include))) {
+      TypeDescription read = Envelope.around(TypeDescription.createStruct());
+      VectorizedRowBatch batch = read.createRowBatch();
+      Reader.Options options = reader.options().isSchemaEvolutionCaseAware(false).schema(read);
+      boolean[] include = new boolean[read.getMaximumId() + 1];
+      Arrays.fill(include, 0, Envelope.ROW + 1, true);
+      try (RecordReader records = reader.rows(options.include(include))) {
         while (records.nextBatch(batch)) {
           add(plan, file, batch);
         }
@@ -77,10 +79,10 @@ final class DeletedRows {
   }
 
   private void add(ScanPlan plan, ScanPlan.Events file, VectorizedRowBatch batch) {
+    Envelope.requireOperations(batch, Envelope.DELETES, new Path(file.path));
     List<Object> place = null;
     RoaringBitmap bits = null;
     for (int at = 0; at < batch.size; at++) {
-      Envelope.require(value(batch, Envelope.OPERATION, at), Envelope.DELETES, file.path);
       if (!file.exact && !plan.isVisible(value(batch, Envelope.CURRENT, at))) {
         continue;
       }

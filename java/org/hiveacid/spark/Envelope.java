@@ -6,6 +6,8 @@ import java.util.Arrays;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.hive.ql.exec.vector.LongColumnVector;
+import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatch;
 import org.apache.orc.FileFormatException;
 import org.apache.orc.OrcFile;
 import org.apache.orc.Reader;
@@ -75,18 +77,16 @@ final class Envelope {
     return true;
   }
 
-  /** Refuses a row whose operation does not belong into its directory. */
-  static void require(long operation, int[] allowed, String path) {
-    for (int each : allowed) {
-      if (operation == each) {
-        return;
+  /** Refuses events whose operation does not belong into their directory. */
+  static void requireOperations(VectorizedRowBatch batch, int[] allowed, Path path) {
+    LongColumnVector operations = (LongColumnVector) batch.cols[OPERATION];
+    for (int at = 0; at < (operations.isRepeating ? 1 : batch.size); at++) {
+      long own = !operations.noNulls && operations.isNull[at] ? -1 : operations.vector[at];
+      if (own != allowed[0] && own != allowed[allowed.length - 1]) {
+        throw corrupt(
+            path + " holds events of operation " + own + ", which do not belong into its directory.");
       }
     }
-    throw corrupt(
-        path
-            + " holds events of operation "
-            + operation
-            + ", which do not belong into its directory.");
   }
 
   /** Returns the error of a corrupt file, with the mark by which Python recognizes it. */

@@ -4,9 +4,11 @@ import java.lang.reflect.Method;
 import java.util.*;
 import java.util.regex.Pattern;
 import org.apache.hadoop.hive.ql.exec.vector.Decimal64ColumnVector;
+import org.apache.hadoop.hive.ql.exec.vector.LongColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.StructColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatch;
 import org.apache.orc.TypeDescription;
+import org.apache.orc.impl.TypeUtils;
 import org.apache.spark.sql.execution.datasources.orc.OrcColumnVector;
 import org.apache.spark.sql.execution.datasources.orc.OrcUtils$;
 import org.apache.spark.sql.types.DataType;
@@ -86,25 +88,34 @@ final class FileColumns {
     // ORC finds fields without names by their positions, and so must be given all of them.
     boolean areAll = areUnnamed(names);
     TypeDescription columns = TypeDescription.createStruct();
+    List<org.apache.hadoop.hive.ql.exec.vector.ColumnVector> cells = new ArrayList<>();
     int[] numbers = new int[names.size()];
     for (int field = 0; field < types.length; field++) {
       if (types[field] != null || areAll) {
-        numbers[field] = columns.getChildren().size();
-        columns.addField(
-            names.get(field),
-            types[field] == null ? fields.getChildren().get(field).clone() : orc(types[field]));
+        TypeDescription own = fields.getChildren().get(field);
+        TypeDescription wanted = types[field] == null ? own.clone() : orc(types[field]);
+        numbers[field] = cells.size();
+        columns.addField(names.get(field), wanted);
+        cells.add(cell(own, wanted, capacity));
       }
     }
     read = isRaw ? columns : Envelope.around(columns);
     include = new boolean[read.getMaximumId() + 1];
     include[0] = true;
-    batch = read.createRowBatch(capacity);
-    for (int part = 0; part < ids.length && !isRaw; part++) {
-      include[part + 1] = parts[part];
-      ids[part] = parts[part] ? vector(ID_TYPES[part], batch.cols[part]) : null;
+    batch = new VectorizedRowBatch(read.getChildren().size(), capacity);
+    var fieldCells = cells.toArray(new org.apache.hadoop.hive.ql.exec.vector.ColumnVector[0]);
+    if (isRaw) {
+      batch.cols = fieldCells;
+      row = null;
+    } else {
+      for (int part = 0; part < ids.length; part++) {
+        include[part + 1] = parts[part];
+        batch.cols[part] = new LongColumnVector(capacity);
+        ids[part] = parts[part] ? vector(ID_TYPES[part], batch.cols[part]) : null;
+      }
+      row = new StructColumnVector(capacity, fieldCells);
+      batch.cols[Envelope.ROW] = row;
     }
-    row = isRaw ? null : (StructColumnVector) batch.cols[Envelope.ROW];
-    var cells = isRaw ? batch.cols : row.fields;
     values = new ColumnVector[sources.length];
     for (int at = 0; at < sources.length; at++) {
       if (sources[at] >= 0) {
@@ -113,19 +124,24 @@ final class FileColumns {
         include[isRaw ? 0 : Envelope.ROW + 1] = true;
         Arrays.fill(include, column.getId(), column.getMaximumId() + 1, true);
         DataType type = required.fields()[at].dataType();
-        // ORC converts other decimals to vectors of its own decimals only.
-        if (column.getCategory() == TypeDescription.Category.DECIMAL
-            && column.getPrecision() <= LongDecimals.DIGITS
-            && column.equals(fields.getChildren().get(sources[at]), false)) {
-          cells[number] =
-              new Decimal64ColumnVector(capacity, column.getPrecision(), column.getScale());
-          values[at] =
-              new LongDecimals((DecimalType) type, vector(DataTypes.LongType, cells[number]));
-        } else {
-          values[at] = vector(type, cells[number]);
-        }
+        values[at] =
+            fieldCells[number] instanceof Decimal64ColumnVector
+                ? new LongDecimals(
+                    (DecimalType) type, vector(DataTypes.LongType, fieldCells[number]))
+                : vector(type, fieldCells[number]);
       }
     }
+  }
+
+  /** Returns a vector of ORC for a column, of whole numbers for decimals that fit into them. */
+  private static org.apache.hadoop.hive.ql.exec.vector.ColumnVector cell(
+      TypeDescription stored, TypeDescription wanted, int capacity) {
+    // ORC converts other types only to vectors of its own decimals.
+    return wanted.getCategory() == TypeDescription.Category.DECIMAL
+            && wanted.getPrecision() <= LongDecimals.DIGITS
+            && wanted.equals(stored, false)
+        ? new Decimal64ColumnVector(capacity, wanted.getPrecision(), wanted.getScale())
+        : TypeUtils.createColumn(wanted, TypeDescription.RowBatchVersion.ORIGINAL, capacity);
   }
 
   /** Makes the vectors show the batch that was read last. */
