@@ -197,19 +197,19 @@ class KeepAlive:
             return _LONGEST
         now, shortest = monotonic(), min(each.every_seconds for each in alive)
         if due := [each for each in alive if each.due <= now]:
-            # The metastore may be silent about one transaction for long, for example while it
-            # commits: the others go first, and no answer is awaited longer than the shortest
+            # The metastore may be silent about some transactions for long, for example while they
+            # commit: the others go first, and all that are due are sent within the shortest
             # interval, so that time for a retry remains.
             heartbeat = min(due, key=lambda each: (each.failed, each.due))
+            pause = min(shortest, _RETRY_SECONDS)
             try:
-                with self.client.within(shortest):
+                with self.client.within(max(shortest / len(due), pause)):
                     heartbeat.send(self.client)
             except Exception:  # noqa: BLE001
                 heartbeat.failed = True
                 # It may be starting again.
-                retry = monotonic() + min(shortest, _RETRY_SECONDS)
                 for each in due:
-                    each.due = retry
+                    each.due = monotonic() + pause
             else:
                 heartbeat.failed = False
                 heartbeat.due = monotonic() + heartbeat.every_seconds
