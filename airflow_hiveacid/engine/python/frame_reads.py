@@ -18,9 +18,9 @@ from airflow_hiveacid.metastore.txn.open_reads import Lease, OpenRead
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 
-# A transaction that is open delays cleanings, and does not see the files of later compactions: the
-# next frame of a table that nobody changes must not prolong it for ever.
-_LONGEST_SHARED_SECONDS = 300.0
+# A transaction that is open delays cleanings and exclusive locks, and does not see the files of later
+# compactions: a program that makes one frame after the other must not prolong it for ever.
+_LONGEST_SHARED_SECONDS = 60.0
 
 _Frames = TypeVar("_Frames")
 _Work = Callable[[TableReader, SparkSession], _Frames]
