@@ -61,8 +61,8 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return ranges
 
 
-def _threads() -> list[str]:
-    return [each.name for each in threading.enumerate() if each.name.startswith("heartbeat")]
+def _threads(uri: str) -> int:
+    return sum(each.name == f"heartbeats at {uri}" for each in threading.enumerate())
 
 
 def _read(client: MetastoreClient) -> Transaction:
@@ -79,10 +79,10 @@ def test_one_connection_keeps_all_transactions_alive_and_no_others(
                 own.append(opened.enter_context(_read(client)).txn_id)
                 client.open_txn("somebody", "host", None)
             eventually("each has sent two", lambda: all(heard.count((i, i)) > 1 for i in own))
-            assert proxy.open == len(_threads()) + 1 == 2
+            assert proxy.open == _threads(proxy.uri) + 1 == 2
             assert all(is_of_this_process(client, txn_id) for txn_id in own)
         assert {each for pair in heard for each in pair} == set(own)
-        eventually("the thread ends", lambda: _threads() == [])
+        eventually("the thread ends", lambda: _threads(proxy.uri) == 0)
         eventually("its connection is closed", lambda: proxy.open == 1)
         with _read(client) as later:
             eventually("it starts again", lambda: (later.txn_id, later.txn_id) in heard)
