@@ -18,6 +18,7 @@ from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
 from tests.fakes.metastore import FakeMetastore
 from tests.forks import forked
@@ -197,6 +198,19 @@ def test_many_clients_of_a_thread_leave_few_connections(
             assert other_thread.submit(first.get_databases).result() == ["default"]
         assert first.heartbeat(txn) is TxnLiveness.OPEN
         for each in clients:
+            each.close()
+
+
+def test_a_connection_with_a_call_under_way_is_kept(tmp_path: Path) -> None:
+    with FakeMetastore("4.0.1", directory=tmp_path) as metastore:
+        first, *others = [MetastoreClient(metastore.options) for _ in range(20)]
+        read = lambda answer: (list(answer), [each.get_databases() for each in others])  # noqa: E731
+        assert first.call(idl_tables.get_all_databases, read=read) == (
+            ["default"],
+            [["default"]] * len(others),
+        )
+        assert first._session._local.connection.is_open()
+        for each in (first, *others):
             each.close()
 
 

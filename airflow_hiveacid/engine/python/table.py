@@ -75,7 +75,8 @@ class AcidTable(TableChanges[RunReport]):
     the end of the ``with`` statement or the call of ``close``. Without either, it ends when the
     frame and the frames made from it are garbage-collected; a join keeps the frame on its left
     side only. The end of the process, and every lock of this process that would wait for it, as
-    an overwrite of the table does, also end it.
+    an overwrite of the table does, also end it. While the table is unchanged, frames share a
+    transaction.
 
     Args:
         name: The table, ``"database.table"``.

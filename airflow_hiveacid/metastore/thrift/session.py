@@ -273,7 +273,8 @@ def _unserved(endpoint: Endpoint, failure: AnswerLost) -> MetastoreUnreachable:
         f"{endpoint} accepts connections and does not serve them, probably because all of its"
         f" threads are in use. {failure.what}",
         remedy="Close tables whose frames are not needed any more, raise"
-        " metastore.server.max.threads, or check that the uri names the metastore's own port.",
+        " metastore.server.max.threads, or check that the uri names the metastore's own port and its"
+        " transport.",
     )
 
 
@@ -285,8 +286,10 @@ def _limit_connections(connection: Connection) -> None:
     known: list[ref[Connection]] = getattr(_OF_THREAD, "connections", [])
     opened = [each for each in (known_one() for known_one in known) if each and each.is_open()]
     for each in opened[: 1 - _MOST_CONNECTIONS]:
-        each.close()
-    _OF_THREAD.connections = [*map(ref, opened[1 - _MOST_CONNECTIONS :]), ref(connection)]
+        # The garbage collector may end a scan, which connects, during a call of this thread.
+        if not each.is_busy:
+            each.close()
+    _OF_THREAD.connections = [*map(ref, filter(Connection.is_open, opened)), ref(connection)]
 
 
 def _translate(failure: Exception, call: Call, about: str) -> HiveAcidError:

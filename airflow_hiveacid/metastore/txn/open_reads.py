@@ -79,7 +79,7 @@ class OpenRead:
         if self._txn.has_temporary_objects:
             # Their storage may be slow, and other transactions need the thread.
             threading.Thread(target=self.end, name="end of a read", daemon=True).start()
-        else:
+        elif not self._ending.locked():
             self.end()
 
     def reads(self, options: MetastoreOptions, table: TableRef) -> bool:
