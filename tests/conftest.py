@@ -25,6 +25,7 @@ from tests.google_store import BUCKET, google_store
 from tests.hadoop.hdfs import Hdfs, running
 from tests.s3.store import S3Store
 from tests.samples import ONLY_SAMPLES, left_out
+from tests.unused_reads import end_unused_reads
 from tests.versions import REAL
 
 if TYPE_CHECKING:
@@ -266,6 +267,7 @@ def gcs_folder(gcs: str, tmp_path: Path) -> str:
 
 
 def _contents(metastore: EmbeddedMetastore | FakeMetastore) -> tuple[list[Any], ...]:
+    end_unused_reads()
     with MetastoreClient(metastore.options) as client:
         databases, locks = client.get_databases(), client.show_locks()
         open_txns = [txn for txn in client.get_open_txns_info() if txn.state is TxnState.OPEN]

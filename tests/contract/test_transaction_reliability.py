@@ -96,7 +96,7 @@ def test_a_reader_leaves_no_lock_when_its_commit_gets_lost(
 def test_a_silent_transaction_is_refused_clearly_when_it_commits(
     client: MetastoreClient, eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Heartbeat, "_send_heartbeats", lambda self: None)
+    monkeypatch.setattr(Heartbeat, "send", lambda self, client: None)
     removed: list[str] = []
 
     def work() -> None:

@@ -13,6 +13,7 @@ from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnState
 from tests.places import place_of
+from tests.unused_reads import end_unused_reads
 
 ONLY_HIVE4 = ("hms", ["4.0.1"])
 # The rows of the table of the fixture `filled`.
@@ -100,5 +101,6 @@ def problems_of_keys(table: HiveTable) -> list[str]:
 
 def left_behind(client: MetastoreClient) -> list[object]:
     """The transactions that are still open, and the locks that are still held."""
+    end_unused_reads()
     txns = [txn for txn in client.get_open_txns_info() if txn.state is not TxnState.ABORTED]
     return [*txns, *client.show_locks()]

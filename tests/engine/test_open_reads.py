@@ -4,6 +4,9 @@ import gc
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid import register_views
 from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.engine.python import frame_reads
 from airflow_hiveacid.engine.python.read_together import read_together
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
@@ -19,10 +23,15 @@ from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import LockTimeout
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.thrift.transport import Connection
 from airflow_hiveacid.metastore.txn.heartbeat import is_of_this_process
 from airflow_hiveacid.sql.script import to_script
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind
+from tests.metastore_calls import counted_calls
+from tests.proxy import Proxy
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
+from tests.unused_reads import end_unused_reads
+from tests.versions import REAL
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 AT_ONCE = WriteOptions(lock_wait_seconds=0)
@@ -81,6 +90,7 @@ def _rows(spark: SparkSession, *ids: int) -> Any:
 
 
 def _readers(client: MetastoreClient, table: AcidTable) -> int:
+    end_unused_reads()
     return len({lock.txn_id for lock in client.show_locks(table.ref)})
 
 
@@ -89,14 +99,122 @@ def test_a_read_ends_with_its_last_frame(table: AcidTable, client: MetastoreClie
     frame = table.to_df()
     chosen = frame.where("id > 1").groupBy().count()
     changes = table.changes(0)
-    assert _readers(client, table) == 2
-    del frame, changes
+    del frame
+    gc.collect()
+    assert _readers(client, table) == 1
+    del changes
     gc.collect()
     assert _readers(client, table) == 1
     assert chosen.first()[0] == 2
     del chosen
     gc.collect()
     assert left_behind(client) == []
+
+
+@pytest.mark.parametrize("hms", [*REAL, "fake 4.0.1", "fake 3.1.3"], indirect=True)
+def test_frames_share_a_read_until_the_table_changes(
+    table: AcidTable, hms: EmbeddedMetastore, client: MetastoreClient, spark: SparkSession
+) -> None:
+    with table:
+        assert table.to_df().count() == 3
+        with counted_calls() as calls:
+            assert table.to_df("id > 1").count() == 2
+            assert table.changes(0).count() == 3
+        assert not calls.keys() & {"open_txns", "lock", "commit_txn", "abort_txn"}
+        assert _readers(client, table) == 1
+        AcidTable(table.ref.full_name, hms.uri, spark=spark).append(_rows(spark, 7))
+        assert table.to_df().count() == table.to_df().count() == 4
+        assert _readers(client, table) == 2
+        table.compact("major")
+        # The next frame reads what was compacted.
+        assert table.to_df().count() == 4
+        assert _readers(client, table) == 3
+        (*_, newest) = sorted(lock.txn_id or 0 for lock in client.show_locks(table.ref))
+        client.abort_txn(newest)
+        assert table.to_df().count() == 4
+        (*_, after) = sorted(lock.txn_id or 0 for lock in client.show_locks(table.ref))
+        assert after > newest
+    assert left_behind(client) == []
+
+
+@FAKE
+def test_frames_of_another_definition_do_not_share_a_read(
+    table: AcidTable, hms: EmbeddedMetastore, client: MetastoreClient, spark: SparkSession
+) -> None:
+    with table:
+        before = table.to_df()
+        run(spark, _script("ALTER TABLE t SET TBLPROPERTIES ('a' = 'b')", table, hms))
+        after = table.to_df()
+        assert before.count() == after.count() == 3
+        assert _readers(client, table) == 2
+        client.drop_table(table.ref)
+        create(client, table.ref.full_name, {"id": "int"})
+        AcidTable(table.ref.full_name, hms.uri, spark=spark).append(_rows(spark, 8))
+        assert [row.id for row in table.to_df().collect()] == [8]
+    assert left_behind(client) == []
+
+
+@FAKE
+def test_no_frame_prolongs_a_read_for_ever(
+    table: AcidTable, client: MetastoreClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frame_reads, "_LONGEST_SHARED_SECONDS", -1)
+    frame = table.to_df()
+    (first,) = client.show_locks(table.ref)
+    frame = table.to_df()
+    assert _readers(client, table) == 1
+    assert first.txn_id not in {lock.txn_id for lock in client.show_locks(table.ref)}
+    del frame
+
+
+@FAKE
+def test_a_thousand_frames_need_few_connections(
+    table: AcidTable, hms: EmbeddedMetastore, spark: SparkSession, eventually: Callable[..., None]
+) -> None:
+    """Also those of many tables, and of a table that changes all the time."""
+    with closing(Proxy(hms)) as proxy:
+        frames, tables = [], []
+        for number in range(30):
+            tables.append(AcidTable(table.ref.full_name, proxy.uri, spark=spark))
+            frames.append(tables[-1].to_df())
+            frames.append(AcidTable(table.ref.full_name, proxy.uri, spark=spark).to_df())
+            if number % 10 == 0:
+                table.append(_rows(spark, 4))
+            frames.append(table.to_df())
+        eventually("few are open", lambda: proxy.open <= 10)
+        assert proxy.most_open < 20
+        names = [each.name for each in threading.enumerate()]
+        assert names.count(f"heartbeats at {proxy.uri}") == 1
+        assert [frame.count() for frame in (frames[0], frames[-1])] == [3, 6]
+        for each in (*tables, table):
+            each.close()
+        del each, frames, tables
+        end_unused_reads()
+        gc.collect()
+        eventually("none is open", lambda: proxy.open == 0)
+
+
+@FAKE
+def test_a_frame_that_is_collected_during_a_call_does_not_call_the_metastore_there(
+    table: AcidTable, client: MetastoreClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames: list[Any] = [table.to_df()]
+    frames.append(frames)  # Only the garbage collector finds it.
+    callers: list[tuple[str, bool]] = []
+    invoke = Connection.invoke
+
+    def collect(connection: Connection, call: Any, *arguments: Any, **options: Any) -> Any:
+        callers.append((call.name, threading.current_thread() is threading.main_thread()))
+        if call.name == "get_all_databases":
+            frames.clear()
+            gc.collect()
+        return invoke(connection, call, *arguments, **options)
+
+    monkeypatch.setattr(Connection, "invoke", collect)
+    client.get_databases()
+    assert [call for call, is_here in callers if is_here] == ["get_all_databases"]
+    assert left_behind(client) == []
+    assert ("commit_txn", False) in callers
 
 
 @FAKE
@@ -127,7 +245,7 @@ def test_the_reads_of_frames_end_before_spark_is_stopped(
     open_at_stop: list[int] = []
     stop = lambda: open_at_stop.append(_readers(client, table))  # noqa: E731
     monkeypatch.setattr(spark.sparkContext, "stop", stop)
-    frames = [table.to_df(), table.to_df()]
+    frames = [table.to_df(), AcidTable(table.ref.full_name, client.options, spark=spark).to_df()]
     assert _readers(client, table) == len(frames)
     spark.sparkContext.stop()
     assert open_at_stop == [0]

@@ -4,12 +4,10 @@ It is as fast as the wire, so a test can afford thousands of transactions. The c
 compare its answers with the real servers. Nothing in it ever times out.
 """
 
-import gc
 import socketserver
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -135,7 +133,7 @@ class FakeMetastore:
 
     def keep_house(self) -> None:
         """Run the periodic housekeeping of the real one."""
-        with _one_call():
+        with _CALL:
             self._forget_empty()
 
     def let_tables_age(self) -> None:
@@ -143,7 +141,7 @@ class FakeMetastore:
 
         Version 3.1 distinguishes two creations only by whole seconds, and tests do not wait for one.
         """
-        with _one_call():
+        with _CALL:
             self._catalog.let_tables_age()
 
     def find(self, name: str) -> Call | None:
@@ -154,7 +152,7 @@ class FakeMetastore:
         """Execute a call and send its answer, before its content can change."""
         values = [getattr(arguments, field) for field in arguments.__slots__]
         result = call.result()
-        with _one_call():
+        with _CALL:
             try:
                 value = self._carry_out(call.name, values)
                 if call.returns:
@@ -175,22 +173,6 @@ class FakeMetastore:
 
 # One call at a time: that is how every call comes to be a transaction of the database.
 _CALL = threading.Lock()
-
-
-@contextmanager
-def _one_call() -> Iterator[None]:
-    """Execute one call, undisturbed by the garbage collector.
-
-    It may end a read of a frame, which calls this server and would wait for the call.
-    """
-    with _CALL:
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            yield
-        finally:
-            if collects:
-                gc.enable()
 
 
 def _field_of(call: Call, error: ServerException) -> str:

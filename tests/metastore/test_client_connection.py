@@ -3,9 +3,9 @@
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +18,11 @@ from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
+from tests.fakes.metastore import FakeMetastore
 from tests.forks import forked
+from tests.proxy import Proxy
 
 
 class Relay:
@@ -173,6 +176,42 @@ def test_a_closed_client_connects_again(client: MetastoreClient) -> None:
     client.close()
     client.close()
     assert client.get_databases() == expected
+
+
+def test_many_clients_of_a_thread_leave_few_connections(
+    tmp_path: Path, eventually: Callable[..., None]
+) -> None:
+    with (
+        FakeMetastore("4.0.1", directory=tmp_path) as metastore,
+        closing(Proxy(metastore)) as proxy,
+    ):
+        clients = [MetastoreClient(MetastoreOptions(uris=proxy.uri)) for _ in range(100)]
+        first, *others = clients
+        txn = first.open_txn("user", "host", None)
+        for each in others:
+            assert each.get_databases() == ["default"]
+        eventually("the others are closed", lambda: proxy.open <= 8)
+        assert proxy.most_open < 20
+        # Neither a client nor a transaction depends on its connection.
+        assert first.heartbeat(txn) is TxnLiveness.OPEN
+        with ThreadPoolExecutor(1) as other_thread:
+            assert other_thread.submit(first.get_databases).result() == ["default"]
+        assert first.heartbeat(txn) is TxnLiveness.OPEN
+        for each in clients:
+            each.close()
+
+
+def test_a_connection_with_a_call_under_way_is_kept(tmp_path: Path) -> None:
+    with FakeMetastore("4.0.1", directory=tmp_path) as metastore:
+        first, *others = [MetastoreClient(metastore.options) for _ in range(20)]
+        read = lambda answer: (list(answer), [each.get_databases() for each in others])  # noqa: E731
+        assert first.call(idl_tables.get_all_databases, read=read) == (
+            ["default"],
+            [["default"]] * len(others),
+        )
+        assert first._session._local.connection.is_open()
+        for each in (first, *others):
+            each.close()
 
 
 @pytest.mark.server

@@ -140,6 +140,33 @@ def test_a_silent_server_is_unreachable_after_the_read_timeout() -> None:
             MetastoreClient(options).get_databases()
 
 
+@pytest.mark.parametrize("serve", [lambda connection: None, saying(b"")], ids=["closed", "silent"])
+def test_a_metastore_whose_threads_are_all_in_use_is_named_with_the_remedy(
+    serve: Callable[[socket.socket], None],
+) -> None:
+    with closed_port() as down, server(serve) as port:
+        uris = f"thrift://127.0.0.1:{down},thrift://127.0.0.1:{port}"
+        options = MetastoreOptions(uris=uris, read_timeout_seconds=0.5)
+        with pytest.raises(MetastoreUnreachable) as caught:
+            MetastoreClient(options).get_databases()
+    assert f"127.0.0.1:{down} cannot be reached" in caught.value.what
+    assert (
+        f"127.0.0.1:{port} accepts connections and does not serve them, probably because all of its"
+        " threads are in use."
+    ) in caught.value.what
+    assert "metastore.server.max.threads" in caught.value.remedy
+    assert caught.value.retryable
+
+
+def test_a_metastore_that_has_served_earlier_may_have_no_thread_left(alone: FakeMetastore) -> None:
+    proxy = Proxy(alone, None, after=3, times=100)
+    with closing(proxy), client(proxy.uri) as one:
+        one.get_databases()
+        one.close()
+        with pytest.raises(MetastoreUnreachable, match="all of its threads are in use"):
+            one.get_databases()
+
+
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[FakeMetastore]:
     """A metastore without other databases, in which transactions may stay open."""

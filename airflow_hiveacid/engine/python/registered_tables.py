@@ -1,16 +1,16 @@
 """Transactional tables as views of plain Spark SQL."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.authorizer import program_user
+from airflow_hiveacid.engine.python.frame_reads import FrameRead, read_frames
 from airflow_hiveacid.engine.read.table_reader import RowQuery, TableReader
 from airflow_hiveacid.engine.rows.table_support import check_readable
-from airflow_hiveacid.engine.session import end_reads_on_stop, in_session, reading_session
+from airflow_hiveacid.engine.session import in_session
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import TableSource
@@ -19,8 +19,6 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import tables_of
 from airflow_hiveacid.metastore.table_rules import check_kind
-from airflow_hiveacid.metastore.txn.open_reads import OpenRead
-from airflow_hiveacid.metastore.txn.transaction import Transaction
 
 Tables = str | Sequence[str | TableSource] | Mapping[str, str | TableSource]
 
@@ -75,7 +73,7 @@ class RegisteredTables:
         self._tables = tables
         self._spark = spark
         self._client = MetastoreClient(MetastoreOptions.of(metastore))
-        self._reading: OpenRead | None = None
+        self._reading: FrameRead | None = None
         try:
             self.refresh()
         except BaseException:
@@ -96,35 +94,30 @@ class RegisteredTables:
         wanted, skipped = self._wanted()
         if not wanted:
             raise UserError(f"There is no transactional table among {self._tables}.")
-        client = MetastoreClient(self._client.options)
-        refs = sorted({table.ref for table, _ in wanted.values()})
-        with ExitStack() as failed:
-            failed.enter_context(client)
-            txn = failed.enter_context(Transaction(client, reads=refs))
-            reader = TableReader(client, txn)
+
+        def register(reader: TableReader, session: SparkSession) -> None:
             frames: dict[str, DataFrame] = {}
-            session = reading_session(self._spark)
             for name, (table, source) in wanted.items():
                 rows = reader.rows(session, table, RowQuery(as_of=source.version))
                 frames[name] = in_session(rows, self._spark)
             for name, frame in frames.items():
                 frame.createOrReplaceTempView(_quoted(name))
-            end_reads_on_stop(self._spark)
-            older, self._reading = self._reading, OpenRead(client, txn, refs)
-            failed.pop_all()
+
+        tables, older = [table for table, _ in wanted.values()], self._reading
+        _, self._reading = read_frames(self._client, self._spark, tables, older, register)
         gone = self.names.keys() - wanted.keys()
         self.names = {name: source for name, (_, source) in wanted.items()}
         self.skipped = skipped
         self._drop(gone)
-        if older is not None:
-            older.end()
+        if older is not None and older is not self._reading:
+            older.end(self._client)
 
     def close(self) -> None:
         """Drop the views, and end the transaction."""
         names, self.names = self.names, {}
         self._drop(names)
         if self._reading is not None:
-            self._reading.end()
+            self._reading.end(self._client)
         self._client.close()
 
     def _drop(self, names: Iterable[str]) -> None:

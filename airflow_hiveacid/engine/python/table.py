@@ -1,7 +1,6 @@
 """AcidTable: the Python interface of a transactional table, for notebooks and applications."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from datetime import datetime
 from typing import Any, Self
 
@@ -17,16 +16,12 @@ from airflow_hiveacid.analysis.analyze import analyze
 from airflow_hiveacid.authorizer import program_user
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.engine.compaction.table import compact_table
+from airflow_hiveacid.engine.python.frame_reads import FrameReads
 from airflow_hiveacid.engine.read.flat_snapshot import text_counter
 from airflow_hiveacid.engine.read.table_reader import RowQuery, TableReader
 from airflow_hiveacid.engine.rows.columns import all_columns, spark_struct
 from airflow_hiveacid.engine.rows.table_support import check_readable
-from airflow_hiveacid.engine.session import (
-    end_reads_on_stop,
-    in_session,
-    reading_session,
-    session_holding,
-)
+from airflow_hiveacid.engine.session import in_session, session_holding
 from airflow_hiveacid.engine.statements.conditions import Expression, Expressions
 from airflow_hiveacid.engine.statements.methods import TableChanges
 from airflow_hiveacid.engine.statements.restore import RestoreStatement
@@ -56,9 +51,9 @@ from airflow_hiveacid.jobs.reports.report import CompactReport, PartitionDiffere
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.maintenance.location_owners import require_job_access
 from airflow_hiveacid.maintenance.table_detail import TableDetail, table_detail
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
-from airflow_hiveacid.metastore.txn.open_reads import Lease, OpenRead
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import PhaseClock, PhaseObserver
 from airflow_hiveacid.scan.differences import count_differences
@@ -80,7 +75,8 @@ class AcidTable(TableChanges[RunReport]):
     the end of the ``with`` statement or the call of ``close``. Without either, it ends when the
     frame and the frames made from it are garbage-collected; a join keeps the frame on its left
     side only. The end of the process, and every lock of this process that would wait for it, as
-    an overwrite of the table does, also end it.
+    an overwrite of the table does, also end it. While the table is unchanged, frames share a
+    transaction.
 
     Args:
         name: The table, ``"database.table"``.
@@ -112,12 +108,10 @@ class AcidTable(TableChanges[RunReport]):
         self._require_access(self.ref)
         self._options = options
         self._observers = observers
-        self._reads: list[OpenRead] = []
-        self._leases: list[Lease] = []
-        self._keeps_reads = False
+        self._reads = FrameReads(self._client)
 
     def __enter__(self) -> Self:
-        self._keeps_reads = True
+        self._reads.keeps_all = True
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -150,9 +144,7 @@ class AcidTable(TableChanges[RunReport]):
 
     def close(self) -> None:
         """End the transactions of the frames that were read, and close the connection."""
-        for read in self._reads:
-            read.end()
-        self._leases.clear()
+        self._reads.end()
         self._client.close()
 
     def to_df(
@@ -198,7 +190,7 @@ class AcidTable(TableChanges[RunReport]):
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)
         query.check(table)
-        return self._frame(lambda reader, session: reader.rows(session, table, query))
+        return self._frame(table, lambda reader, session: reader.rows(session, table, query))
 
     def changes(
         self,
@@ -237,22 +229,13 @@ class AcidTable(TableChanges[RunReport]):
         table = existing_table(self._client, self.ref)
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)
-        return self._frame(lambda reader, session: reader.changes(session, table, source))
+        return self._frame(table, lambda reader, session: reader.changes(session, table, source))
 
-    def _frame(self, read: Callable[[TableReader, SparkSession], DataFrame]) -> DataFrame:
+    def _frame(
+        self, table: HiveTable, work: Callable[[TableReader, SparkSession], DataFrame]
+    ) -> DataFrame:
         """Return a frame of the session, with a transaction that is open as long as needed."""
-        client = MetastoreClient(self._client.options)
-        with ExitStack() as failed:
-            failed.enter_context(client)
-            txn = failed.enter_context(Transaction(client, reads=[self.ref]))
-            rows = read(TableReader(client, txn), reading_session(self._spark))
-            end_reads_on_stop(self._spark)
-            opened = OpenRead(client, txn, [self.ref])
-            failed.pop_all()
-        self._reads = [*(each for each in self._reads if each.is_open), opened]
-        lease = opened.lease()
-        if self._keeps_reads:
-            self._leases.append(lease)
+        rows, lease = self._reads.frame(self._spark, table, work)
         return in_session(rows, session_holding(self._spark, lease))
 
     def scan(self, **options: Any) -> TableScan:
@@ -481,6 +464,7 @@ class AcidTable(TableChanges[RunReport]):
         )
         job.validate()
         self._require_access(job)
+        self._reads.renew()
         report = compact_table(lambda: self._spark, self._client, job, self._observers)
         if report.error is not None:
             raise report.error.exception()

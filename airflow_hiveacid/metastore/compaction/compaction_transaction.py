@@ -196,7 +196,7 @@ class CompactionTransaction(LiveTransaction):
         if self._claimed is None:
             self._require_own_process()
             with self._phases(Phase.COMMIT):
-                self._release()
+                self.release()
             return
         self.check_alive()
         # In this order, like Hive: the commit completes the entries that it finds in the queue.

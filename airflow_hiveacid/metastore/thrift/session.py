@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from thrift.Thrift import TApplicationException
 
@@ -33,6 +33,8 @@ from airflow_hiveacid.metastore.thrift.mismatch import mismatch
 from airflow_hiveacid.metastore.thrift.repeating import Repeating
 from airflow_hiveacid.metastore.thrift.transport import Connection, acting_user
 
+_MOST_CONNECTIONS = 8
+_OF_THREAD = threading.local()
 _CONFLICT = re.compile(
     r"Aborting \[txnid:(?P<own>\d+),.*due to a write conflict on (?P<what>.+)"
     r" committed by \[txnid:(?P<other>\d+),"
@@ -159,7 +161,9 @@ class Session:
                     connection, turn.within(IDENTIFICATION_SECONDS)
                 )
             except MetastoreError as failure:
-                failures.append(failure)
+                failures.append(
+                    _unserved(endpoint, failure) if isinstance(failure, AnswerLost) else failure
+                )
                 self._put_last(endpoint)
                 if isinstance(failure, AnswerLost | UnsupportedMetastore):
                     doubtful = endpoint
@@ -169,6 +173,7 @@ class Session:
             self._has_connected = True
             self._local.connection = connection
             self._connections.add(connection)
+            _limit_connections(connection)
             return connection
         reason = (
             mismatch(doubtful, self._options, deadline)
@@ -256,9 +261,35 @@ def _no_host(failures: list[MetastoreError]) -> MetastoreError:
     """Combine the errors of all hosts; an unsuitable server takes precedence over one that is down."""
     tried = " ".join(dict.fromkeys(failure.what for failure in failures))
     for failure in failures:
-        if not isinstance(failure, AnswerLost | MetastoreUnreachable):
+        if not isinstance(failure, MetastoreUnreachable):
             return type(failure)(tried, remedy=failure.remedy)
-    return MetastoreUnreachable(tried)
+    remedies = {failure.remedy for failure in failures} - {MetastoreUnreachable.default_remedy}
+    return MetastoreUnreachable(tried, remedy=remedies.pop() if remedies else None)
+
+
+def _unserved(endpoint: Endpoint, failure: AnswerLost) -> MetastoreUnreachable:
+    """Describe a host that accepts connections, but does not identify itself."""
+    return MetastoreUnreachable(
+        f"{endpoint} accepts connections and does not serve them, probably because all of its"
+        f" threads are in use. {failure.what}",
+        remedy="Close tables whose frames are not needed any more, raise"
+        " metastore.server.max.threads, or check that the uri names the metastore's own port and its"
+        " transport.",
+    )
+
+
+def _limit_connections(connection: Connection) -> None:
+    """Close the oldest connections of this thread; their clients connect again if necessary.
+
+    A program may have one client for each of many tables, but a server has few threads.
+    """
+    known: list[ref[Connection]] = getattr(_OF_THREAD, "connections", [])
+    opened = [each for each in (known_one() for known_one in known) if each and each.is_open()]
+    for each in opened[: 1 - _MOST_CONNECTIONS]:
+        # The garbage collector may end a scan, which connects, during a call of this thread.
+        if not each.is_busy:
+            each.close()
+    _OF_THREAD.connections = [*map(ref, filter(Connection.is_open, opened)), ref(connection)]
 
 
 def _translate(failure: Exception, call: Call, about: str) -> HiveAcidError:

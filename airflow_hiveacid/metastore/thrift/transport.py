@@ -80,6 +80,7 @@ class Connection:
     Attributes:
         endpoint: The host.
         user: The authenticated caller, if any.
+        is_busy: Whether a call is under way.
     """
 
     def __init__(self, endpoint: Endpoint, options: MetastoreOptions, deadline: Deadline) -> None:
@@ -92,6 +93,7 @@ class Connection:
         """
         self.endpoint = endpoint
         self.user: str | None = None
+        self.is_busy = False
         mechanism = _mechanism(endpoint, options)
         if mechanism is None:
             _warn_of_plain(endpoint, options)
@@ -195,6 +197,7 @@ class Connection:
             ServerException: An exception that the call declares, unchanged.
             TApplicationException: The server does not support the call, or had an internal failure.
         """
+        self.is_busy = True
         self._sequence += 1
         self._channel.begin(deadline)
         self._protocol.writeMessageBegin(call.name, TMessageType.CALL, self._sequence)
@@ -214,6 +217,8 @@ class Connection:
                 f"{self.endpoint} did not answer {call.name} as a Hive Metastore does:"
                 f" {_reason(error)}."
             ) from error
+        finally:
+            self.is_busy = False
 
     def _answer(self, call: Call) -> Any:
         name, kind, sequence = self._protocol.readMessageBegin()

@@ -35,6 +35,11 @@ class Definitions:
         """Add definitions that were read under the locks and compared with the prepared ones."""
         self._seen.update((table.ref, table) for table in tables)
 
+    def include(self, table: HiveTable) -> bool:
+        """Return whether a definition is the one that the transaction reads the table by."""
+        seen = self._seen.get(table.ref)
+        return seen == table and seen.identity.is_same(table.identity)
+
     def current(self, table: HiveTable) -> HiveTable:
         """Return the current definition of a table, for work that does not depend on its columns.
 

@@ -102,7 +102,7 @@ class ExclusiveTable(LiveTransaction):
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         if kind is None:
-            self._release()
+            self.release()
         super().__exit__(kind, error, traceback)
 
     @property

@@ -1,12 +1,20 @@
-"""The heartbeats that keep a transaction alive while the process lives that works in it."""
+"""The heartbeats that keep transactions alive while the process lives that works in them.
+
+One thread with one connection does it for all transactions of a process at a metastore, however
+many they are. It also ends reads that the garbage collector has found to be without use: the
+collector may run at any line of any thread, where neither a call nor a lock is safe.
+"""
 
 import os
 import re
 import threading
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from time import monotonic
 
-from airflow_hiveacid.errors import MetastoreCallFailed, MetastoreError, TransactionAborted
+from airflow_hiveacid.errors import MetastoreCallFailed, TransactionAborted
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
@@ -19,9 +27,6 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "": 1, "s": 1, "m": 60, "h": 3600,
 # Regardless of the server's answer, two heartbeats are separated by a pause that a thread can wait.
 _SHORTEST, _LONGEST = 0.1, 30 * 86400.0
 _RETRY_SECONDS = 1.0
-# The process, the metastore's uris and the id of each transaction that is kept alive. A forked
-# process has the entries of its parent, but not the threads.
-_KEPT_ALIVE: set[tuple[int, str, int]] = set()
 
 
 def txn_timeout_seconds(client: MetastoreClient) -> float:
@@ -41,51 +46,42 @@ def txn_timeout_seconds(client: MetastoreClient) -> float:
 
 def is_of_this_process(client: MetastoreClient, txn_id: int | None) -> bool:
     """Return whether this process keeps a transaction alive."""
-    return txn_id is not None and (os.getpid(), client.options.uris, txn_id) in _KEPT_ALIVE
+    here = os.getpid(), client.options.uris
+    return any(
+        (process, options.uris) == here and txn_id in each.txn_ids
+        for (process, options), each in list(_KEEP_ALIVES.items())
+    )
 
 
 class Heartbeat:
-    """A thread that keeps a transaction alive on a connection of its own."""
+    """The heartbeats of one transaction, between start() and stop()."""
 
     def __init__(self, options: MetastoreOptions, txn_id: int, every_seconds: float) -> None:
-        """Describe the thread; it runs between start() and stop().
+        """Describe them.
 
         Args:
             options: The connection options of the metastore.
             txn_id: The transaction to keep alive.
             every_seconds: The time between two heartbeats.
         """
-        # Do not wait for an answer longer than the interval between heartbeats: after a network
-        # failure, time for a retry must remain.
-        self._client = MetastoreClient(
-            replace(
-                options,
-                connect_timeout_seconds=min(options.connect_timeout_seconds, every_seconds),
-                read_timeout_seconds=min(options.read_timeout_seconds, every_seconds),
-            )
-        )
-        self._txn_id = txn_id
-        self._kept = os.getpid(), options.uris, txn_id
-        self._every = every_seconds
-        self._stopped = threading.Event()
+        self.txn_id = txn_id
+        self.every_seconds = every_seconds
+        # The time of the next one, and whether the last one failed; for the thread.
+        self.due = 0.0
+        self.failed = False
+        self._keep_alive = keep_alive(options)
         self._lost: str | None = None
         self._answered = time.monotonic()
         self._ended_at: float | None = None
-        # A daemon: it must not keep a process alive after its work.
-        self._thread = threading.Thread(
-            target=self._run, name=f"heartbeat of transaction {txn_id}", daemon=True
-        )
 
     def start(self) -> None:
         """Begin."""
-        self._thread.start()
-        _KEPT_ALIVE.add(self._kept)
+        self.due = monotonic() + self.every_seconds
+        self._keep_alive.add(self)
 
     def stop(self) -> None:
-        """End. A heartbeat that is under way is not waited for long; it does no harm."""
-        _KEPT_ALIVE.discard(self._kept)
-        self._stopped.set()
-        self._thread.join(_RETRY_SECONDS)
+        """End. A heartbeat that is under way is not waited for; it does no harm."""
+        self._keep_alive.remove(self)
 
     def check(self) -> None:
         """Raise an error unless the transaction is alive.
@@ -97,6 +93,11 @@ class Heartbeat:
             raise TransactionAborted(self._lost)
 
     @property
+    def is_lost(self) -> bool:
+        """Whether the answer to a heartbeat reports the transaction's end."""
+        return self._lost is not None
+
+    @property
     def silence(self) -> float:
         """Seconds since the last successful heartbeat, up to the report of the transaction's end."""
         return (self._ended_at or time.monotonic()) - self._answered
@@ -105,26 +106,126 @@ class Heartbeat:
         """Remember that the metastore has just called it alive."""
         self._answered = time.monotonic()
 
-    def _run(self) -> None:
-        with self._client:
-            self._send_heartbeats()
-
-    def _send_heartbeats(self) -> None:
-        pause = self._every
-        while not self._stopped.wait(pause):
-            try:
-                liveness = self._client.heartbeat(self._txn_id)
-            except MetastoreError:
-                # It may be starting again. Only its own word ends a transaction, never silence.
-                pause = min(self._every, _RETRY_SECONDS)
-                continue
-            pause = self._every
-            if liveness is TxnLiveness.OPEN:
-                self.note_alive()
-                continue
-            self._ended_at = time.monotonic()
-            if liveness is TxnLiveness.ABORTED:
-                self._lost = f"Transaction {self._txn_id} was aborted by the metastore."
-            else:
-                self._lost = f"The metastore no longer knows transaction {self._txn_id}."
+    def send(self, client: MetastoreClient) -> None:
+        """Send one heartbeat. Only the metastore's own word ends a transaction, never silence."""
+        liveness = client.heartbeat(self.txn_id)
+        if liveness is TxnLiveness.OPEN:
+            self.note_alive()
             return
+        self._ended_at = time.monotonic()
+        if liveness is TxnLiveness.ABORTED:
+            self._lost = f"Transaction {self.txn_id} was aborted by the metastore."
+        else:
+            self._lost = f"The metastore no longer knows transaction {self.txn_id}."
+
+
+class KeepAlive:
+    """The thread and the connection of all heartbeats of this process at one metastore.
+
+    The thread lives while there are heartbeats. What the garbage collector may call takes no lock:
+    it may run while this thread of execution holds one.
+
+    Attributes:
+        client: A client whose connections are closed when no transaction is left.
+    """
+
+    def __init__(self, options: MetastoreOptions) -> None:
+        """Describe the thread, which the first heartbeat starts.
+
+        Args:
+            options: The connection options of the metastore.
+        """
+        self.client = MetastoreClient(options)
+        self._heartbeats: set[Heartbeat] = set()
+        # Work for the thread; None only wakes it.
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        # Between the decision of the thread to end and that of others that it need not start.
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def txn_ids(self) -> set[int]:
+        """The transactions."""
+        return {each.txn_id for each in tuple(self._heartbeats)}
+
+    def add(self, heartbeat: Heartbeat) -> None:
+        """Begin to send heartbeats of a transaction."""
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                # A daemon: it must not keep a process alive after its work.
+                name = f"heartbeats at {self.client.options.uris}"
+                thread = threading.Thread(target=self._run, name=name, daemon=True)
+                thread.start()
+                self._thread = thread
+            self._heartbeats.add(heartbeat)
+        self._work.put(None)
+
+    def remove(self, heartbeat: Heartbeat) -> None:
+        """Send no more heartbeats of a transaction; the garbage collector may call this."""
+        self._heartbeats.discard(heartbeat)
+        self._work.put(None)
+
+    def do_soon(self, work: Callable[[], None]) -> None:
+        """Have the thread do something short; the garbage collector may call this.
+
+        Args:
+            work: Is done if the thread lives.
+        """
+        self._work.put(work)
+
+    def _run(self) -> None:
+        while not self._ends():
+            with suppress(Empty):
+                work = self._work.get(timeout=self._send_most_urgent())
+                if work is not None:
+                    with suppress(Exception):
+                        work()
+
+    def _ends(self) -> bool:
+        """Close the connection, and return True, if no transaction is left."""
+        with self._lock:
+            if self._heartbeats:
+                return False
+            self.client.close()
+            self._thread = None
+            return True
+
+    def _send_most_urgent(self) -> float:
+        """Send at most one heartbeat; return the seconds until the next one."""
+        alive = [each for each in tuple(self._heartbeats) if not each.is_lost]
+        if not alive:
+            return _LONGEST
+        now, shortest = monotonic(), min(each.every_seconds for each in alive)
+        if due := [each for each in alive if each.due <= now]:
+            # The metastore may be silent about some transactions for long, for example while they
+            # commit: the others go first, and all that are due are sent within the shortest
+            # interval, so that time for a retry remains.
+            heartbeat = min(due, key=lambda each: (each.failed, each.due))
+            pause = min(shortest, _RETRY_SECONDS)
+            try:
+                with self.client.within(max(shortest / len(due), pause)):
+                    heartbeat.send(self.client)
+            except Exception:  # noqa: BLE001
+                heartbeat.failed = True
+                # It may be starting again.
+                for each in due:
+                    each.due = monotonic() + pause
+            else:
+                heartbeat.failed = False
+                heartbeat.due = monotonic() + heartbeat.every_seconds
+        return min(max(min(each.due for each in alive) - monotonic(), 0), _LONGEST)
+
+
+# By process, because a forked one has the objects of its parent, but not the threads, and possibly
+# locks that nobody will release.
+_KEEP_ALIVES: dict[tuple[int, MetastoreOptions], KeepAlive] = {}
+
+
+def keep_alive(options: MetastoreOptions) -> KeepAlive:
+    """Return the thread of this process for a metastore.
+
+    Args:
+        options: The connection options of the metastore.
+    """
+    key = os.getpid(), options
+    return _KEEP_ALIVES.get(key) or _KEEP_ALIVES.setdefault(key, KeepAlive(options))

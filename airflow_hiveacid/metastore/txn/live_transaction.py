@@ -139,6 +139,11 @@ class LiveTransaction:
         """Register an object to remove when the transaction ends; see ``own``."""
         self._temporary.append((remove, what))
 
+    @property
+    def has_temporary_objects(self) -> bool:
+        """Whether objects are removed when the transaction ends."""
+        return bool(self._temporary)
+
     def check_alive(self) -> None:
         """Raise an error if the transaction is known to be aborted.
 
@@ -371,10 +376,15 @@ class LiveTransaction:
             return self._outcome()  # The first request may have arrived in between.
         return Outcome.COMMITTED
 
-    def _release(self) -> None:
-        """End a transaction that has nothing to make visible."""
+    def release(self, client: MetastoreClient | None = None) -> None:
+        """End a transaction that has nothing to make visible; failures become warnings.
+
+        Args:
+            client: Ends it; by default the client that opened it.
+        """
         if self._state is State.ENDED:
             return
+        self._client = client or self._client
         self.attempt("release the locks", self._commit_nothing)
         self._end()
 

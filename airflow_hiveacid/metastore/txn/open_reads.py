@@ -7,75 +7,101 @@ wait for itself.
 
 import atexit
 import os
+import threading
 import weakref
 from collections.abc import Collection
-from contextlib import suppress
 
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift.deadline import Deadline
+from airflow_hiveacid.metastore.txn.heartbeat import keep_alive
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 
-# The garbage collector must not wait long for a metastore that is away, which then ends the
-# transaction itself.
+# Nobody waits long for a metastore that is away, which then ends the transaction itself.
 _LONGEST_END_SECONDS = 5.0
-
-
-class Lease:
-    """A right to an open read, which ends when no object refers to its lease."""
+_LONGEST_EXIT_SECONDS = 30.0
 
 
 class OpenRead:
     """A transaction that only reads, and that is open until ``end`` is called.
 
-    The client must belong to the read alone: the garbage collector may end the read during a call
-    of any other client.
+    Attributes:
+        tables: The tables that it reads.
     """
 
     def __init__(
-        self, client: MetastoreClient, txn: LiveTransaction, tables: Collection[TableRef]
+        self, options: MetastoreOptions, txn: LiveTransaction, tables: Collection[TableRef]
     ) -> None:
         """Register a read.
 
         Args:
-            client: The client of the transaction, which is closed with it.
+            options: The connection options of the metastore.
             txn: The transaction, which is open.
             tables: The tables that it reads.
         """
-        self._client = client
+        self._options = options
         self._txn = txn
-        self._tables = frozenset(tables)
+        self.tables = frozenset(tables)
+        self._keep_alive = keep_alive(options)
+        self._ending = threading.Lock()
         self._process = os.getpid()
-        _OPEN[id(self)] = self
+        _OPEN.add(self)
 
     @property
     def is_open(self) -> bool:
-        """Whether the transaction is open."""
-        return id(self) in _OPEN
+        """Whether the transaction is open, and of this process."""
+        return self in _OPEN and self._process == os.getpid()
 
-    def lease(self) -> Lease:
-        """Return an object whose last reference keeps the read open."""
-        lease = Lease()
-        weakref.finalize(lease, self.end).atexit = False
-        return lease
+    def end(self, client: MetastoreClient | None = None) -> None:
+        """End the transaction, or wait until another thread has ended it.
 
-    def end(self) -> None:
-        """End the transaction; a second call does nothing."""
-        # The garbage collector may call this within a call of it: no lock can be used.
-        if _OPEN.pop(id(self), None) is None or self._process != os.getpid():
+        Args:
+            client: Ends it; by default that of the heartbeats.
+        """
+        if not self.is_open or not self._ending.acquire(timeout=2 * _LONGEST_END_SECONDS):
             return
-        with self._client, self._client.within(_LONGEST_END_SECONDS):
-            self._txn.__exit__(None, None, None)
+        try:
+            if self.is_open:
+                client = client or self._keep_alive.client
+                with client.within(_LONGEST_END_SECONDS):
+                    self._txn.release(client)
+                _OPEN.discard(self)
+        finally:
+            self._ending.release()
+
+    def end_soon(self) -> None:
+        """Have the thread of the heartbeats end it; the garbage collector may call this."""
+        if self.is_open:
+            self._keep_alive.do_soon(self._end_unused)
+
+    def _end_unused(self) -> None:
+        if self._txn.has_temporary_objects:
+            # Their storage may be slow, and other transactions need the thread.
+            threading.Thread(target=self.end, name="end of a read", daemon=True).start()
+        elif not self._ending.locked():
+            self.end()
 
     def reads(self, options: MetastoreOptions, table: TableRef) -> bool:
         """Return whether it reads a table of a metastore."""
-        own, others = self._client.options.uris, options.uris
+        own, others = self._options.uris, options.uris
         same = {uri.strip() for uri in own.split(",")} & {uri.strip() for uri in others.split(",")}
-        return table in self._tables and bool(same)
+        return table in self.tables and bool(same)
 
 
-_OPEN: dict[int, OpenRead] = {}
+class Lease:
+    """A right to an open read, which ends when no object refers to the lease."""
+
+    def __init__(self, read: OpenRead) -> None:
+        """Let the only lease of a read.
+
+        Args:
+            read: The read.
+        """
+        weakref.finalize(self, read.end_soon).atexit = False
+
+
+_OPEN: set[OpenRead] = set()
 
 
 def end_reads(options: MetastoreOptions, tables: Collection[TableRef]) -> None:
@@ -87,7 +113,7 @@ def end_reads(options: MetastoreOptions, tables: Collection[TableRef]) -> None:
         options: The metastore.
         tables: The tables.
     """
-    for read in list(_OPEN.values()):
+    for read in list(_OPEN):
         if any(read.reads(options, table) for table in tables):
             read.end()
 
@@ -95,7 +121,8 @@ def end_reads(options: MetastoreOptions, tables: Collection[TableRef]) -> None:
 @atexit.register
 def end_all_reads() -> None:
     """End all reads of this process, whose frames cannot be computed any more."""
-    for read in list(_OPEN.values()):
+    deadline = Deadline(_LONGEST_EXIT_SECONDS)
+    for read in list(_OPEN):
         # The metastore ends the others after their last heartbeat.
-        with suppress(HiveAcidError):
+        if deadline.left > 0:
             read.end()

@@ -135,7 +135,7 @@ class Transaction(LiveTransaction):
         traceback: TracebackType | None,
     ) -> None:
         if self._state is State.OPEN and kind is None and not self._targets:
-            self._release()
+            self.release()
         super().__exit__(kind, error, traceback)
         # Release a ticket that could not be released initially and would otherwise stay until it
         # expires.

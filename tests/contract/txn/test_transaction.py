@@ -1,7 +1,6 @@
 """The contract of transactions with each other, on real metastores of both versions."""
 
 import re
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -17,6 +16,7 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
+from airflow_hiveacid.metastore.txn.heartbeat import is_of_this_process
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions, find_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase
@@ -221,8 +221,7 @@ def test_heartbeats_end_with_a_transaction_whose_abort_is_interrupted(
         begin(UPDATE) as transaction,
     ):
         patch.setattr(transaction._client, "abort_txn", interrupt)
-    beats = f"heartbeat of transaction {transaction.txn_id}"
-    assert beats not in {thread.name for thread in threading.enumerate()}
+    assert not is_of_this_process(transaction._client, transaction.txn_id)
     transaction._client.abort_txn(transaction.txn_id)
 
 
