@@ -59,8 +59,7 @@ class FrameRead(OpenRead):
         refs = {table.ref for table in tables}
         if time.monotonic() - self._opened_at > _LONGEST_SHARED_SECONDS:
             return False
-        # Copies of files are removed at the end of the transaction: they must not accumulate.
-        if not self.is_open or refs != self.tables or self.txn.has_temporary_objects:
+        if not self.is_open or refs != self.tables:
             return False
         if not all(map(self.txn.definitions.include, tables)):
             return False

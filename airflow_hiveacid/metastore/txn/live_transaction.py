@@ -139,11 +139,6 @@ class LiveTransaction:
         """Register an object to remove when the transaction ends; see ``own``."""
         self._temporary.append((remove, what))
 
-    @property
-    def has_temporary_objects(self) -> bool:
-        """Whether objects are removed when the transaction ends."""
-        return bool(self._temporary)
-
     def check_alive(self) -> None:
         """Raise an error if the transaction is known to be aborted.
 

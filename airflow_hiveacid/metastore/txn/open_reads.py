@@ -76,10 +76,7 @@ class OpenRead:
             self._keep_alive.do_soon(self._end_unused)
 
     def _end_unused(self) -> None:
-        if self._txn.has_temporary_objects:
-            # Their storage may be slow, and other transactions need the thread.
-            threading.Thread(target=self.end, name="end of a read", daemon=True).start()
-        elif not self._ending.locked():
+        if not self._ending.locked():
             self.end()
 
     def reads(self, options: MetastoreOptions, table: TableRef) -> bool:
