@@ -5,9 +5,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.read.acid_scan import has_exact_statistics
 from airflow_hiveacid.engine.read.spark_trees import conjuncts, kind, nodes
-from airflow_hiveacid.engine.rows.columns import spark_struct
+from airflow_hiveacid.engine.rows.columns import has_exact_statistics, spark_struct
 from airflow_hiveacid.engine.spark_versions import java_class
 from airflow_hiveacid.metastore.catalog import HiveColumn
 

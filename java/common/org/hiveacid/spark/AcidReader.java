@@ -77,7 +77,7 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
   @Override
   @SuppressWarnings({"unchecked", "rawtypes"})
   public Iterator<InternalRow> apply(PartitionedFile part) {
-    ScanPlan.File file = plan.files.get(part.toPath().toString());
+    ScanPlan.File file = plan.byPath.get(part.toPath().toString());
     if (file == null) {
       throw new IllegalStateException("Spark reads " + part.toPath() + ", which the plan lacks.");
     }

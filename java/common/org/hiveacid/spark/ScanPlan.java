@@ -75,11 +75,19 @@ final class ScanPlan implements Serializable {
 
   final StructType keys;
   final String zone;
+
+  /** Their format: orc, also of ACID tables, or one without row ids, which Spark reads by itself. */
+  final String storedAs;
+
+  /** The options of Spark's own formats. */
+  final Map<String, String> options = new HashMap<>();
+
   final boolean byPosition;
   final boolean areDeletes;
   final Set<String> searchable;
   final List<String[]> partitions = new ArrayList<>();
-  final Map<String, File> files = new HashMap<>();
+  final List<File> files = new ArrayList<>();
+  final Map<String, File> byPath = new HashMap<>();
   final List<List<Events>> deletes = new ArrayList<>();
   private final long highest;
   private final Set<Long> hidden = new HashSet<>();
@@ -105,6 +113,9 @@ final class ScanPlan implements Serializable {
     columns = new StructType(concatenated(rows, ids));
     keys = (StructType) DataType.fromJson(plan.get("keys").toString());
     zone = plan.get("zone").asText();
+    storedAs = plan.get("stored_as").asText();
+    JsonNode given = plan.get("options");
+    given.fieldNames().forEachRemaining(name -> options.put(name, given.get(name).asText()));
     byPosition = plan.get("by_position").asBoolean();
     areDeletes = plan.get("are_deletes").asBoolean();
     searchable = new HashSet<>(texts(plan.get("searchable")));
@@ -122,7 +133,9 @@ final class ScanPlan implements Serializable {
       if (file.isRaw && !file.exact) {
         throw new IllegalArgumentException(file.path + " has rows of unknown write ids.");
       }
-      if (files.put(file.path.toString(), file) != null) {
+      files.add(file);
+      boolean hasIds = columns.size() > width;
+      if (byPath.put(file.path.toString(), file) != null && hasIds) {
         throw new IllegalArgumentException(file.path + " belongs to two partitions.");
       }
     }
