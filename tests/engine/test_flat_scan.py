@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
-from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.errors import TypeMismatch
 from airflow_hiveacid.jobs.definitions.table_properties import PARQUET_BY_POSITION
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
@@ -69,7 +69,7 @@ def view(spark: SparkSession) -> Callable[[FlatSnapshot], str]:
     """Makes a view of the rows of a snapshot."""
 
     def made(flat: FlatSnapshot) -> str:
-        flat.rows(scan_session(spark)).createOrReplaceTempView("flat")
+        in_session(flat.rows(scan_session(spark)), spark).createOrReplaceTempView("flat")
         return "flat"
 
     return made
@@ -89,8 +89,8 @@ def test_a_condition_and_a_join_select_partitions_in_any_place(
     assert ids_and_files(frame) == ([2], 1)
     assert "PartitionFilters: [isnotnull(p" in plan_of(frame)
     spark.range(4).selectExpr("CAST(id AS int) AS n", "id % 2 AS odd").createOrReplaceTempView("d")
-    query = f"SELECT CAST(f.id AS int) AS id FROM {name} f JOIN d ON f.n = d.n WHERE odd = 1"
-    frame = spark.sql(query)
+    columns = "/*+ BROADCAST(d) */ CAST(f.id AS int) AS id"
+    frame = spark.sql(f"SELECT {columns} FROM {name} f JOIN d ON f.n = d.n WHERE odd = 1")
     assert "dynamicpruning" in plan_of(frame)
     assert ids_and_files(frame) == ([1, 3], 2)
 
@@ -118,10 +118,10 @@ def test_the_value_of_a_key_selects_its_partition(
     shown = {row.id: row.p for row in spark.table(name).collect()}
     typed = "string" if "char" in kind else kind
     expected = spark.createDataFrame([(*each,) for each in enumerate(values)], "id int, v string")
-    expected = expected.selectExpr("id", f"CAST(nullif(v, '') AS {typed}) AS p")
+    expected = expected.selectExpr("id", f"CAST(v AS {typed}) AS p")
     assert shown == {row.id: row.p for row in expected.collect()}
     for at, value in enumerate(values):
-        wanted = f"CAST('{value}' AS {typed})" if value else "NULL"
+        wanted = "NULL" if value is None else f"CAST('{value}' AS {typed})"
         frame = spark.sql(f"SELECT id FROM {name} WHERE p <=> {wanted}")
         found, files = ids_and_files(frame)
         assert at in found
