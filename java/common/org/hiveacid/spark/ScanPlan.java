@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
-/** The files and rows of a table that a snapshot sees, as Python describes them in JSON. */
+/** The files of a scan and their visible rows, as Python describes them in JSON. */
 final class ScanPlan implements Serializable {
   /** The version of the description; each change of its meaning increases it. */
   static final int FORMAT = 1;
@@ -76,7 +76,7 @@ final class ScanPlan implements Serializable {
   final StructType keys;
   final String zone;
 
-  /** Their format: orc, also of ACID tables, or one without row ids, which Spark reads by itself. */
+  /** The format of the files: orc, or one that Spark reads by itself. */
   final String storedAs;
 
   /** The options of Spark's own formats. */
@@ -86,7 +86,8 @@ final class ScanPlan implements Serializable {
   final boolean areDeletes;
   final Set<String> searchable;
   final List<String[]> partitions = new ArrayList<>();
-  final List<File> files = new ArrayList<>();
+  // Tasks get the files by their paths.
+  final transient List<File> files = new ArrayList<>();
   final Map<String, File> byPath = new HashMap<>();
   final List<List<Events>> deletes = new ArrayList<>();
   private final long highest;
