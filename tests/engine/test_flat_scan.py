@@ -79,6 +79,7 @@ def plan_of(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
+@pytest.mark.every_spark
 @pytest.mark.parametrize("form", StorageFormat)
 def test_a_condition_and_a_join_select_partitions_in_any_place(
     spark: SparkSession, tmp_path: Path, view: Any, form: StorageFormat
@@ -128,6 +129,7 @@ def test_the_value_of_a_key_selects_its_partition(
         assert files == len(found)
 
 
+@pytest.mark.every_spark
 def test_partitions_of_several_formats_are_one_table(
     spark: SparkSession, tmp_path: Path, view: Any
 ) -> None:
@@ -198,3 +200,29 @@ def test_stripes_of_orc_without_matching_rows_are_skipped(
     assert [row.renamed for row in frame.collect()] == [7]
     (scan,) = scans(frame._jdf.queryExecution().executedPlan())
     assert scan.metrics().apply("numOutputRows").value() <= 10_000
+
+
+@pytest.mark.parametrize("form", [ORC, PARQUET])
+def test_texts_are_cut_to_the_length_of_their_type(
+    spark: SparkSession, tmp_path: Path, form: StorageFormat
+) -> None:
+    columns = [HiveColumn("v", "varchar(2)"), HiveColumn("c", "char(3)")]
+    write = orc.write_table if form is ORC else parquet.write_table
+    write(pa.table({"v": ["abc", "é"], "c": ["a   b", None]}), tmp_path / "f")
+    assert rows_in(spark, tmp_path, columns, form) == [("ab", "a"), ("é", None)]
+
+
+def test_files_without_names_may_have_more_columns_than_their_table(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    orc.write_table(pa.table({"_col0": ["a"], "_col1": ["b"]}), tmp_path / "f")
+    assert rows_in(spark, tmp_path, [HiveColumn("id", "string")], ORC) == [("a",)]
+
+
+def rows_in(
+    spark: SparkSession, folder: Path, columns: Sequence[HiveColumn], form: StorageFormat
+) -> list[tuple[Any, ...]]:
+    """The rows of a table without partitions whose files are in a folder."""
+    ref, location = TableRef("db", "t"), f"file:{folder}"
+    table = HiveTable.new(ref, columns, kind=TableKind.NOT_ACID, location=location, format=form)
+    return rows_of(FlatSnapshot.of_plain(table, []).rows(scan_session(spark)))
