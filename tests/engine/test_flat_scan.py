@@ -79,8 +79,17 @@ def plan_of(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
-@pytest.mark.every_spark
-@pytest.mark.parametrize("form", StorageFormat)
+@pytest.mark.parametrize(
+    "form",
+    # Spark 3.5 passes no condition through the function that splits lines of CSV.
+    [
+        CSV,
+        *(
+            pytest.param(each, marks=pytest.mark.every_spark)
+            for each in (ORC, PARQUET, TEXTFILE, JSON)
+        ),
+    ],
+)
 def test_a_condition_and_a_join_select_partitions_in_any_place(
     spark: SparkSession, tmp_path: Path, view: Any, form: StorageFormat
 ) -> None:
