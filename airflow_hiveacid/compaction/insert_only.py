@@ -39,16 +39,21 @@ class JoinTask:
     Attributes:
         root: The folder of the partition.
         number: The number of the new file, or of the first of several.
-        paths: The files, in reading order.
+        files: The files, in reading order, with paths below the folder.
         folder: The folder of the new file.
         noted_rows: The number of rows that each file should have, if noted.
     """
 
     root: str
     number: int
-    paths: tuple[str, ...]
+    files: tuple[FileStatus, ...]
     folder: Folder
     noted_rows: tuple[int | None, ...]
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the files."""
+        return [file.path for file in self.files]
 
 
 class InsertOnlyCompactor(PartitionCompactor):
@@ -152,7 +157,7 @@ class InsertOnlyCompactor(PartitionCompactor):
 
         Files to be sorted are one group.
         """
-        groups: dict[int, list[str]] = {}
+        groups: dict[int, list[FileStatus]] = {}
         last = size = 0
         for file in files:
             self.bytes_read += file.size
@@ -163,16 +168,16 @@ class InsertOnlyCompactor(PartitionCompactor):
                     last, size = last + 1, 0
                 size += file.size
                 number = last
-            groups.setdefault(number, []).append(file.path)
+            groups.setdefault(number, []).append(file)
         return [
             JoinTask(
                 self.storage.location,
                 number,
-                tuple(paths),
+                tuple(own),
                 self._out,
-                tuple(map(self.noted_rows.get, paths)),
+                tuple(self.noted_rows.get(file.path) for file in own),
             )
-            for number, paths in sorted(groups.items())
+            for number, own in sorted(groups.items())
         ]
 
     def _bucket(self, file: FileStatus) -> int:

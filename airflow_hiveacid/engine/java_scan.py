@@ -19,6 +19,8 @@ from airflow_hiveacid.errors import ApplicationNotFound, UnsupportedSpark
 JARS = files("airflow_hiveacid.engine") / "jars"
 # The entry of a jar with the digest of its sources.
 SOURCES = "hiveacid-scan.sources"
+# Java refuses a description of a scan in another format.
+FORMAT = 1
 _CLASS = "org.hiveacid.spark.AcidScan"
 _MUTABLE = "org.apache.spark.util.MutableURLClassLoader"
 # The attribute of a context with the object.

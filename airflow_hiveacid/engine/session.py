@@ -30,8 +30,6 @@ SCAN_SETTINGS = {
     "spark.sql.orc.enableNestedColumnVectorizedReader": "true",
     "spark.sql.optimizer.nestedSchemaPruning.enabled": "true",
     "spark.sql.sources.useV1SourceList": "json,orc,parquet,text",
-    # A snapshot contains a list of files; this list must not be processed by a Spark job.
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     # Otherwise ${env:SECRET} would be replaced by the driver's variable, anywhere in a statement,
     # and could end quotes.
     "spark.sql.variable.substitute": "false",

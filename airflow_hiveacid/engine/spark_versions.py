@@ -239,14 +239,6 @@ def rebalanced(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     return DataFrame(frame._jdf.hint("rebalance", sequence), spark)
 
 
-def metadata_column(frame: DataFrame, name: str) -> Column:
-    """A metadata column of a scan, even if another column has its name."""
-    if VERSION >= SPARK_4_0:
-        return frame.metadataColumn(name)
-    made = cast("Callable[..., Column]", Column)
-    return made(frame._jdf.metadataColumn(name))
-
-
 def try_cast(column: Column, type_: types.DataType) -> Column:
     """Cast values to a type; null where a value has no equivalent."""
     if VERSION >= SPARK_4_0:

@@ -36,8 +36,8 @@ from airflow_hiveacid.scan.visible_rows import VisibleRows, are_valid
 from airflow_hiveacid.scan.visible_table import PartitionDirectory, see_table
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
-# Counts the rows in files of text, given the partition and the paths of the files.
-CountText = Callable[[PartitionDirectory, Sequence[str]], int]
+# Counts the rows in files of text of a partition.
+CountText = Callable[[PartitionDirectory, Sequence[FileStatus]], int]
 
 _READERS = 8
 
@@ -137,9 +137,9 @@ def count_differences(
 
     reading_text = Lock()  # One Spark reads all files of text.
 
-    def count_alone(partition: PartitionDirectory, paths: Sequence[str]) -> int:
+    def count_alone(partition: PartitionDirectory, files: Sequence[FileStatus]) -> int:
         with reading_text:
-            return count_text(partition, paths)
+            return count_text(partition, files)
 
     def count(partition: PartitionDirectory) -> PartitionDifference:
         if table.kind is TableKind.INSERT_ONLY:
@@ -222,22 +222,22 @@ def _count_files(
     readers: TwoReaders, partition: PartitionDirectory, count_text: CountText
 ) -> tuple[int, int]:
     """Return the numbers of rows in files of only the later, and only the earlier version."""
-    before, after = map(flat_paths, readers.flat_states(partition.storage))
+    before, after = map(flat_files, readers.flat_states(partition.storage))
 
-    def count(paths: Sequence[str]) -> int:
-        if paths and partition.format.is_text:
-            return count_text(partition, paths)
+    def count(files: Sequence[FileStatus]) -> int:
+        if files and partition.format.is_text:
+            return count_text(partition, files)
         if partition.format is StorageFormat.PARQUET:
-            return sum(ParquetFile(partition.storage, path).rows for path in paths)
-        return sum(read_tail(partition.storage, path).rows for path in paths)
+            return sum(ParquetFile(partition.storage, file.path).rows for file in files)
+        return sum(read_tail(partition.storage, file.path).rows for file in files)
 
     return (
-        count([path for path in after if path not in set(before)]),
-        count([path for path in before if path not in set(after)]),
+        count([file for file in after if file not in set(before)]),
+        count([file for file in before if file not in set(after)]),
     )
 
 
-def flat_paths(state: AcidDirectory) -> list[str]:
+def flat_files(state: AcidDirectory) -> list[FileStatus]:
     """Return the files of a directory of an insert-only table, without empty ones."""
     names = ["", *filter(None, [state.base]), *state.deltas]
-    return [file.path for name in names for file in state.files(name) if file.size]
+    return [file for name in names for file in state.files(name) if file.size]

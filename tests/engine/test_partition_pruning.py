@@ -1,16 +1,14 @@
 """Filters of queries skip partitions, also where they are not part of ``to_df``."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.names import TableRef, partition_name
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.pruning import NamedColumn, Scope
-from airflow_hiveacid.engine.rows.partition_values import PartitionedFile, keys_in_paths
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -146,58 +144,3 @@ def test_conditions_on_fields_exclude_no_partition(
         table.delete("t.addr.country = 'US'")
         table.delete("addr.country = 'DE' AND v > 1")
         assert rows_of(table.to_df()) == []
-
-
-def keys_of(types: Mapping[str, str], *files: tuple[str, tuple[str | None, ...]]) -> Any:
-    keys = [HiveColumn(*key) for key in types.items()]
-    numbered = [
-        PartitionedFile(f"s3a://b/t/{path}/base_1/bucket_00000", at, values)
-        for at, (path, values) in enumerate(files)
-    ]
-    return keys_in_paths("s3a://b/t/", keys, numbered)
-
-
-@pytest.mark.parametrize(
-    ("types", "path", "values"),
-    [
-        ({"p": "int"}, "p=07", ("07",)),
-        ({"p": "int"}, "p=x", ("x",)),
-        ({"p": "bigint"}, f"p={2**63}", (str(2**63),)),
-        ({"p": "date"}, "p=2023-02-29", ("2023-02-29",)),
-        ({"p": "double"}, "p=1.0", ("1.0",)),
-        ({"p": "string"}, "p=a%2Fb", ("a/b",)),
-        ({"p": "string"}, "p=é", ("é",)),
-        ({"p'": "string"}, "p%27=a", ("a",)),
-        ({"p": "string"}, "elsewhere", ("a",)),
-        ({"p": "string"}, "p=b", ("a",)),
-        ({"p": "string"}, "p=ab", ("a",)),
-    ],
-)
-def test_values_are_not_cut_out_of_paths_that_may_have_others(types, path, values):
-    other = (partition_name([*types], [None]), (None,))
-    assert keys_of(types, other, (path, values)) is None
-
-
-def test_the_values_of_one_partition_are_constants():
-    one, other = ("p=1", ("1",)), ("p=2", ("2",))
-    assert keys_of({"p": "int"}, one) is None
-    assert keys_of({"p": "int"}, one, other) is not None
-
-
-@pytest.mark.parametrize("root", ["s3a://b/t", "file:/w/t", "file:///w/t", "hdfs:/w/a b/t"])
-@pytest.mark.parametrize("spelled", ["s3a://b/t", "file:///w/t", "file:/w/t", "hdfs://n/w/a%20b/t"])
-def test_values_are_cut_out_of_paths_however_these_are_spelled(spark, root, spelled):
-    types = {"p": "string", "q": "int", "r": "date"}
-    keys = [HiveColumn(*key) for key in types.items()]
-    rows = [("x", "7", "2024-02-29"), ("longer.text", "7", None), (None, None, "1500-01-01")]
-    folders = [partition_name([*types], values) for values in rows]
-    files = [
-        PartitionedFile(f"{root}/{folder}/delta_1_1/bucket_0", at, values)
-        for at, (folder, values) in enumerate(zip(folders, rows, strict=True))
-    ]
-    expressions = keys_in_paths(root, keys, files)
-    assert expressions is not None
-    paths = [(f"{spelled}/{folder}/delta_1_1/bucket_0",) for folder in folders]
-    frame = spark.createDataFrame(paths, "p string").selectExpr("struct(p AS file_path) _metadata")
-    cut = frame.selectExpr(*expressions).selectExpr("p", "CAST(q AS STRING)", "CAST(r AS STRING)")
-    assert [tuple(row) for row in cut.collect()] == rows

@@ -4,8 +4,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.engine.read.acid_scan import BUCKET, KEY, ROW, WRITE_ID
-from airflow_hiveacid.engine.rows.partition_values import PARTITION
+from airflow_hiveacid.engine.read.acid_scan import BUCKET, KEY, PARTITION, ROW, WRITE_ID
 from airflow_hiveacid.engine.statements.source_rows import grouped
 from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows
 from airflow_hiveacid.engine.write.row_ids import (

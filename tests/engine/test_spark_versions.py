@@ -31,7 +31,6 @@ from airflow_hiveacid.engine.spark_versions import (
     inheriting_target,
     is_same_expression,
     java_expression,
-    metadata_column,
     python_data_sources,
     rebalanced,
     requiring_stages_run_once,
@@ -111,18 +110,6 @@ def test_rows_with_equal_values_go_together(spark: SparkSession) -> None:
     places = rebalanced(frame, ["`a key`"]).select("a key", F.spark_partition_id()).distinct()
     assert places.count() == 5
     assert rebalanced(frame, []).count() == 1000
-
-
-def test_the_path_of_a_file_is_known_beside_a_column_of_its_name(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    location = str(tmp_path / "files")
-    spark.range(1).select(F.lit("own").alias("_metadata")).write.json(location)
-    frame = spark.read.schema("_metadata string").json(location)
-    path = metadata_column(frame, "_metadata").getField("file_path")
-    (row,) = frame.select("_metadata", path.alias("path")).collect()
-    assert row["_metadata"] == "own"
-    assert row["path"].replace("///", "/").startswith(f"file:{location}/")
 
 
 @pytest.mark.parametrize(

@@ -41,10 +41,10 @@ def without_frames(patch: pytest.MonkeyPatch) -> None:
 
 def _flat_rows(snapshot: FlatSnapshot, spark: Any, *, numbered: bool = False) -> list[Row]:
     rows = []
-    for partition, paths in snapshot.files:
-        for path in paths:
+    for partition, files in snapshot.files:
+        for file in files:
             p = "" if partition is None else partition.values[0]
-            rows += [Row(row["id"], row["v"], p) for row in _read(path).to_pylist()]
+            rows += [Row(row["id"], row["v"], p) for row in _read(file.path).to_pylist()]
     return rows
 
 

@@ -24,10 +24,9 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.engine import run as application
 from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.read.acid_scan import BUCKET, ROW, WRITE_ID
+from airflow_hiveacid.engine.read.acid_scan import BUCKET, PARTITION, ROW, WRITE_ID
 from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.rows.columns import spark_struct
-from airflow_hiveacid.engine.rows.partition_values import PARTITION
 from airflow_hiveacid.engine.statements.restore import RestoreStatement
 from airflow_hiveacid.engine.streaming import run as streams
 from airflow_hiveacid.engine.write import statement

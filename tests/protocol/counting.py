@@ -18,9 +18,8 @@ from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.acid.write_ids import ValidTxnList, WriteIdList
-from airflow_hiveacid.engine.read.acid_scan import BUCKET, ROW, WRITE_ID
+from airflow_hiveacid.engine.read.acid_scan import BUCKET, PARTITION, ROW, WRITE_ID
 from airflow_hiveacid.engine.rows.columns import spark_struct
-from airflow_hiveacid.engine.rows.partition_values import PARTITION
 from airflow_hiveacid.engine.write import statement
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter

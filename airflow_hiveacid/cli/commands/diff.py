@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from airflow_hiveacid.acid.as_of import AsOf
+from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cli import local_spark, target
@@ -70,11 +71,11 @@ def _differences(arguments: argparse.Namespace) -> Sequence[PartitionDifference]
         table = existing_table(client, ref)
         check_kind(table, Operation.SELECT)
 
-        def count_text(partition: PartitionDirectory, paths: Sequence[str]) -> int:
+        def count_text(partition: PartitionDirectory, files: Sequence[FileStatus]) -> int:
             from airflow_hiveacid.engine.read.flat_snapshot import text_counter
 
             spark = local_spark.a_spark(arguments.master, "hiveacid diff")
-            return text_counter(client, table, lambda: stack.enter_context(spark))(partition, paths)
+            return text_counter(client, table, lambda: stack.enter_context(spark))(partition, files)
 
         txn = stack.enter_context(Transaction(client, reads=[ref]))
         return count_differences(client, txn, table, (before, after), count_text)

@@ -23,7 +23,7 @@ from airflow_hiveacid.engine.read.nanoseconds import (
     finer_column_in,
     timestamp_columns,
 )
-from airflow_hiveacid.engine.rows.partition_values import PATH
+from airflow_hiveacid.engine.rows.file_scan import PART, PlainFile
 from airflow_hiveacid.engine.rows.row_format import LINE, RowFormat
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.row_files import RowFiles
@@ -61,7 +61,7 @@ class RewritingCompactor(InsertOnlyCompactor):
 
     def _check_rows(self, task: JoinTask, files: Sequence[StagedFile]) -> None:
         """Make sure that each row was written exactly once, with all its values."""
-        read = self._tally(task.paths)
+        read = self._tally(self._inputs(task))
         noted = [rows for rows in task.noted_rows if rows is not None]
         whole = len(noted) == len(task.paths) and not self._format.format.is_text
         if whole and sum(noted) != read.rows:
@@ -70,19 +70,25 @@ class RewritingCompactor(InsertOnlyCompactor):
                 f" written with {sum(noted)}.",
                 remedy="Bring them back from a copy.",
             )
-        written = self._tally([file.path for file in files if file.rows])
+        root = self.storage.location.rstrip("/")
+        made = [PlainFile(f"{root}/{file.path}", file.bytes) for file in files if file.rows]
+        written = self._tally(made)
         self.values += written
         self.balance(task, Balance(read=read, written=written))
 
-    def _tally(self, paths: Sequence[str]) -> Tally:
+    def _tally(self, files: Sequence[PlainFile]) -> Tally:
         """Count the rows of some files, or their lines, by all their values."""
-        if not paths:
+        if not files:
             return Tally()
-        full_paths = [f"{self.storage.location.rstrip('/')}/{path}" for path in paths]
         session = scan_session(spark_of(self.scheduler))
         if self._format.format.is_text:
-            return tally_values(self._format.lines(session, full_paths).select(LINE))
-        return tally_values(self._format.scan(session, full_paths).drop(PATH))
+            return tally_values(self._format.lines(session, files).select(LINE))
+        return tally_values(self._format.scan(session, files).drop(PART))
+
+    @staticmethod
+    def _inputs(task: JoinTask) -> list[PlainFile]:
+        root = task.root.rstrip("/")
+        return [PlainFile(f"{root}/{file.path}", file.size) for file in task.files]
 
     def _check_nanoseconds(self, task: JoinTask) -> None:
         """Make sure that Spark can rewrite some files without truncating a timestamp.
@@ -93,16 +99,15 @@ class RewritingCompactor(InsertOnlyCompactor):
         columns = timestamp_columns(self.table)
         if self._format.format.is_text or not columns:
             return
-        paths = [f"{task.root}/{path}" for path in task.paths]
         files = [
-            InspectedFile(path, None, self._format.format, self.table.mapped_columns)
-            for path in paths
+            InspectedFile(file.path, file.size, self._format.format, self.table.mapped_columns)
+            for file in self._inputs(task)
         ]
         finer = self.tasks.run(partial(finer_column_in, columns), files)
-        for path, column in zip(paths, finer, strict=True):
+        for file, column in zip(files, finer, strict=True):
             if column is not None:
                 raise NanosecondsLost(
-                    f"{path} has nanoseconds in the column {column}, and can only be compacted by"
+                    f"{file.path} has nanoseconds in the column {column}, and can only be compacted by"
                     " Spark, which knows microseconds.",
                     remedy="Let Hive compact the table.",
                 )
@@ -110,14 +115,14 @@ class RewritingCompactor(InsertOnlyCompactor):
     def _written_again(self, task: JoinTask, writer: RowFiles) -> list[NewFile]:
         """Read some files by Spark and write their rows, sorted, or their lines unchanged."""
         spark = scan_session(spark_of(self.scheduler))
-        paths = [f"{task.root}/{path}" for path in task.paths]
+        files = self._inputs(task)
         flat = f"{self.folder('flat').path}/{task.number}-{uuid.uuid4().hex}"
         location = f"{task.root}/{flat}"
         if self._format.format.is_text:
-            lines = self._format.lines(spark, paths).select(LINE)
+            lines = self._format.lines(spark, files).select(LINE)
             writer.save_lines(lines.coalesce(1), [], location)
         else:
-            rows = self._format.scan(spark, paths).drop(PATH)
+            rows = self._format.scan(spark, files).drop(PART)
             writer.save(self._arranged(rows), [], location)
         written = self.storage.list_files(flat)
         return [

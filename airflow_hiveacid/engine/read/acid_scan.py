@@ -9,28 +9,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written_by
-from airflow_hiveacid.acid.schema import (
-    LOCAL_ZONE,
-    Char,
-    ColumnMapping,
-    Primitive,
-    Varchar,
-    parse_type,
-)
+from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.java_scan import java_scan
+from airflow_hiveacid.engine.java_scan import FORMAT, java_scan
 from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, read_tails
-from airflow_hiveacid.engine.rows.columns import spark_struct
-from airflow_hiveacid.engine.rows.partition_values import PARTITION
+from airflow_hiveacid.engine.rows.columns import has_exact_statistics, spark_struct
 from airflow_hiveacid.errors import UnsupportedFile
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveTable
 
-# Java refuses a description of another format.
-_FORMAT = 1
-# The parts of a row id and the partition's number, beside the user's columns.
+# The parts of a row id, beside the user's columns.
 WRITE_ID, BUCKET, ROW = map(own_column, ("write_id", "bucket", "row"))
+# The number of a row's partition in its snapshot.
+PARTITION = own_column("partition")
 KEY = (WRITE_ID, BUCKET, ROW, PARTITION)
 ACID_FIELDS = (
     StructField("operation", IntegerType()),
@@ -89,7 +81,9 @@ class ScanPlan:
         table, stored = self.table, [column.name for column in self.table.stored_columns]
         keys = spark_struct(table.partition_keys).fields
         return {
-            "format": _FORMAT,
+            "format": FORMAT,
+            "stored_as": "orc",
+            "options": {},
             "columns": spark_struct(table.columns).jsonValue(),
             "positions": [stored.index(column.name) for column in table.columns],
             "by_position": table.mapped_columns.mapping is ColumnMapping.POSITION,
@@ -144,20 +138,3 @@ def row_ids(
 
 def _of_first_row(ids: SyntheticIds | None) -> list[int | None] | None:
     return None if ids is None else [ids.write_id, ids.bucket, ids.first_row]
-
-
-def has_exact_statistics(column: HiveColumn) -> bool:
-    """Whether the statistics of a column compare as Spark compares its values.
-
-    Exceptions: statistics of a char include padding, those of a varchar may be of longer texts than
-    are shown, those of floating-point numbers order -0.0 before 0.0, and those of a timestamp may
-    be of another clock.
-    """
-    if "." in column.name:
-        return False  # It could be the name of a field.
-    match parse_type(column.type):
-        case Char() | Varchar():
-            return False
-        case Primitive(name):
-            return name not in ("float", "double", "timestamp", LOCAL_ZONE)
-    return True

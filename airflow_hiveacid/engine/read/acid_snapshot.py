@@ -6,11 +6,10 @@ from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.read.acid_scan import CURRENT, KEY, ScanPlan, row_ids
 from airflow_hiveacid.engine.read.files import AcidFile, FileTails, PartitionFiles
-from airflow_hiveacid.engine.rows.columns import FileColumns, quoted
+from airflow_hiveacid.engine.rows.columns import quoted, shown_columns
 from airflow_hiveacid.engine.rows.frames import select_texts
 from airflow_hiveacid.engine.session import session_time_zone
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -79,8 +78,8 @@ class AcidSnapshot:
 
     def _shown(self) -> list[str]:
         """The columns of the table as readers show them, in SQL."""
-        columns = FileColumns.of(self.table.columns, self.table.columns, ColumnMapping.NAME)
-        return [*columns.shown(), *[quoted(key.name) for key in self.table.partition_keys]]
+        keys = [quoted(key.name) for key in self.table.partition_keys]
+        return [*shown_columns(self.table.columns), *keys]
 
     @property
     def _inserts(self) -> list[AcidFile]:

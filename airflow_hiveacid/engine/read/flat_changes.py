@@ -19,7 +19,7 @@ from airflow_hiveacid.engine.read.flat_snapshot import (
     FlatFiles,
     FlatSnapshot,
     folder_of,
-    full_paths,
+    plain_files,
 )
 from airflow_hiveacid.engine.read.table_changes import (
     DELETE,
@@ -30,10 +30,10 @@ from airflow_hiveacid.engine.read.table_changes import (
     TwoVersions,
     as_changes,
 )
-from airflow_hiveacid.engine.rows.partition_values import PARTITION
+from airflow_hiveacid.engine.rows.file_scan import PART, PlainFile
 from airflow_hiveacid.engine.spark_versions import from_rows
 from airflow_hiveacid.metastore.catalog import HivePartition
-from airflow_hiveacid.scan.differences import TwoReaders, flat_paths
+from airflow_hiveacid.scan.differences import TwoReaders, flat_files
 from airflow_hiveacid.storage.threads import in_threads
 
 
@@ -49,9 +49,9 @@ class FlatDifference:
     """
 
     partition: HivePartition | None
-    before: Sequence[str]
-    added: Sequence[str]
-    gone: Sequence[str]
+    before: Sequence[PlainFile]
+    added: Sequence[PlainFile]
+    gone: Sequence[PlainFile]
 
     @property
     def name(self) -> str | None:
@@ -111,9 +111,10 @@ class FlatChangeReader(TwoVersions):
             return read[-1]
 
         def change(kind: str, write_id: int, state: AcidDirectory, names: Sequence[str]) -> None:
-            paths = _paths(listed, state, names)
-            if paths:
-                changes.append(_Change(kind, write_id, (partition, paths)))
+            # "" means original files, which precede all directories.
+            given = [file for name in names for file in state.files(name)]
+            if own := plain_files(listed.storage, given):
+                changes.append(_Change(kind, write_id, (partition, own)))
 
         changes: list[_Change] = []
         seen = self.then
@@ -137,16 +138,14 @@ class FlatChangeReader(TwoVersions):
     def _difference(self, partition: HivePartition | None) -> FlatDifference:
         storage = folder_of(self.table, partition)
         readers = TwoReaders(self.then, self.later, self.now, self.txns, self.rules)
-        folder = storage.location.rstrip("/")
         before, after = (
-            [f"{folder}/{path}" for path in flat_paths(state)]
-            for state in readers.flat_states(storage)
+            plain_files(storage, flat_files(state)) for state in readers.flat_states(storage)
         )
         return FlatDifference(
             partition,
             before,
-            [path for path in after if path not in set(before)],
-            [path for path in before if path not in set(after)],
+            [file for file in after if file not in set(before)],
+            [file for file in before if file not in set(after)],
         )
 
     def _frame(self, kind: str, changes: Sequence[_Change]) -> DataFrame:
@@ -154,15 +153,10 @@ class FlatChangeReader(TwoVersions):
         self.snapshots.append(snapshot)
         rows = snapshot.rows(self.spark, numbered=True)
         numbers = [(number, change.write_id) for number, change in enumerate(changes)]
-        write_ids = from_rows(self.spark, numbers, f"{PARTITION} int, {VERSION} bigint")
-        rows = rows.join(F.broadcast(write_ids), PARTITION)
+        write_ids = from_rows(self.spark, numbers, f"{PART} int, {VERSION} bigint")
+        rows = rows.join(F.broadcast(write_ids), PART)
         no_id = F.lit(None).cast(ROW_ID_TYPE)
         return as_changes(self.table, rows, kind, F.col(VERSION), no_id)
-
-
-def _paths(listed: ListedPartition, state: AcidDirectory, names: Sequence[str]) -> list[str]:
-    """The files of some directories; "" means original files, which precede all directories."""
-    return full_paths(listed.storage, [file for name in names for file in state.files(name)])
 
 
 def _names(state: AcidDirectory) -> list[str]:

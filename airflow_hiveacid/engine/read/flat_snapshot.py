@@ -1,28 +1,21 @@
 """Reading tables whose files contain only rows: insert-only and plain tables."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import IntegerType, StructField, StructType
 
 from airflow_hiveacid.acid.directory import FileStatus, Rules
 from airflow_hiveacid.acid.names import is_hidden
 from airflow_hiveacid.acid.partition_keys import texts_in_rows
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.engine.rows.columns import all_columns, quoted, spark_struct
-from airflow_hiveacid.engine.rows.partition_values import (
-    PARTITION,
-    PATH,
-    PartitionedFile,
-    keys_in_paths,
-    with_partition,
-)
+from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted
+from airflow_hiveacid.engine.rows.file_scan import PART, PlainFile
 from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.spark_versions import from_rows
 from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -32,7 +25,7 @@ from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.storage.threads import in_threads
 
 # A partition, or None for a table without partitions, and files of the partition.
-FlatFiles = tuple[HivePartition | None, Sequence[str]]
+FlatFiles = tuple[HivePartition | None, Sequence[PlainFile]]
 
 
 @dataclass(frozen=True)
@@ -41,8 +34,7 @@ class FlatSnapshot:
 
     Attributes:
         table: The table.
-        files: The full paths of the files of each partition; a partition may have several numbered
-            parts.
+        files: The files of each partition; a partition may have several numbered parts.
     """
 
     table: HiveTable
@@ -74,7 +66,7 @@ class FlatSnapshot:
             files = list_files(storage)
             state = read_state(storage, files, write_ids, txns, rules=rules, now=now, flat=True)
             names = ["", *filter(None, [state.base]), *state.deltas]
-            return partition, full_paths(storage, [f for name in names for f in state.files(name)])
+            return partition, plain_files(storage, [f for name in names for f in state.files(name)])
 
         return cls(table, in_threads(list_one, partitions if table.partition_keys else [None]))
 
@@ -86,7 +78,7 @@ class FlatSnapshot:
             storage = folder_of(table, partition)
             files = storage.list_files(recursive=True, missing_ok=True)
             seen = [file for file in files if not any(map(is_hidden, file.path.split("/")))]
-            return partition, full_paths(storage, seen)
+            return partition, plain_files(storage, seen)
 
         return cls(table, in_threads(list_one, partitions if table.partition_keys else [None]))
 
@@ -94,8 +86,8 @@ class FlatSnapshot:
     def has_ambiguous_columns(self) -> bool:
         """Whether the values of a file depend on the column mapping."""
         return any(
-            RowFormat.of(self.table, partition).has_ambiguous_columns(paths)
-            for partition, paths in self.files
+            RowFormat.of(self.table, partition).has_ambiguous_columns(files)
+            for partition, files in self.files
         )
 
     def rows(self, spark: SparkSession, *, numbered: bool = False) -> DataFrame:
@@ -103,40 +95,23 @@ class FlatSnapshot:
 
         Args:
             spark: A session made by ``scan_session``.
-            numbered: Whether to add PARTITION, the number of the part of the files.
+            numbered: Whether to add PART, the number of the part of the files.
         """
-        columns = all_columns(self.table)
-        frames = list(self._scans(spark, numbered=numbered))
-        if not frames:
-            number = StructField(PARTITION, IntegerType())
-            nothing = StructType([*spark_struct(columns).fields, number])
-            frames = [from_rows(spark, [], nothing)]
-        names = [quoted(column.name) for column in columns]
-        return reduce(DataFrame.unionByName, frames).select(
-            *names, *([PARTITION] if numbered else [])
-        )
-
-    def _scans(self, spark: SparkSession, *, numbered: bool) -> Iterator[DataFrame]:
-        """Return one scan for all partitions of the same format."""
-        alike: dict[RowFormat, list[PartitionedFile]] = {}
-        for number, (partition, paths) in enumerate(self.files):
-            values = texts_in_rows(
-                () if partition is None else partition.values, self.table.key_types
-            )
-            files = alike.setdefault(RowFormat.of(self.table, partition), [])
-            files += [PartitionedFile(path, number, values) for path in paths]
-        keys: StructType = spark_struct(self.table.partition_keys)
-        for stored, files in alike.items():
+        table = self.table
+        # One scan for all partitions of the same format.
+        alike: dict[RowFormat, list[PlainFile]] = {}
+        for number, (partition, files) in enumerate(self.files):
             if files:
-                scan = stored.scan(spark, [file.path for file in files])
-                own = self.table
-                in_paths = (
-                    None if numbered else keys_in_paths(own.folder, own.partition_keys, files, PATH)
-                )
-                if in_paths is None:
-                    yield with_partition(spark, scan, files, keys)
-                else:
-                    yield scan.selectExpr("*", *in_paths)
+                own = () if partition is None else partition.values
+                values = texts_in_rows(own, table.key_types)
+                given = alike.setdefault(RowFormat.of(table, partition), [])
+                given += [replace(file, part=number, values=values) for file in files]
+        scans = alike or {RowFormat.of(table): []}
+        with translated_spark_errors(f"Reading {table.ref.full_name}"):
+            frames = [form.scan(spark, some, table.partition_keys) for form, some in scans.items()]
+        names = [quoted(column.name) for column in all_columns(table)]
+        rows = reduce(DataFrame.unionByName, frames)
+        return rows.select(*names, *([PART] if numbered else []))
 
 
 def text_counter(
@@ -150,13 +125,12 @@ def text_counter(
         spark: Returns the session; only called for files of text.
     """
 
-    def count(directory: PartitionDirectory, paths: Sequence[str]) -> int:
+    def count(directory: PartitionDirectory, files: Sequence[FileStatus]) -> int:
         partition = None
         if directory.name is not None:
             (partition,) = client.get_partitions(table, [directory.name])
-        folder = directory.storage.location.rstrip("/")
-        files = [f"{folder}/{path}" for path in paths]
-        return FlatSnapshot(table, [(partition, files)]).rows(scan_session(spark())).count()
+        snapshot = FlatSnapshot(table, [(partition, plain_files(directory.storage, files))])
+        return snapshot.rows(scan_session(spark())).count()
 
     return count
 
@@ -166,7 +140,7 @@ def folder_of(table: HiveTable, partition: HivePartition | None) -> ReadOnlyStor
     return ReadOnlyStorage.of(table.folder if partition is None else partition.folder)
 
 
-def full_paths(storage: ReadOnlyStorage, files: Sequence[FileStatus]) -> list[str]:
-    """Paths for Spark, without empty files, which are not valid ORC or Parquet files."""
+def plain_files(storage: ReadOnlyStorage, files: Sequence[FileStatus]) -> list[PlainFile]:
+    """Files to scan, without empty ones, which are not valid ORC or Parquet files."""
     folder = storage.location.rstrip("/")
-    return [f"{folder}/{file.path}" for file in files if file.size > 0]
+    return [PlainFile(f"{folder}/{file.path}", file.size) for file in files if file.size > 0]

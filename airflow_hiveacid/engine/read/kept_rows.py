@@ -24,11 +24,12 @@ from pyspark.sql.types import (
 
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.file_writer import file_writer
-from airflow_hiveacid.engine.rows.frames import read_files
+from airflow_hiveacid.engine.rows.file_scan import PlainFile, scan_files
 from airflow_hiveacid.engine.session import evaluating_session, in_session, scan_session
 from airflow_hiveacid.engine.spark_versions import FILES_HOLD_VOID, is_calendar_interval
 from airflow_hiveacid.errors import TypeMismatch
 from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.staging.hidden_folder import HiddenFolder, ReadingTransaction
 from airflow_hiveacid.storage.folder import Storage
 from airflow_hiveacid.storage.threads import in_threads
@@ -111,9 +112,8 @@ def keep_rows(
         file_writer(numbered, folder.path).options(**_FILE_OPTIONS).parquet(folder.path)
 
     listed = folder.storage.list_files(folder.name, recursive=True)
-    paths = [
-        f"{folder.name}/{file.path}" for file in listed if not file.path.startswith((".", "_"))
-    ]
+    written = [file for file in listed if not file.path.startswith((".", "_"))]
+    paths = [f"{folder.name}/{file.path}" for file in written]
     sizes = in_threads(lambda path: _size(folder.storage, path), paths)
     reading = scan_session(spark)
     reading.conf.set(_CASE_SENSITIVE, "true")
@@ -123,8 +123,8 @@ def keep_rows(
             for n, f in zip(names, fields, strict=True)
         ]
     )
-    root = table.folder.rstrip("/")
-    read = read_files(reading, "parquet", [f"{root}/{path}" for path in paths], schema)
+    files = [PlainFile(f"{folder.path}/{file.path}", file.size) for file in written]
+    read = scan_files(reading, StorageFormat.PARQUET, files, schema)
     kept = in_session(read, spark).select(
         *[
             _stored(n, f).alias(f.name, **({"metadata": f.metadata} if f.metadata else {}))

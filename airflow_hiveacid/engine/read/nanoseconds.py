@@ -129,7 +129,7 @@ def _partitions_of(
     if isinstance(snapshot, AcidSnapshot):
         yield from ((each.name, each.values) for each in snapshot.partitions if each.inserts)
     else:
-        yield from ((each.name, each.values) for each, paths in snapshot.files if each and paths)
+        yield from ((each.name, each.values) for each, files in snapshot.files if each and files)
 
 
 def finer_column_in(columns: Collection[str], file: InspectedFile) -> str | None:
@@ -190,10 +190,10 @@ def _files_of(snapshot: AcidSnapshot | FlatSnapshot) -> list[InspectedFile]:
             for file in partition.inserts
         ]
     files: list[InspectedFile] = []
-    for partition, paths in snapshot.files:
+    for partition, own in snapshot.files:
         form = RowFormat.of(table, partition).format
         if not form.is_text:
-            files += [InspectedFile(path, None, form, columns) for path in paths]
+            files += [InspectedFile(file.path, file.size, form, columns) for file in own]
     return files
 
 

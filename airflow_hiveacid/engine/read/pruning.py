@@ -1,5 +1,6 @@
 """Determines the partitions that a condition can affect, before locks are acquired or rows read."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,12 @@ from pyspark.sql.types import (
 )
 
 from airflow_hiveacid.acid.names import parse_partition_name
-from airflow_hiveacid.acid.partition_keys import canonical_text, named_partition, texts_in_rows
+from airflow_hiveacid.acid.partition_keys import (
+    canonical_text,
+    is_day,
+    named_partition,
+    texts_in_rows,
+)
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.spark_trees import (
@@ -30,11 +36,13 @@ from airflow_hiveacid.engine.read.spark_trees import (
     parsed,
 )
 from airflow_hiveacid.engine.rows.columns import as_operand, quoted, spark_struct
-from airflow_hiveacid.engine.rows.partition_values import is_canonical
 from airflow_hiveacid.engine.spark_versions import from_rows, try_cast
 from airflow_hiveacid.metastore.catalog import HiveTable
 
 _NUMBER = own_column("number")
+_WHOLE = re.compile("0|[1-9][0-9]*")
+# Numbers with this many digits always fit into their type.
+_SURE_DIGITS = {"int": 9, "bigint": 18}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +167,7 @@ def canonical_values(
     unclear = [
         number
         for number, values in enumerate(canonical)
-        if not all(map(is_canonical, values, types))
+        if not all(map(_is_canonical, values, types))
     ]
     if unclear:
         typed = _typed(spark, table, [canonical[number] for number in unclear])
@@ -168,6 +176,15 @@ def canonical_values(
             texts = map(canonical_text, tuple(row)[1:], types)
             canonical[unclear[row[_NUMBER]]] = tuple(texts)
     return canonical
+
+
+def _is_canonical(value: str | None, type: str) -> bool:
+    """Whether a text is certainly in the form that Spark produces; this is the usual case."""
+    if value is None or type == "string":
+        return True
+    if type in ("int", "bigint"):
+        return len(value) <= _SURE_DIGITS[type] and _WHOLE.fullmatch(value) is not None
+    return type == "date" and is_day(value)
 
 
 def _values(name: str) -> list[str | None]:

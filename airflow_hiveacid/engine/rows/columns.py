@@ -1,13 +1,7 @@
-"""Columns of a table as Spark reads and writes them: names, types, and the texts of chars.
-
-Spark's readers find columns by name. So files that were written before the columns of the table
-changed are read by their own names, and the columns are renamed afterwards.
-"""
+"""Columns of a table as Spark reads and writes them: names, types, and the texts of chars."""
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Self
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -35,16 +29,12 @@ from pyspark.sql.types import (
 )
 
 from airflow_hiveacid.acid import schema
-from airflow_hiveacid.acid.schema import ColumnMapping, MappedColumns, is_unnamed
 from airflow_hiveacid.errors import TypeMismatch, UnsupportedTable
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.table_rules import require_all_columns
 
 # A column name, with or without the name of its table.
 _COLUMN = re.compile(r"(`([^`]|``)*`\.)?`([^`]|``)*`")
-
-# The field names of files, or empty if a lookup by name finds the columns of the table.
-Stored = tuple[str, ...]
 
 _PRIMITIVES: dict[str, DataType] = {
     "boolean": BooleanType(),
@@ -102,72 +92,19 @@ def as_operand(expression: str) -> str:
     return expression if _COLUMN.fullmatch(expression) else f"({expression}\n)"
 
 
-@dataclass(frozen=True)
-class FileColumns:
-    """The columns to read from files that have the same names for the columns of a table.
+def shown_columns(columns: Sequence[HiveColumn], sources: Sequence[str] | None = None) -> list[str]:
+    """Return columns as readers show them, in SQL.
 
-    Attributes:
-        columns: The requested columns of the table.
-        read: The columns to read, under their names in the files.
-        sources: The name of each requested column in ``read``.
-        whole: Whether all columns must be read, in order: the files have no names, and Spark's
-            reader then uses positions.
+    Args:
+        columns: The columns.
+        sources: The names of their values; by default their own names.
     """
-
-    columns: tuple[HiveColumn, ...]
-    read: tuple[HiveColumn, ...]
-    sources: tuple[str, ...]
-    whole: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        columns: tuple[HiveColumn, ...],
-        every: tuple[HiveColumn, ...],
-        mapping: ColumnMapping,
-        stored: Stored = (),
-    ) -> Self:
-        """Find columns of a table.
-
-        Args:
-            columns: The requested columns.
-            every: All columns in files of the table.
-            mapping: The mapping for finding columns.
-            stored: The names of the fields of the files; see ``layout``.
-        """
-        names = tuple(column.name for column in columns)
-        if not stored:
-            return cls(columns, columns, names)
-        if is_unnamed(stored):
-            return cls(columns, every, names, whole=True)
-        mapped = MappedColumns(tuple(column.name for column in every), mapping)
-        fields = dict(zip(mapped.names, mapped.fields(stored), strict=True))
-        # No file has a field of such a name, so that the column is null.
-        sources = tuple(
-            f"#{name}" if (field := fields.get(name)) is None else stored[field] for name in names
-        )
-        read = zip(columns, sources, strict=True)
-        renamed = tuple(replace(column, name=source) for column, source in read)
-        return cls(columns, renamed, sources)
-
-    def shown(self, prefix: str = "") -> list[str]:
-        """The requested columns as readers show them, in SQL.
-
-        Args:
-            prefix: The prefix of the columns of the files, such as ``row.``.
-        """
-        # As texts, since every expression object costs the driver several Java calls.
-        return [
-            f"{_within(prefix + quoted(source), schema.parse_type(column.type))}"
-            f" AS {quoted(column.name)}"
-            for column, source in zip(self.columns, self.sources, strict=True)
-        ]
-
-
-def layout(columns: MappedColumns, stored: Sequence[str]) -> Stored:
-    """Return the field names of a file, or an empty tuple if they match the table's names."""
-    shown = [name.lower() for name in columns.renamed(stored)]
-    return () if shown == [name.lower() for name in stored] else tuple(stored)
+    names = [column.name for column in columns] if sources is None else sources
+    # As texts, since every expression object costs the driver several Java calls.
+    return [
+        f"{_within(quoted(name), schema.parse_type(column.type))} AS {quoted(column.name)}"
+        for column, name in zip(columns, names, strict=True)
+    ]
 
 
 def spark_struct(columns: Sequence[HiveColumn], *, lengths: bool = False) -> StructType:
@@ -365,6 +302,23 @@ def _is_text(hive_type: schema.HiveType) -> bool:
 
 def _is_char(hive_type: schema.HiveType) -> bool:
     return isinstance(hive_type, schema.Char)
+
+
+def has_exact_statistics(column: HiveColumn) -> bool:
+    """Whether the statistics of a column compare as Spark compares its values.
+
+    Exceptions: statistics of a char include padding, those of a varchar may be of longer texts than
+    are shown, those of floating-point numbers order -0.0 before 0.0, and those of a timestamp may
+    be of another clock.
+    """
+    if "." in column.name:
+        return False  # It could be the name of a field.
+    match schema.parse_type(column.type):
+        case schema.Char() | schema.Varchar():
+            return False
+        case schema.Primitive(name):
+            return name not in ("float", "double", "timestamp", schema.LOCAL_ZONE)
+    return True
 
 
 def contains_type(kind: Callable[[schema.HiveType], bool], hive_type: schema.HiveType) -> bool:

@@ -4,7 +4,8 @@ Spark applies one calendar to a scan, and no time zone. So each scan has files w
 """
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
+from functools import partial, reduce
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -19,12 +20,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from airflow_hiveacid.acid.schema import parse_type
-from airflow_hiveacid.engine.rows.columns import FileColumns, quoted, spark_type
-from airflow_hiveacid.engine.rows.frames import read_files
+from airflow_hiveacid.acid.schema import MappedColumns, parse_type
+from airflow_hiveacid.engine.own_columns import own_column
+from airflow_hiveacid.engine.rows.columns import quoted, shown_columns, spark_struct, spark_type
+from airflow_hiveacid.engine.rows.file_scan import PART, PlainFile, scan_files
+from airflow_hiveacid.engine.rows.frames import select_texts
 from airflow_hiveacid.engine.spark_versions import SPARK_4_0, VERSION
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.metastore.catalog import HiveColumn
+from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.format.stripe_footer import UTC
 from airflow_hiveacid.scan.parquet_file import times_of_file
 from airflow_hiveacid.scan.parquet_times import StoredTime
@@ -34,27 +38,72 @@ from airflow_hiveacid.storage.threads import in_threads
 
 _MICROS = 10**6
 
+# The names that files have for the columns of a table.
+Sources = tuple[str, ...]
 # The forms of the times in each column of a table.
 Times = tuple[tuple[StoredTime, ...], ...]
 
 
-def by_times(columns: FileColumns, paths: Sequence[str]) -> dict[Times, list[str]]:
-    """Group Parquet files by the forms of the times in the columns of a table.
+def sources_of(columns: MappedColumns, stored: Sequence[str]) -> Sources:
+    """Return the names that a file has for the columns of its table."""
+    # No file has a field of such a name, so that the column is null.
+    return tuple(
+        f"#{name}" if field is None else stored[field]
+        for name, field in zip(columns.names, columns.fields(stored), strict=True)
+    )
+
+
+def scan_parquet(
+    spark: SparkSession,
+    files: Sequence[PlainFile],
+    columns: Sequence[HiveColumn],
+    sources: Sources,
+    keys: Sequence[HiveColumn],
+) -> DataFrame:
+    """Return the rows of Parquet files: the table's columns, the partition keys, and PART.
+
+    Args:
+        spark: A session made by ``scan_session``.
+        files: Files that have the same names for the columns.
+        columns: The columns of the table.
+        sources: The names that the files have for them.
+        keys: The partition keys.
 
     Raises:
         CorruptFile: A file is not a Parquet file.
         UnsupportedFile: Timestamps in a time zone are nested.
     """
-    if not any(map(_is_timed, columns.columns)):
-        return {((),) * len(columns.columns): list(paths)}
-    groups: dict[Times, list[str]] = {}
-    for path, times in zip(paths, in_threads(partial(_times_of, columns), paths), strict=True):
-        groups.setdefault(times, []).append(path)
-    return groups
+    groups: dict[Times, list[PlainFile]] = {((),) * len(columns): [*files]}
+    if files and any(map(_is_timed, columns)):
+        groups = {}
+        times_of = partial(_times_of, columns, sources)
+        for file, times in zip(files, in_threads(times_of, files), strict=True):
+            groups.setdefault(times, []).append(file)
+    # A column may have the name of a partition key in files.
+    taken = {source.lower() for source in sources}
+    own = [
+        replace(key, name=own_column(f"key_{at}")) if key.name.lower() in taken else key
+        for at, key in enumerate(keys)
+    ]
+    shown = [
+        *shown_columns(columns, sources),
+        *(f"{quoted(of.name)} AS {quoted(key.name)}" for of, key in zip(own, keys, strict=True)),
+        PART,
+    ]
+    schema = spark_struct([replace(c, name=s) for c, s in zip(columns, sources, strict=True)])
+    frames = []
+    for times, alike in groups.items():
+        rows = _scan_by_calendar(spark, alike, schema, times, own)
+        frames.append(_in_local_time(select_texts(rows, shown), columns, times))
+    return reduce(DataFrame.unionByName, frames)
 
 
-def read_by_calendar(
-    spark: SparkSession, paths: Sequence[str], schema: StructType, times: Times
+def _scan_by_calendar(
+    spark: SparkSession,
+    files: Sequence[PlainFile],
+    schema: StructType,
+    times: Times,
+    keys: Sequence[HiveColumn],
 ) -> DataFrame:
     """Scan Parquet files of a group, whose dates and timestamps may have different calendars."""
     hybrid = {form.physical for column in times for form in column if form.hybrid}
@@ -63,7 +112,7 @@ def read_by_calendar(
         fields = zip(schema, times, strict=True)
         schema = StructType([_by_own_calendar(field, forms) for field, forms in fields])
     options = {mode: "LEGACY" if types else "CORRECTED" for mode, types in modes.items()}
-    return read_files(spark, "parquet", paths, schema, **options)
+    return scan_files(spark, StorageFormat.PARQUET, files, schema, keys, options=options)
 
 
 def _by_own_calendar(field: StructField, forms: Sequence[StoredTime]) -> StructField:
@@ -94,7 +143,7 @@ def _without_zone(kind: DataType) -> DataType:
     return kind
 
 
-def in_local_time(frame: DataFrame, columns: Sequence[HiveColumn], times: Times) -> DataFrame:
+def _in_local_time(frame: DataFrame, columns: Sequence[HiveColumn], times: Times) -> DataFrame:
     """Convert the timestamps of a frame to those that Hive shows."""
     shown: dict[str, SparkColumn] = {}
     for column, forms in zip(columns, times, strict=True):
@@ -119,17 +168,17 @@ def _local_time(value: SparkColumn, form: StoredTime) -> SparkColumn:
     return F.when(micros < YEAR_1900 * _MICROS, standard).otherwise(local)
 
 
-def _times_of(columns: FileColumns, path: str) -> Times:
-    folder, _, file = path.rpartition("/")
-    stored = times_of_file(ReadOnlyStorage.of(folder), file)
+def _times_of(columns: Sequence[HiveColumn], sources: Sources, file: PlainFile) -> Times:
+    folder, _, name = file.path.rpartition("/")
+    stored = times_of_file(ReadOnlyStorage.of(folder), name)
     stored = {name.lower(): forms for name, forms in stored.items()}
     times: list[tuple[StoredTime, ...]] = []
-    for column, source in zip(columns.columns, columns.sources, strict=True):
+    for column, source in zip(columns, sources, strict=True):
         times.append(stored.get(source.lower(), ()) if _is_timed(column) else ())
         zones = {form.zone for form in times[-1]} - {UTC}
         if zones and column.type.lower() != "timestamp":
             raise UnsupportedFile(
-                f"{path}: {column.name} holds timestamps within other values, by the clock of"
+                f"{file.path}: {column.name} holds timestamps within other values, by the clock of"
                 f" {zones.pop()}.",
                 remedy="Let Hive copy the rows into an ORC table.",
             )

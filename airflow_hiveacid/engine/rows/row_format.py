@@ -9,29 +9,25 @@ import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
-from airflow_hiveacid.acid.schema import Char, ColumnMapping, MappedColumns, parse_type
+from airflow_hiveacid.acid.schema import ColumnMapping, MappedColumns, parse_type
 from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.rows.columns import (
-    FileColumns,
-    Stored,
-    layout,
+    has_exact_statistics,
     quoted,
+    shown_columns,
     spark_struct,
     spark_type,
 )
-from airflow_hiveacid.engine.rows.frames import read_files
-from airflow_hiveacid.engine.rows.parquet_frames import (
-    by_times,
-    in_local_time,
-    read_by_calendar,
-)
-from airflow_hiveacid.engine.rows.partition_values import PATH
+from airflow_hiveacid.engine.rows.file_scan import PART, PlainFile, scan_files
+from airflow_hiveacid.engine.rows.frames import select_texts
+from airflow_hiveacid.engine.rows.parquet_frames import Sources, scan_parquet, sources_of
 from airflow_hiveacid.engine.rows.serde_csv import CsvText
 from airflow_hiveacid.engine.rows.serde_json import JsonText
 from airflow_hiveacid.engine.rows.serde_text import DelimitedText
 from airflow_hiveacid.engine.session import in_session, scan_session
-from airflow_hiveacid.engine.spark_versions import metadata_column, try_cast
+from airflow_hiveacid.engine.spark_versions import try_cast
 from airflow_hiveacid.layout.file_columns import stored_names
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
@@ -119,79 +115,66 @@ class RowFormat:
             return CsvText(self.written, parameters)
         return JsonText(self.written, parameters)
 
-    def has_ambiguous_columns(self, paths: Sequence[str]) -> bool:
+    def has_ambiguous_columns(self, files: Sequence[PlainFile]) -> bool:
         """Whether the values of some files depend on the column mapping."""
         if self.format.is_text:
             return False
-        return any(map(self.mapped.is_ambiguous, in_threads(self._stored_names, paths)))
+        return any(map(self.mapped.is_ambiguous, in_threads(self._stored_names, files)))
 
-    def scan(self, spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-        """The rows of some files: the table's columns, and the path of the file as PATH.
+    def scan(
+        self, spark: SparkSession, files: Sequence[PlainFile], keys: Sequence[HiveColumn] = ()
+    ) -> DataFrame:
+        """Return the rows of some files: the table's columns, the partition keys, and PART.
 
         Args:
             spark: A session made by ``scan_session``.
-            paths: The full paths.
+            files: The files.
+            keys: The partition keys.
         """
+        beside = [*(quoted(key.name) for key in keys), PART]
         if self.format.is_text:
-            rows = self.text.with_row(self.lines(spark, paths), LINE, _ROW)
-            return rows.select(PATH, *map(self._field, range(len(self.columns))))
-        mapping = self.mapped.mapping
-        frames = [
-            self._scan_alike(
-                spark, FileColumns.of(self.columns, self.columns, mapping, stored), files
-            )
-            for stored, files in self._by_layout(paths).items()
-        ]
-        return reduce(DataFrame.unionByName, frames)
-
-    def _scan_alike(
-        self, spark: SparkSession, columns: FileColumns, paths: Sequence[str]
-    ) -> DataFrame:
-        """Read ORC or Parquet files that have the same names for the columns."""
-        schema = spark_struct(columns.read)
+            rows = self.text.with_row(self.lines(spark, files, keys), LINE, _ROW)
+            return rows.select(*map(self._field, range(len(self.columns))), *beside)
+        by_position = self.mapped.mapping is ColumnMapping.POSITION
         if self.format is StorageFormat.ORC:
-            frame = read_files(spark, "orc", paths, schema)
-            return frame.select(_path(frame).alias(PATH), *self._shown(columns))
-        frames = []
-        for times, files in by_times(columns, paths).items():
-            frame = read_by_calendar(spark, files, schema, times)
-            frame = frame.select(_path(frame).alias(PATH), *self._shown(columns))
-            frames.append(in_local_time(frame, self.columns, times))
-        return reduce(DataFrame.unionByName, frames)
+            rows = scan_files(
+                spark,
+                self.format,
+                files,
+                spark_struct(self.columns),
+                keys,
+                by_position=by_position,
+                searchable=[each.name for each in self.columns if has_exact_statistics(each)],
+            )
+            return select_texts(rows, [*shown_columns(self.columns), *beside])
+        stored: dict[Sources, list[PlainFile]] = {self.mapped.names: [*files]}
+        if by_position and files:
+            stored = {}
+            for file, names in zip(files, in_threads(self._stored_names, files), strict=True):
+                stored.setdefault(sources_of(self.mapped, names), []).append(file)
+        return reduce(
+            DataFrame.unionByName,
+            [
+                scan_parquet(spark, alike, self.columns, sources, keys)
+                for sources, alike in stored.items()
+            ],
+        )
 
-    def _by_layout(self, paths: Sequence[str]) -> dict[Stored, list[str]]:
-        """Group files by their names for the table's columns."""
-        if self.mapped.mapping is ColumnMapping.NAME:
-            # Spark finds columns by itself, also in ORC files without names.
-            return {(): list(paths)}
-        groups: dict[Stored, list[str]] = {}
-        for path, stored in zip(paths, in_threads(self._stored_names, paths), strict=True):
-            groups.setdefault(layout(self.mapped, stored), []).append(path)
-        return groups
-
-    def _stored_names(self, path: str) -> Sequence[str]:
+    def _stored_names(self, file: PlainFile) -> Sequence[str]:
         """The names of a file's columns."""
-        folder, _, name = path.rpartition("/")
+        folder, _, name = file.path.rpartition("/")
         return stored_names(ReadOnlyStorage.of(folder), name, self.format)
 
-    def _shown(self, columns: FileColumns) -> list[SparkColumn]:
-        """The columns of the table, with chars trimmed."""
-        shown = []
-        for column, source in zip(self.columns, columns.sources, strict=True):
-            value = F.col(quoted(source))
-            if isinstance(parse_type(column.type), Char):
-                value = F.rtrim(value)
-            shown.append(value.alias(column.name))
-        return shown
-
-    def lines(self, spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-        """The lines of some files that hold rows, as LINE, and the path of the file as PATH."""
+    def lines(
+        self, spark: SparkSession, files: Sequence[PlainFile], keys: Sequence[HiveColumn] = ()
+    ) -> DataFrame:
+        """Return the lines of some files that hold rows, as LINE, the partition keys, and PART."""
         edges = bool(self.header or self.footer)
         session = scan_session(spark) if edges else spark
         for key, value in _WHOLE_FILES.items() if edges else ():
             session.conf.set(key, value)
-        frame = read_files(session, "text", paths)
-        frame = frame.select(_path(frame).alias(PATH), F.col("value").alias(LINE))
+        column = StructType([StructField(LINE, StringType())])
+        frame = scan_files(session, self.format, files, column, keys)
         if edges:
             frame = frame.mapInArrow(_without_edges(self.header, self.footer), frame.schema)
             return in_session(frame, spark)
@@ -208,10 +191,6 @@ class RowFormat:
         if written.type != column.type:
             value = try_cast(value, target)
         return value.alias(column.name)
-
-
-def _path(frame: DataFrame) -> SparkColumn:
-    return metadata_column(frame, "_metadata").getField("file_path")
 
 
 def _without_edges(

@@ -16,20 +16,16 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.merge import Clause, MatchedUpdate
-from airflow_hiveacid.acid.names import parse_partition_name
-from airflow_hiveacid.acid.partition_keys import texts_in_rows
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.acid_scan import KEY
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.pruning import tied_partition_columns
 from airflow_hiveacid.engine.read.value_pruning import ColumnValues, only_with
-from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted, spark_struct
+from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted
 from airflow_hiveacid.engine.rows.conversion import assignments
 from airflow_hiveacid.engine.rows.frames import select_as, select_texts
-from airflow_hiveacid.engine.rows.partition_values import PATH, PartitionedFile, with_partition
 from airflow_hiveacid.engine.session import evaluating_session, in_session
-from airflow_hiveacid.engine.spark_versions import metadata_column
 from airflow_hiveacid.engine.statements.merge_join import MergeJoin
 from airflow_hiveacid.engine.statements.source_plan import SourcePlan
 from airflow_hiveacid.engine.statements.source_rows import (
@@ -49,7 +45,7 @@ from airflow_hiveacid.engine.write.row_ids import (
     RowSearch,
     Writes,
 )
-from airflow_hiveacid.metastore.catalog import HiveTable, layout_of
+from airflow_hiveacid.metastore.catalog import layout_of
 from airflow_hiveacid.staging.hidden_folder import ReadingTransaction
 from airflow_hiveacid.staging.staged_files import FlatFile
 
@@ -281,27 +277,12 @@ class WrittenSource(SourceRows):
         table = context.table
         names = [column.name for column in table.columns]
         known = [name for name in self.writer.beside if name != CLAUSE]
-        rows = self.rows.frame(context.spark, [*names, *known], files)
-        if table.partition_keys:
-            located = [
-                PartitionedFile(file.full_path, number, _values(table, file.partition))
-                for number, file in enumerate(files)
-            ]
-            keys = spark_struct(table.partition_keys)
-            # A column of the table may be called _metadata, too.
-            path = metadata_column(rows, "_metadata").getField("file_path")
-            rows = rows.withColumn(PATH, path)
-            rows = with_partition(context.spark, rows, located, keys)
+        rows = self.rows.frame(context.spark, [*names, *known], files, table)
         counted = rows.join(partners, SOURCE_ROW, "left").withColumn(_TIMES, writes.times())
         counted = counted.where(f"{_TIMES} > 0")
         copies = f"explode(array_repeat(1, CAST({_TIMES} AS INT)))"
         columns = [quoted(column.name) for column in all_columns(table)]
         return select_texts(select_texts(counted, [*columns, copies]), columns)
-
-
-def _values(table: HiveTable, partition: str | None) -> tuple[str | None, ...]:
-    values = [value for _, value in parse_partition_name(partition)] if partition else []
-    return texts_in_rows(values, table.key_types)
 
 
 def _are_conditional(clauses: Sequence[Clause]) -> bool:

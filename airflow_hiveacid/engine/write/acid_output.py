@@ -10,10 +10,9 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.acid.names import ACID_VERSION_FILE, BucketFile
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.read.acid_scan import BUCKET, ROW, WRITE_ID
+from airflow_hiveacid.engine.read.acid_scan import BUCKET, PARTITION, ROW, WRITE_ID
 from airflow_hiveacid.engine.read.delete_events import read_events
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
-from airflow_hiveacid.engine.rows.partition_values import PARTITION
 from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, AcidRowFiles
 from airflow_hiveacid.engine.write.staged_work import OutputFolder
 from airflow_hiveacid.engine.write.table_output import TableOutput

@@ -17,20 +17,21 @@ from pyspark.sql.types import IntegerType, StringType, StructType
 from airflow_hiveacid.acid.bucket_layout import BucketLayout
 from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, parse_partition_name
-from airflow_hiveacid.acid.partition_keys import named_partition
+from airflow_hiveacid.acid.partition_keys import named_partition, texts_in_rows
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.file_writer import file_writer
 from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
 from airflow_hiveacid.engine.rows.columns import pad_chars, quoted
-from airflow_hiveacid.engine.rows.frames import read_files
+from airflow_hiveacid.engine.rows.file_scan import PlainFile, scan_files
 from airflow_hiveacid.engine.rows.table_support import STRIPE_SIZE, stripe_size
-from airflow_hiveacid.engine.spark_versions import from_rows, rebalanced, with_arrow_column
+from airflow_hiveacid.engine.spark_versions import rebalanced, with_arrow_column
 from airflow_hiveacid.engine.write.row_files import RowFiles, orc_options
 from airflow_hiveacid.engine.write.row_rules import checked
 from airflow_hiveacid.errors import DataError
 from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.staging.staged_files import FlatFile, Folder
 from airflow_hiveacid.storage.folder import Storage
 from airflow_hiveacid.storage.threads import in_threads
@@ -101,25 +102,48 @@ class FlatRows:
         return sum(in_threads(_count, self.files))
 
     def frame(
-        self, spark: SparkSession, names: Sequence[str], files: Sequence[FlatFile] | None = None
+        self,
+        spark: SparkSession,
+        names: Sequence[str],
+        files: Sequence[FlatFile] | None = None,
+        table: HiveTable | None = None,
     ) -> DataFrame:
-        """Some columns of the rows, read back by Spark.
+        """Some columns of the rows, read back by Spark, and PART, the number of their file.
 
         Args:
             spark: A session made by ``scan_session``.
             names: The columns.
             files: The files to read; all by default.
+            table: The table of the files, to read also its partition keys.
         """
         chosen = StructType([self.schema[name] for name in names])
-        given = self.files if files is None else files
-        paths = [file.full_path for file in given]
-        if not paths:
-            return from_rows(spark, [], chosen)
-        return read_files(spark, "orc", paths, chosen, recursiveFileLookup="true")
+        given = numbered_files(self.files if files is None else files, table)
+        keys = () if table is None else table.partition_keys
+        return scan_files(spark, StorageFormat.ORC, given, chosen, keys)
 
     def columns(self, names: Sequence[str], files: Sequence[FlatFile]) -> list[pa.Table]:
         """Read some columns of some files in the driver; the files must be few and small."""
         return in_threads(lambda file: _read(file, names), files)
+
+
+def numbered_files(files: Sequence[FlatFile], table: HiveTable | None) -> list[PlainFile]:
+    """Return files of writes for a scan of them, numbered in their order.
+
+    Args:
+        files: The files.
+        table: Their table, if its partition keys are read, too.
+    """
+
+    def values(file: FlatFile) -> tuple[str | None, ...]:
+        if table is None or file.partition is None:
+            return ()
+        own = [value for _, value in parse_partition_name(file.partition)]
+        return texts_in_rows(own, table.key_types)
+
+    return [
+        PlainFile(file.full_path, file.bytes, number, values(file))
+        for number, file in enumerate(files)
+    ]
 
 
 @dataclass(frozen=True)

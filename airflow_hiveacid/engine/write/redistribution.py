@@ -12,13 +12,10 @@ from typing import Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.bucket_layout import BucketLayout
-from airflow_hiveacid.acid.names import parse_partition_name
-from airflow_hiveacid.acid.partition_keys import texts_in_rows
-from airflow_hiveacid.engine.rows.columns import all_columns, quoted, spark_struct
-from airflow_hiveacid.engine.rows.partition_values import PartitionedFile, with_partition
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.write.flat_rows import FlatRows
+from airflow_hiveacid.engine.write.flat_rows import FlatRows, numbered_files
 from airflow_hiveacid.engine.write.staged_work import OutputFolder
 from airflow_hiveacid.metastore.catalog import HiveTable, layout_of, require_unsorted
 from airflow_hiveacid.staging.staged_files import FlatFile
@@ -81,15 +78,5 @@ def _rows(spark: SparkSession, table: HiveTable, files: Sequence[FlatFile]) -> D
     session = scan_session(spark)
     # Header and footer lines are added later, when the table takes the files.
     stored = replace(RowFormat.of(table), header=0, footer=0)
-    rows = stored.scan(session, [file.full_path for file in files])
-    located = [
-        PartitionedFile(file.full_path, number, _values(table, file.partition))
-        for number, file in enumerate(files)
-    ]
-    rows = with_partition(session, rows, located, spark_struct(table.partition_keys))
+    rows = stored.scan(session, numbered_files(files, table), table.partition_keys)
     return rows.select(*[quoted(column.name) for column in all_columns(table)])
-
-
-def _values(table: HiveTable, partition: str | None) -> tuple[str | None, ...]:
-    values = [value for _, value in parse_partition_name(partition)] if partition else []
-    return texts_in_rows(values, table.key_types)

@@ -18,12 +18,11 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.own_columns import own_column
-from airflow_hiveacid.engine.read.acid_scan import BUCKET, KEY, ROW, WRITE_ID
+from airflow_hiveacid.engine.read.acid_scan import BUCKET, KEY, PARTITION, ROW, WRITE_ID
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
-from airflow_hiveacid.engine.rows.frames import spellings
-from airflow_hiveacid.engine.rows.partition_values import PARTITION, PATH
+from airflow_hiveacid.engine.rows.file_scan import PART
 from airflow_hiveacid.engine.spark_versions import from_arrow, to_arrow
 from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows
 from airflow_hiveacid.engine.write.table_output import TableOutput
@@ -227,12 +226,9 @@ class ManyRowIds(RowIds):
         spark = self.frame.sparkSession
         names = [SOURCE_ROW] if writes.inserted is not None else [SOURCE_ROW, INSERTED]
         frame = rows.frame(spark, names, writes.files)
-        paths = {file.full_path: file for file in writes.files}
-        spelled = {name: paths[path] for name, path in spellings(frame, paths)}
-        frame = frame.withColumn(PATH, F.col("_metadata.file_path"))
         with_updates = frame.join(self.partners(spark, updating), SOURCE_ROW, "left")
-        uneven = with_updates.where(writes.times() != 1).select(PATH).distinct().collect()
-        return [spelled[row[PATH]] for row in uneven]
+        uneven = with_updates.where(writes.times() != 1).select(PART).distinct().collect()
+        return [writes.files[row[PART]] for row in uneven]
 
     @property
     def _acting(self) -> DataFrame:
@@ -285,7 +281,7 @@ def written_row_ids(rows: FlatRows, spark: SparkSession, names: Sequence[str]) -
         names: KEY and CLAUSE, and SOURCE_ROW in a merge.
     """
     if rows.rows > FEW:
-        return ManyRowIds(rows.frame(spark, names))
+        return ManyRowIds(rows.frame(spark, names).select(*names))
     nothing = pa.table({name: pa.array([], pa.int64()) for name in names})
     tables = rows.columns(names, rows.files)
     return FewRowIds(pa.concat_tables(tables) if tables else nothing)

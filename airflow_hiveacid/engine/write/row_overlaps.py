@@ -16,11 +16,10 @@ from airflow_hiveacid.acid.conflicts import Finished, describe_renumbered, descr
 from airflow_hiveacid.acid.names import Delta, TableRef, parse_directory, parse_file
 from airflow_hiveacid.acid.row_identity import trace_row_ids
 from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.read.acid_scan import WRITE_ID
+from airflow_hiveacid.engine.read.acid_scan import PARTITION, WRITE_ID
 from airflow_hiveacid.engine.read.delete_events import Ids, are_in, read_events
 from airflow_hiveacid.engine.read.files import AcidFile, KeyRange, PartitionFiles
 from airflow_hiveacid.engine.read.table_reader import TableReader
-from airflow_hiveacid.engine.rows.partition_values import PARTITION
 from airflow_hiveacid.engine.write.part import Part
 from airflow_hiveacid.engine.write.staged_work import OutputFolder
 from airflow_hiveacid.errors import OverlapRefused

@@ -60,7 +60,7 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
           "The driver and an executor have the scan of ACID tables from different jars. Remove old"
               + " ones from spark.jars, --jars, and the class paths of Spark.");
     }
-    ScanPlan.File file = plan.files.get(part.toPath().toString());
+    ScanPlan.File file = plan.byPath.get(part.toPath().toString());
     if (file == null) {
       throw new IllegalStateException("Spark reads " + part.toPath() + ", which the plan lacks.");
     }

@@ -12,13 +12,16 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.*;
+import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.PartitionPath;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.execution.datasources.text.TextFileFormat;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
 
-/** The rows of ACID tables as relations of Spark, which prunes columns, files and partitions. */
+/** The rows of tables as relations of Spark, which prunes columns, files and partitions. */
 public final class AcidScan {
   /** The digest of the sources of this class. */
   static final String SOURCES = ownSources();
@@ -42,40 +45,46 @@ public final class AcidScan {
   public Dataset<Row> frame(SparkSession spark, String text) {
     Configuration conf = spark.sparkContext().hadoopConfiguration();
     ScanPlan plan = new ScanPlan(text, conf);
-    List<InternalRow> values = new ArrayList<>();
-    for (String[] texts : plan.partitions) {
-      values.add(partition(plan, texts));
-    }
-    Map<Path, List<ScanPlan.File>> contents = new LinkedHashMap<>();
-    for (ScanPlan.File file : plan.files.values()) {
-      contents.computeIfAbsent(file.path.getParent(), absent -> new ArrayList<>()).add(file);
+    List<List<FileStatus>> contents = new ArrayList<>();
+    plan.partitions.forEach(each -> contents.add(new ArrayList<>()));
+    for (ScanPlan.File file : plan.files) {
+      FileStatus status = new FileStatus(file.size, false, 1, BLOCK_BYTES, 0, file.path);
+      contents.get(file.partition).add(status);
     }
     List<PartitionPath> partitions = new ArrayList<>();
     LinkedHashMap<Path, FileStatus[]> folders = new LinkedHashMap<>();
-    contents.forEach(
-        (folder, files) -> {
-          int partition = files.get(0).partition;
-          List<FileStatus> listed = new ArrayList<>();
-          for (ScanPlan.File file : files) {
-            if (file.partition != partition) {
-              throw new IllegalArgumentException(folder + " belongs to two partitions.");
-            }
-            listed.add(new FileStatus(file.size, false, 1, BLOCK_BYTES, 0, file.path));
-          }
-          partitions.add(new PartitionPath(values.get(partition), folder));
-          folders.put(folder, listed.toArray(new FileStatus[0]));
-        });
+    for (int at = 0; at < contents.size(); at++) {
+      // A partition may have files in many folders, and a folder files of many partitions.
+      Path number = new Path("/" + at);
+      partitions.add(new PartitionPath(partition(plan, plan.partitions.get(at)), number));
+      folders.put(number, contents.get(at).toArray(new FileStatus[0]));
+    }
+    // A missing or corrupt file is an error, whatever the settings of the session are.
+    Map<String, String> options = new HashMap<>(plan.options);
+    options.putAll(Map.of("ignoreMissingFiles", "false", "ignoreCorruptFiles", "false"));
     HadoopFsRelation relation =
         new HadoopFsRelation(
             new Scala.Index(spark, plan.keys, partitions, folders) {},
             plan.keys,
             plan.columns,
             Option.empty(),
-            new AcidFormat(plan),
-            // A missing or corrupt file is an error, whatever the settings of the session are.
-            Scala.map(Map.of("ignoreMissingFiles", "false", "ignoreCorruptFiles", "false")),
+            format(plan),
+            Scala.map(options),
             spark);
     return spark.sqlContext().baseRelationToDataFrame(relation);
+  }
+
+  private static FileFormat format(ScanPlan plan) {
+    switch (plan.storedAs) {
+      case "orc":
+        return new AcidFormat(plan);
+      case "parquet":
+        return new ParquetFileFormat();
+      case "text":
+        return new TextFileFormat();
+      default:
+        throw new IllegalArgumentException("The plan of a scan has files as " + plan.storedAs);
+    }
   }
 
   private static InternalRow partition(ScanPlan plan, String[] texts) {

@@ -41,7 +41,7 @@ final class Scala {
   /** An index over given files: nothing is listed. */
   abstract static class Index extends PartitioningAwareFileIndex {
     private final PartitionSpec spec;
-    private final List<Path> roots;
+    private final Set<Path> roots = new LinkedHashSet<>();
     private final scala.collection.immutable.Map<Path, FileStatus[]> folders;
     private final scala.collection.mutable.LinkedHashMap<Path, FileStatus> files =
         new scala.collection.mutable.LinkedHashMap<>();
@@ -53,11 +53,11 @@ final class Scala {
         LinkedHashMap<Path, FileStatus[]> folders) {
       super(spark, map(Map.of()), Option.empty(), NoopCache$.MODULE$);
       this.spec = new PartitionSpec(keys, seq(partitions));
-      this.roots = new ArrayList<>(folders.keySet());
       this.folders = map(folders);
       for (FileStatus[] some : folders.values()) {
         for (FileStatus file : some) {
           files.put(file.getPath(), file);
+          roots.add(file.getPath().getParent());
         }
       }
     }
@@ -79,7 +79,7 @@ final class Scala {
 
     @Override
     public Seq<Path> rootPaths() {
-      return seq(roots);
+      return seq(new ArrayList<>(roots));
     }
 
     @Override

@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
-/** The files and rows of a table that a snapshot sees, as Python describes them in JSON. */
+/** The files of a scan and their visible rows, as Python describes them in JSON. */
 final class ScanPlan implements Serializable {
   /** The version of the description; each change of its meaning increases it. */
   static final int FORMAT = 1;
@@ -78,11 +78,20 @@ final class ScanPlan implements Serializable {
 
   final StructType keys;
   final String zone;
+
+  /** The format of the files: orc, or one that Spark reads by itself. */
+  final String storedAs;
+
+  /** The options of Spark's own formats. */
+  final Map<String, String> options = new HashMap<>();
+
   final boolean byPosition;
   final boolean areDeletes;
   final Set<String> searchable;
   final List<String[]> partitions = new ArrayList<>();
-  final Map<String, File> files = new HashMap<>();
+  // Tasks get the files by their paths.
+  final transient List<File> files = new ArrayList<>();
+  final Map<String, File> byPath = new HashMap<>();
   final List<List<Events>> deletes = new ArrayList<>();
   private final long highest;
   private final Set<Long> hidden = new HashSet<>();
@@ -108,6 +117,9 @@ final class ScanPlan implements Serializable {
     columns = new StructType(concatenated(rows, ids));
     keys = (StructType) DataType.fromJson(plan.get("keys").toString());
     zone = plan.get("zone").asText();
+    storedAs = plan.get("stored_as").asText();
+    JsonNode given = plan.get("options");
+    given.fieldNames().forEachRemaining(name -> options.put(name, given.get(name).asText()));
     byPosition = plan.get("by_position").asBoolean();
     areDeletes = plan.get("are_deletes").asBoolean();
     searchable = new HashSet<>(texts(plan.get("searchable")));
@@ -125,7 +137,9 @@ final class ScanPlan implements Serializable {
       if (file.isRaw && !file.exact) {
         throw new IllegalArgumentException(file.path + " has rows of unknown write ids.");
       }
-      if (files.put(file.path.toString(), file) != null) {
+      files.add(file);
+      boolean hasIds = columns.size() > width;
+      if (byPath.put(file.path.toString(), file) != null && hasIds) {
         throw new IllegalArgumentException(file.path + " belongs to two partitions.");
       }
     }
