@@ -76,7 +76,7 @@ class _Reader:
             Rules.HIVE4 if history.is_hive4 else Rules.HIVE3,
             self._now,
         )
-        return [_path(name) for _, names in snapshot.files for name in names]
+        return [_path(file.path) for _, files in snapshot.files for file in files]
 
 
 class InsertOnlyHistory:
