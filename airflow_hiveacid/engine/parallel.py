@@ -1,8 +1,9 @@
-"""Tasks of Spark, one for each item of a list."""
+"""Tasks of Spark, which share the items of a list."""
 
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TypeVar
 from zipimport import zipimporter
 
@@ -16,9 +17,16 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+# Starting a task of Python takes a tenth of a second. More tasks than cores let those continue that
+# got small items; and a cluster that starts executors on demand has few cores at first.
+_TASKS_PER_CORE, _FEWEST_TASKS = 8, 32
+
+
 @dataclass(frozen=True)
 class SparkTasks(Tasks):
-    """Runs Spark tasks, one for each item.
+    """Runs Spark tasks, a few for each core.
+
+    A task that Spark repeats repeats all of its items.
 
     Attributes:
         spark: The session.
@@ -32,8 +40,18 @@ class SparkTasks(Tasks):
         """See the base class."""
         if not items:
             return []
-        tasks = self.spark.sparkContext.parallelize(items, len(items))
-        return tasks.map(in_spark_task(work)).collect()
+        context = self.spark.sparkContext
+        most = max(_TASKS_PER_CORE * context.defaultParallelism, _FEWEST_TASKS)
+        count = min(len(items), most)
+        numbered = [*enumerate(items)]
+        groups = [numbered[first::count] for first in range(count)]
+        tried = in_spark_task(work)
+
+        def run(group: Sequence[tuple[int, T]]) -> list[tuple[int, R | HiveAcidError]]:
+            return [(number, tried(item)) for number, item in group]
+
+        done = context.parallelize(groups, count).flatMap(run).collect()
+        return [result for _, result in sorted(done, key=itemgetter(0))]
 
 
 def in_spark_task(work: Callable[[T], R]) -> Callable[[T], R | HiveAcidError]:

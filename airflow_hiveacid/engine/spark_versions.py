@@ -223,6 +223,11 @@ def is_calendar_interval(type_: types.DataType) -> bool:
     return VERSION >= SPARK_4_0 and isinstance(type_, types.CalendarIntervalType)
 
 
+# Spark joins small shares of a redistribution, but divides large ones by the tasks before, so that equal
+# values are in several. Few shares, as in sessions for little data, are large.
+_SHARES = 200
+
+
 def rebalanced(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Redistribute rows into partitions of about equal size.
 
@@ -231,10 +236,13 @@ def rebalanced(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
         columns: The names of columns, quoted; rows with equal values go together.
     """
     if VERSION >= SPARK_4_0:
-        return frame.hint("rebalance", *[F.col(name) for name in columns])
+        return frame.hint("rebalance", _SHARES, *[F.col(name) for name in columns])
     # The Python method of Spark 3.5 refuses columns.
     spark = frame.sparkSession
-    expressions: list[Any] = [java_expression(spark, F.col(name)) for name in columns]
+    expressions: list[Any] = [
+        _SHARES,
+        *[java_expression(spark, F.col(name)) for name in columns],
+    ]
     sequence = java_class(spark, _PYTHON_UTILS).toSeq(expressions)
     return DataFrame(frame._jdf.hint("rebalance", sequence), spark)
 
