@@ -22,13 +22,6 @@ from airflow_hiveacid.metastore.txn.open_reads import end_all_reads
 
 TIME_ZONE = "spark.sql.session.timeZone"
 SCAN_SETTINGS = {
-    # ORC resolves a pushed filter against the row struct, not against the whole file: with the
-    # wrong column of the same name it silently drops rows. Scans push their own search argument.
-    "spark.sql.orc.filterPushdown": "false",
-    "spark.sql.orc.aggregatePushdown": "false",
-    "spark.sql.orc.enableVectorizedReader": "true",
-    "spark.sql.orc.enableNestedColumnVectorizedReader": "true",
-    "spark.sql.optimizer.nestedSchemaPruning.enabled": "true",
     "spark.sql.sources.useV1SourceList": "json,orc,parquet,text",
     # Otherwise ${env:SECRET} would be replaced by the driver's variable, anywhere in a statement,
     # and could end quotes.

@@ -5,7 +5,6 @@ Every other module of the engine uses the interfaces that all versions have, and
 
 import logging
 import re
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -306,27 +305,6 @@ def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
     )
     schema = from_arrow_schema(table.schema).json()
     return DataFrame(java.PythonSQLUtils.toDataFrame(rows, schema, spark._jsparkSession), spark)
-
-
-def with_constant(
-    frame: DataFrame, value: pa.Array, use: Callable[[str, DataFrame], DataFrame]
-) -> DataFrame:
-    """Let every task use one large value, which is the result of a separate query.
-
-    Args:
-        frame: A frame.
-        value: An array with one element, the value.
-        use: Makes a frame of the expression for the value and the given frame.
-    """
-    spark = frame.sparkSession
-    only = from_arrow(spark, pa.table({"value": value}))
-    # A text can name only a view.
-    view = f"hiveacid_constant_{uuid.uuid4().hex}"
-    only.createTempView(view)
-    try:
-        return use(f"(SELECT value FROM {view})", frame)
-    finally:
-        spark.catalog.dropTempView(view)
 
 
 def with_arrow_column(

@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
@@ -37,7 +36,6 @@ from airflow_hiveacid.engine.spark_versions import (
     to_arrow,
     try_cast,
     with_arrow_column,
-    with_constant,
 )
 from airflow_hiveacid.engine.statements.conditions import as_sql
 from airflow_hiveacid.errors import BadCondition, SparkJobFailed, UnsupportedSpark
@@ -79,17 +77,6 @@ def test_a_python_function_computes_a_column_from_exact_values(spark: SparkSessi
         "None|é€|None",
         f"{-(2**63)}|None|9999-12-31 00:00:00",
     }
-
-
-def test_a_large_constant_reaches_every_row(spark: SparkSession) -> None:
-    words = pa.array([np.arange(100_000).tolist()], pa.list_(pa.int64()))
-    frame = with_constant(
-        spark.range(0, 100_000, 1000, 4),
-        words,
-        lambda value, frame: frame.selectExpr("id", f"get({value}, int(id)) AS v"),
-    )
-    assert [(row.id, row.v) for row in frame.collect()] == [(n, n) for n in range(0, 100_000, 1000)]
-    assert not [table.name for table in spark.catalog.listTables() if "constant" in table.name]
 
 
 def test_a_failed_cast_is_null(spark: SparkSession) -> None:
