@@ -17,6 +17,7 @@ import scala.collection.Iterator;
 /** The format of the files of a plan. */
 final class AcidFormat extends Scala.Format {
   private final ScanPlan plan;
+  private SharedPlan shared;
 
   AcidFormat(ScanPlan plan) {
     this.plan = plan;
@@ -44,8 +45,11 @@ final class AcidFormat extends Scala.Format {
         usable.add(filter);
       }
     }
+    synchronized (this) {
+      shared = shared == null ? new SharedPlan(context, plan) : shared;
+    }
     var settings = context.broadcast(new SerializableConfiguration(conf));
-    return new AcidReader(plan, keys, required, usable, inBatches, settings);
+    return new AcidReader(shared, keys, required, usable, inBatches, settings);
   }
 
   /** Returns whether the statistics of files compare as Spark compares the values of a filter. */

@@ -20,7 +20,8 @@ import scala.runtime.AbstractFunction1;
 /** Reads a part of a file. */
 final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<InternalRow>>
     implements Serializable {
-  private final ScanPlan plan;
+  private final SharedPlan shared;
+  private transient ScanPlan plan;
   private final StructType keys;
   private final StructType required;
   private final ArrayList<Filter> filters;
@@ -30,7 +31,7 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
   /**
    * Describes the reader.
    *
-   * @param plan The plan.
+   * @param shared The plan.
    * @param keys The columns of partitions.
    * @param required The columns that the query needs.
    * @param filters Conditions that ORC can compare with statistics.
@@ -38,13 +39,13 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
    * @param conf The settings of file systems and of ORC.
    */
   AcidReader(
-      ScanPlan plan,
+      SharedPlan shared,
       StructType keys,
       StructType required,
       List<Filter> filters,
       boolean inBatches,
       Broadcast<SerializableConfiguration> conf) {
-    this.plan = plan;
+    this.shared = shared;
     this.keys = keys;
     this.required = required;
     this.filters = new ArrayList<>(filters);
@@ -55,6 +56,7 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
   @Override
   @SuppressWarnings({"unchecked", "rawtypes"})
   public Iterator<InternalRow> apply(PartitionedFile part) {
+    plan = shared.get();
     if (!plan.sources.equals(AcidScan.SOURCES)) {
       throw new IllegalStateException(
           "The driver and an executor have the scan of ACID tables from different jars. Remove old"
@@ -76,7 +78,7 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
   private AcidBatches read(PartitionedFile part, ScanPlan.File file) throws IOException {
     Configuration own = conf.value().value();
     DeletedRows deleted =
-        file.deletes < 0 ? null : DeletedRows.of(plan, plan.deletes.get(file.deletes), own);
+        file.deletes < 0 ? null : plan.deleted(file.deletes, own);
     Reader reader = Envelope.open(file.path, file.size, own);
     try {
       if (Envelope.is(reader.getSchema()) == file.isRaw) {

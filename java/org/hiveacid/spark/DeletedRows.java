@@ -1,9 +1,7 @@
 package org.hiveacid.spark;
 
 import java.io.IOException;
-import java.lang.ref.SoftReference;
 import java.util.*;
-import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.ql.exec.vector.LongColumnVector;
@@ -18,36 +16,13 @@ import org.roaringbitmap.RoaringBitmap;
  * bytes for each of them. Tasks of an executor share the maps for as long as memory suffices.
  */
 final class DeletedRows {
-  private static final Map<String, SoftReference<DeletedRows>> SHARED = new ConcurrentHashMap<>();
-
   /** The lower halves of row numbers by write id, bucket, and upper half. */
   private final Map<List<Object>, RoaringBitmap> rows = new HashMap<>();
 
   private DeletedRows() {}
 
-  /** Returns the deleted rows in some delete files; an executor reads them once. */
-  static DeletedRows of(ScanPlan plan, List<ScanPlan.Events> files, Configuration conf) {
-    StringBuilder key = new StringBuilder(plan.id);
-    for (ScanPlan.Events file : files) {
-      key.append('\n').append(file.path);
-    }
-    DeletedRows[] known = new DeletedRows[1];
-    SHARED.compute(
-        key.toString(),
-        (name, reference) -> {
-          known[0] = reference == null ? null : reference.get();
-          if (known[0] != null) {
-            return reference;
-          }
-          known[0] = read(plan, files, conf);
-          return new SoftReference<>(known[0]);
-        });
-    return known[0];
-  }
-
-  private static DeletedRows read(
-      ScanPlan plan, List<ScanPlan.Events> files, Configuration conf) {
-    SHARED.values().removeIf(reference -> reference.get() == null);
+  /** Reads the deleted rows in some delete files. */
+  static DeletedRows read(ScanPlan plan, List<ScanPlan.Events> files, Configuration conf) {
     DeletedRows deleted = new DeletedRows();
     try {
       for (ScanPlan.Events file : files) {

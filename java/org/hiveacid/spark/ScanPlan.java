@@ -4,7 +4,9 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.io.Serializable;
+import java.lang.ref.SoftReference;
 import java.util.*;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -92,7 +94,11 @@ final class ScanPlan implements Serializable {
   // Tasks get the files by their paths.
   final transient List<File> files = new ArrayList<>();
   final Map<String, File> byPath = new HashMap<>();
-  final List<List<Events>> deletes = new ArrayList<>();
+  private final List<List<Events>> deletes = new ArrayList<>();
+
+  /** The rows that each of them deletes, for as long as memory suffices. */
+  private final Map<Integer, SoftReference<DeletedRows>> deleted = new ConcurrentHashMap<>();
+
   private final long highest;
   private final Set<Long> hidden = new HashSet<>();
 
@@ -172,6 +178,22 @@ final class ScanPlan implements Serializable {
     List<String> texts = new ArrayList<>();
     array.forEach(each -> texts.add(each.isNull() ? null : each.asText()));
     return texts;
+  }
+
+  /** Returns the rows in the delete files of a number, which the tasks of an executor share. */
+  DeletedRows deleted(int number, Configuration conf) {
+    DeletedRows[] known = new DeletedRows[1];
+    deleted.compute(
+        number,
+        (same, reference) -> {
+          known[0] = reference == null ? null : reference.get();
+          if (known[0] != null) {
+            return reference;
+          }
+          known[0] = DeletedRows.read(this, deletes.get(number), conf);
+          return new SoftReference<>(known[0]);
+        });
+    return known[0];
   }
 
   /** Returns whether the snapshot sees a write id. */
