@@ -24,15 +24,14 @@ from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTa
 from tests.engine.random_layouts import Query, RandomTable
 from tests.samples import random_of_commit
 
-COUNT = int(os.environ.get("LAYOUTS", "30"))
+COUNT = int(os.environ.get("LAYOUTS", "24"))
 SEED = os.environ.get("LAYOUT_SEED") or str(random_of_commit().randrange(1 << 31))
 FIRST = int(os.environ.get("LAYOUT_FIRST") or 0)
 # The tables of one query.
-_TOGETHER = 30
+_TOGETHER = 24
 _KEY_TYPES = (LongType(), IntegerType(), LongType(), IntegerType())
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, _TOGETHER))
 def test_the_scan_returns_the_visible_rows(first: int, spark: SparkSession, tmp_path: Path) -> None:
     numbers = range(first, min(first + _TOGETHER, FIRST + COUNT))
