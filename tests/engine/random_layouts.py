@@ -4,7 +4,7 @@ The rows follow from the choices of the generator: no code that reads files take
 """
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -34,54 +34,40 @@ TEXTS = [
     " x",
 ]
 TEXTS += ["a" * 300, "\u0001", "'", "%"]
-_REALS = [float("nan"), -0.0, 0.0, float("inf"), float("-inf"), 1.5, -1.5, 0.5]
+_REALS = [float("nan"), -0.0, 0.0, float("inf"), float("-inf"), 1.5, -1.5, 0.5, -7.0]
 _DAYS = [dt.date(*day) for day in ((1, 1, 1), (1582, 10, 4), (1582, 10, 15), (9999, 12, 31))]
 # Arrow declares no calendar in files of ORC, whose readers then expect the one of that time.
 _JULIAN = {_DAYS[0]: dt.date(1, 1, 3), _DAYS[1]: dt.date(1582, 9, 24)}
-_TIMES = [dt.datetime(1970, 1, 1), dt.datetime(2026, 3, 29, 2, 30), dt.datetime(1700, 1, 1, 5)]
-_TEXT, _PAIR = pa.string(), pa.struct([("a", pa.int32()), ("b", pa.string())])
-# The types in Arrow, and values besides null, of each type of Hive.
-TYPES: Mapping[str, tuple[pa.DataType, Callable[[Random], Any]]] = {
-    "tinyint": (pa.int8(), lambda r: r.choice([-128, 127, r.randint(-5, 5)])),
-    "smallint": (pa.int16(), lambda r: r.choice([-(2**15), 2**15 - 1, r.randint(-50, 50)])),
-    "int": (pa.int32(), lambda r: r.choice([-(2**31), 2**31 - 1, r.randint(-9, 999)])),
-    "bigint": (pa.int64(), lambda r: r.choice([-(2**63), 2**63 - 1, 2**53 + 1, r.randint(-9, 9)])),
-    "float": (pa.float32(), lambda r: r.choice([*_REALS, r.randint(-9, 9) / 2])),
-    "double": (pa.float64(), lambda r: r.choice([*_REALS, r.randint(-9, 9) / 2])),
-    "boolean": (pa.bool_(), lambda r: r.random() < 0.5),
-    "string": (_TEXT, lambda r: r.choice(TEXTS)),
-    "varchar(5)": (_TEXT, lambda r: r.choice(TEXTS)),
-    "char(4)": (_TEXT, lambda r: r.choice(TEXTS)[:4].ljust(4)),
-    "binary": (pa.binary(), lambda r: r.choice([b"", b"\0", b"ab", b"\xff"])),
-    "date": (
-        pa.date32(),
-        lambda r: r.choice([*_DAYS, dt.date(2026, 1, r.randint(1, 6))]),
-    ),
-    "timestamp": (
-        pa.timestamp("ns"),
-        lambda r: r.choice([*_TIMES, dt.datetime(2026, 1, 1, 0, 0, 0, r.randint(0, 2))]),
-    ),
-    "decimal(9,2)": (
-        pa.decimal128(9, 2),
-        lambda r: r.choice([Decimal("-1.25"), Decimal("9999999.99"), Decimal(r.randint(-9, 9))]),
-    ),
-    "decimal(38,10)": (
-        pa.decimal128(38, 10),
-        lambda r: r.choice([Decimal("1.5"), Decimal("-" + "9" * 28), Decimal(r.randint(-9, 9))]),
-    ),
-    "array<int>": (
-        pa.list_(pa.int32()),
-        lambda r: [_value(r, "int") for _ in range(r.randint(0, 3))],
-    ),
-    "struct<a:int,b:string>": (_PAIR, lambda r: {"a": _value(r, "int"), "b": _value(r, "string")}),
+_TIMES = [(1970, 1, 1), (2026, 3, 29, 2, 30), (1700, 1, 1, 5), (2026, 1, 1, 0, 0, 0, 1)]
+_PAIR = pa.struct([("a", pa.int32()), ("b", pa.string())])
+_PAIRS = [{"a": 1, "b": "a"}, {"a": None, "b": "b "}, {"a": -7, "b": None}, {"a": None, "b": None}]
+# The types in Arrow, and values, of each type of Hive.
+TYPES: Mapping[str, tuple[pa.DataType, Sequence[Any]]] = {
+    "tinyint": (pa.int8(), [-128, 127, *range(-4, 5)]),
+    "smallint": (pa.int16(), [-(2**15), 2**15 - 1, *range(-40, 50, 9)]),
+    "int": (pa.int32(), [-(2**31), 2**31 - 1, *range(-9, 999, 63)]),
+    "bigint": (pa.int64(), [-(2**63), 2**63 - 1, 2**53 + 1, *range(-4, 5)]),
+    "float": (pa.float32(), _REALS),
+    "double": (pa.float64(), _REALS),
+    "boolean": (pa.bool_(), [True, False]),
+    "string": (pa.string(), TEXTS),
+    "varchar(5)": (pa.string(), TEXTS),
+    "char(4)": (pa.string(), [text[:4].ljust(4) for text in TEXTS]),
+    "binary": (pa.binary(), [b"", b"\0", b"ab", b"\xff"]),
+    "date": (pa.date32(), [*_DAYS, *(dt.date(2026, 1, day) for day in range(1, 7))]),
+    "timestamp": (pa.timestamp("ns"), [dt.datetime(*time) for time in _TIMES]),
+    "decimal(9,2)": (pa.decimal128(9, 2), [*map(Decimal, ("-1.25", "9999999.99", "0", "7"))]),
+    "decimal(38,10)": (pa.decimal128(38, 10), [*map(Decimal, ("1.5", "-" + "9" * 28, "0", "-7"))]),
+    "array<int>": (pa.list_(pa.int32()), [[], [1], [None], [1, None, 2], [7, 8, 9]]),
+    "struct<a:int,b:string>": (_PAIR, _PAIRS),
     "map<string,int>": (
-        pa.map_(_TEXT, pa.int32()),
-        lambda r: [(key, _value(r, "int")) for key in r.sample("abc", r.randint(0, 3))],
+        pa.map_(pa.string(), pa.int32()),
+        [[], [("a", 1)], [("b", 2), ("c", None)]],
     ),
     # Only in files.
     "struct<B:string,z:int>": (
-        pa.struct([("B", _TEXT), ("z", pa.int32())]),
-        lambda r: {"B": _value(r, "string"), "z": 1},
+        pa.struct([("B", pa.string()), ("z", pa.int32())]),
+        [{"B": "a", "z": 1}, {"B": None, "z": 2}],
     ),
 }
 # The types that older files may have for a column.
@@ -120,14 +106,8 @@ class RandomTable:
     Attributes:
         columns: The types of its columns.
         keys: The types of its partition keys.
-        partitions: The texts of the keys of each partition, whose folder is `p` and its number; of
-            a table without keys, one partition, whose folder is that of the table.
-        by_position: Whether columns of files are found by position.
-        clustered: Whether it has buckets.
-        highest: The high watermark of write ids.
-        open: Open write ids.
-        aborted: Aborted write ids.
-        rows: The file of Parquet with the visible rows.
+        partitions: The texts of the keys of each partition; one has the folder `p0`.
+        rows: The file of Parquet with the visible rows, and with their row ids.
         queries: Queries of it.
     """
 
@@ -180,20 +160,26 @@ class RandomTable:
 
     def _condition(self) -> str:
         name, type_ = self._random.choice([*(self.columns | self.keys).items()])
-        name = f"`{name}`"
+        conditions, literals = ["{} IS NULL", "{} IS NOT NULL"], [""] * 2
         if type_.startswith("struct"):
-            return self._random.choice([f"{name}.a > 0", f"{name}.b = 'a'", f"{name} IS NULL"])
-        if type_.startswith(("array", "map", "binary")):
-            return self._random.choice([f"{name} IS NULL", f"{name} IS NOT NULL"])
-        one, two = self._literal(type_), self._literal(type_)
-        conditions = ["{} = {}", "{} < {}", "{} >= {}", "{} IN ({}, {})", "{} IS NULL", "{} <=> {}"]
-        conditions += ["NOT ({} = {})", "{} IN ({}, NULL)", "{} BETWEEN {} AND {}"]
-        return self._random.choice(conditions).format(name, one, two)
+            conditions += ["{}.a > 0", "{}.b = 'a'"]
+        elif not type_.startswith(("array", "map", "binary")):
+            conditions += [
+                "{} = {}",
+                "{} = {}",
+                "{} < {}",
+                "{} >= {}",
+                "{} IN ({}, {})",
+                "{} <=> {}",
+            ]
+            conditions += ["NOT ({} = {})", "{} IN ({}, NULL)", "{} BETWEEN {} AND {}"]
+            literals = [self._literal(type_) for _ in range(2)]
+        return self._random.choice(conditions).format(f"`{name}`", *literals)
 
     def _literal(self, type_: str) -> str:
-        value = _shown(TYPES[type_][1](self._random), type_, type_)
+        value = _shown(self._random.choice(TYPES[type_][1]), type_, type_)
         if isinstance(value, str):
-            return f"CAST(X'{value.rstrip(' ').encode().hex()}' AS STRING)"
+            return f"CAST(X'{value.encode().hex()}' AS STRING)"
         return f"CAST('{value}' AS {type_})"
 
 
@@ -217,7 +203,7 @@ class _Partition:
                     self._insert(f"base_{start - 1:07d}", bucket, range(1, start), size)
             case "originals":
                 for bucket in range(files):
-                    self._load("", bucket, (0, encode_bucket(bucket)), size)
+                    self._load("", bucket, 0, size)
         while start <= table.highest + 1:
             last = min(start + r.choice([0, 0, 0, 1, 2]), table.highest + 1)
             self._write(range(start, last + 1))
@@ -238,9 +224,7 @@ class _Partition:
             loads = statement is not None and r.random() < 0.2
             for bucket in r.sample(range(3), r.randint(0, 2)):
                 if loads:
-                    self._load(
-                        own, bucket, (write_ids[0], encode_bucket(bucket, statement or 0)), 5
-                    )
+                    self._load(own, bucket, write_ids[0], 5, statement or 0)
                 else:
                     self._insert(own, bucket, write_ids, r.choice([1, 10, 30]), statement or 0)
             if r.random() < 0.6:
@@ -261,11 +245,15 @@ class _Partition:
         path = self._folder / directory / f"bucket_{bucket:05d}"
         self._write_orc(path, _envelope(0, [(*key, key[0]) for key in keys], rows))
 
-    def _load(self, directory: str, bucket: int, of_rows: tuple[int, int], size: int) -> None:
+    def _load(
+        self, directory: str, bucket: int, write_id: int, size: int, statement: int = 0
+    ) -> None:
         """Write files without row ids; the second one continues the row numbers of the first."""
         first = 0
         for suffix in self._random.choice([[""], ["", "_copy_1"]]):
-            arrays, names = self._values([(*of_rows, first + at) for at in range(size)])
+            numbers = range(first, first + size)
+            keys = [(write_id, encode_bucket(bucket, statement), number) for number in numbers]
+            arrays, names = self._values(keys)
             path = self._folder / directory / f"{bucket:06d}_0{suffix}"
             self._write_orc(path, pa.Table.from_arrays(arrays, names))
             first += size
@@ -282,9 +270,8 @@ class _Partition:
             events.setdefault(bucket, []).append((*key, write_id))
         for bucket, own in events.items():
             rows = pa.nulls(len(own), pa.struct([("id", pa.int32())]))
-            self._write_orc(
-                self._folder / directory / f"bucket_{bucket:05d}", _envelope(2, own, rows)
-            )
+            path = self._folder / directory / f"bucket_{bucket:05d}"
+            self._write_orc(path, _envelope(2, own, rows))
 
     def _values(self, keys: Sequence[RowKey]) -> tuple[list[pa.Array], list[str]]:
         """Invent rows, and return the columns of a file of them with their names."""
@@ -301,9 +288,10 @@ class _Partition:
         return arrays, [name for name, _, _ in fields]
 
     def _column(self, type_: str, size: int) -> list[Any]:
-        values = [_value(self._random, type_) for _ in range(min(size, 60))]
-        if size > len(values):
-            values = self._random.choices(values, k=size)
+        values = self._random.choices(TYPES[type_][1], k=size)
+        # Arrow writes a null in a struct in a struct like another value of its fields.
+        if not type_.startswith("struct"):
+            values = [None if self._random.random() < 0.15 else value for value in values]
         # So that conditions select some groups of rows.
         if type_ in ("int", "bigint", "string", "date", "decimal(9,2)") and size > 1000:
             values.sort(key=lambda value: (value is not None, value))
@@ -343,12 +331,6 @@ class _Partition:
         )
 
 
-def _value(random: Random, type_: str) -> Any:
-    # Arrow writes a null in a struct in a struct like another value of its fields.
-    is_null = random.random() < 0.15 and not type_.startswith("struct")
-    return None if is_null else TYPES[type_][1](random)
-
-
 def _shown(value: Any, stored: str, type_: str) -> Any:
     """A stored value, as a column of a type shows it."""
     if value is None:
@@ -361,9 +343,9 @@ def _shown(value: Any, stored: str, type_: str) -> Any:
         return _JULIAN.get(value, value)
     if type_.startswith("decimal"):
         return Decimal(value)
-    return (
-        value[:5] if type_ == "varchar(5)" else value.rstrip(" ") if type_ == "char(4)" else value
-    )
+    if type_ == "char(4)":
+        return value.rstrip(" ")
+    return value[:5] if type_ == "varchar(5)" else value
 
 
 def _envelope(operation: int, ids: Sequence[tuple[int, ...]], rows: pa.Array) -> pa.Table:
