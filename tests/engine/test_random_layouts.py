@@ -40,6 +40,8 @@ def test_the_scan_returns_the_visible_rows(first: int, spark: SparkSession, tmp_
     # Java would compile some hundred small queries.
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    # Larger files are read in parts.
+    session.conf.set("spark.sql.files.maxPartitionBytes", "16k")
     assert not differences(session, tables)
     rmtree(tmp_path)
 
