@@ -39,7 +39,7 @@ SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
 
-.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop spark java oldest differential faults consumers conflicts isolation failover soak sizes streams protocol iceberg hdfs s3 gcs secure kubernetes metastores fuzz live snippets bench system yarn matrix cell docs figures lock release clean
+.PHONY: help setup quickstart playground test unit coverage airflow lint format histories layouts interop spark java oldest differential faults consumers conflicts isolation failover soak sizes streams protocol iceberg hdfs s3 gcs secure kubernetes metastores fuzz live snippets bench system yarn matrix cell docs figures lock release clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -114,6 +114,10 @@ format: setup ## Rewrite the code in the house style
 
 histories: setup ## Run 1,000 random histories of a table on each version (hours; HISTORIES=300: fewer)
 	@$(RUN) HISTORIES=$(or $(HISTORIES),1000) python -m pytest --numprocesses $(WORKERS) tests/histories
+
+layouts: setup ## Scan the files of 20,000 random tables (an hour or two; COUNT=1000 SEED=1 FIRST=0)
+	@$(RUN) LAYOUTS=$(or $(COUNT),20000) LAYOUT_SEED=$(SEED) LAYOUT_FIRST=$(FIRST) python -m pytest \
+		--numprocesses $(WORKERS) --dist worksteal tests/engine/test_random_layouts.py
 
 interop: setup ## Check writes and compactions with real Hive and Trino (downloads them; slow; SPARK=3.5)
 	@$(RUN) $(call on_spark,$(SPARK)) python -m pytest -m interop tests/interop
