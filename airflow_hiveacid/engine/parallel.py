@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
 from typing import TypeVar
 from zipimport import zipimporter
@@ -50,7 +51,7 @@ class SparkTasks(Tasks):
         def run(group: Sequence[tuple[int, T]]) -> list[tuple[int, R | HiveAcidError]]:
             return [(number, tried(item)) for number, item in group]
 
-        done = context.parallelize(groups, count).flatMap(run).collect()
+        done = chain.from_iterable(context.parallelize(groups, count).map(run).collect())
         return [result for _, result in sorted(done, key=itemgetter(0))]
 
 

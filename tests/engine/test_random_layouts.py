@@ -24,7 +24,7 @@ from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTa
 from tests.engine.random_layouts import Query, RandomTable
 from tests.samples import random_of_commit
 
-COUNT = int(os.environ.get("LAYOUTS", "24"))
+COUNT = int(os.environ.get("LAYOUTS", "12"))
 SEED = os.environ.get("LAYOUT_SEED") or str(random_of_commit().randrange(1 << 31))
 FIRST = int(os.environ.get("LAYOUT_FIRST") or 0)
 # The tables of one query.

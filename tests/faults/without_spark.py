@@ -117,6 +117,10 @@ class NoSpark(NoStreams):
 
     cancelJobGroup = setJobGroup  # noqa: N815
 
+    @property
+    def defaultParallelism(self) -> int:  # noqa: N802
+        return 1
+
     def parallelize(self, items: Sequence[Any], _: int) -> "_Tasks":
         return _Tasks(items)
 

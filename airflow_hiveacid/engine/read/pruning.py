@@ -296,3 +296,11 @@ def named_columns(spark: SparkSession, condition: str, scope: Scope) -> list[str
 def _plain_conjuncts(spark: SparkSession, condition: str) -> Iterator[Any]:
     """The parts of a condition that are connected by AND and contain no subquery."""
     return (part for part in conjuncts(parsed(spark, condition)) if not has_subquery(part))
+
+
+def without_subqueries(spark: SparkSession, condition: str) -> str | None:
+    """Return the parts of a condition that contain no subquery."""
+    whole = parsed(spark, condition)
+    if not has_subquery(whole):
+        return condition
+    return " AND ".join(f"({part.sql()})" for part in _plain_conjuncts(spark, condition)) or None

@@ -14,11 +14,13 @@ from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.changes import ChangeReader, Difference
+from airflow_hiveacid.engine.read.condition_filters import filters_of
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.read.flat_changes import FlatChangeReader, FlatDifference
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
-from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions
+from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions, without_subqueries
 from airflow_hiveacid.engine.read.spark_trees import column_names, has_subquery, kind, nodes, parsed
+from airflow_hiveacid.engine.read.value_pruning import in_buckets, values_of
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.errors import UnknownColumn
 from airflow_hiveacid.history.table_history import version_of
@@ -74,6 +76,17 @@ class RowQuery:
         """
         if (needed := self._needed(spark)) is not None:
             snapshot = snapshot.of_columns(needed)
+        if self.where is not None and any(each.clustered_by for each in snapshot.partitions):
+            # ORC skips parts of files, but does not know buckets.
+            with translated_spark_errors(f"The condition {self.where!r}"):
+                # A filter inside of a subquery does not apply to the table.
+                own = without_subqueries(spark, self.where)
+                table = snapshot.table
+                filters = own and filters_of(
+                    spark, own, table.columns, table.partition_keys, _ALIAS
+                )
+            if filters:
+                snapshot = in_buckets(snapshot, values_of(filters, table.columns))
         return self.chosen(snapshot.rows(spark, with_key=False))
 
     def chosen(self, rows: DataFrame) -> DataFrame:

@@ -6,7 +6,11 @@ itself, for a condition. Each method skips only files that cannot match; in doub
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal as Number
 from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +20,8 @@ from airflow_hiveacid.acid.bucket_layout import BucketColumn, BucketLayout
 from airflow_hiveacid.acid.schema import Decimal, HiveType, parse_type
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
-from airflow_hiveacid.engine.read.ordered_values import OrderedValues
+from airflow_hiveacid.engine.read.ordered_values import MOST_LISTED, OrderedValues
+from airflow_hiveacid.engine.read.spark_trees import kind
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.layout.listing import read_layouts
@@ -30,6 +35,8 @@ from airflow_hiveacid.storage.threads import in_threads
 # A tail, or a note, takes a request, 16 at a time, and a millisecond of the driver: some seconds
 # for this many files if requests are slow. With more files, Spark's tasks check them individually.
 _MOST_TAILS = 1000
+# Each literal costs a Java call.
+_MOST_LITERALS = 100
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,45 @@ def only_with(
         and (condition := each.ordered.condition(quoted(each.column.name))) is not None
     ]
     return _by_tails(_in_buckets(snapshot, usable), usable), " AND ".join(conditions) or None
+
+
+def in_buckets(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
+    """Skip files of buckets without the values; see ``only_with``."""
+    return _in_buckets(snapshot, _usable(snapshot, wanted))
+
+
+def values_of(filters: Sequence[Any], columns: Sequence[HiveColumn]) -> list[ColumnValues]:
+    """The values that filters of Spark, in Java, allow for columns: by ``=`` and by ``IN``."""
+    known = {column.name: column for column in columns}
+    found: dict[str, list[Any]] = {}
+    for each in filters:
+        listed: list[Any] = []
+        match kind(each):
+            case "EqualTo":
+                listed = [each.value()]
+            case "In" if len(each.values()) <= _MOST_LITERALS:
+                listed = list(each.values())
+        if listed and each.references()[0] in known:
+            found[each.references()[0]] = listed
+    while prod(map(len, found.values())) > MOST_LISTED:
+        del found[max(found, key=lambda name: len(found[name]))]
+    rows = list(product(*found.values()))
+    arrays = [_array(known[name], [row[n] for row in rows]) for n, name in enumerate(found)]
+    given = zip(found, arrays, strict=True)
+    return [ColumnValues(known[name], array) for name, array in given if array is not None]
+
+
+def _array(column: HiveColumn, values: Sequence[Any]) -> pa.ChunkedArray | None:
+    """Convert Java values, given as Python values, to an array, if their type is simple."""
+    arrow_type = {int: pa.int64(), str: pa.string()}.get(type(values[0]))
+    if isinstance(values[0], Number):
+        match parse_type(column.type):
+            case Decimal(precision, scale):
+                arrow_type = pa.decimal128(precision, scale)
+    try:
+        return None if arrow_type is None else pa.chunked_array([pa.array(values, arrow_type)])
+    except (pa.ArrowInvalid, UnicodeEncodeError):
+        return None
 
 
 def _usable(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> list[ColumnValues]:

@@ -275,28 +275,6 @@ def test_a_read_whose_end_is_lost_is_left_to_its_timeout(impatient: FakeMetastor
         assert not is_of_this_process(client, txn.txn_id)
 
 
-def test_removals_at_the_end_of_an_unused_read_do_not_delay_heartbeats(
-    reads: Reads, heard: list[tuple[int, int]], eventually: Callable[..., None]
-) -> None:
-    removed, storage_answers = threading.Event(), threading.Event()
-    read, txn = reads.open()
-
-    def remove() -> None:
-        assert storage_answers.wait(10)
-        removed.set()
-
-    txn.own_temporarily(remove, "copies")
-    lease = Lease(read)
-    with _read(reads.client) as other:
-        del lease
-        eventually("the lock is gone", lambda: len(reads.client.show_locks(TABLE)) == 1)
-        heard.clear()
-        eventually("the other one is alive", lambda: (other.txn_id, other.txn_id) in heard)
-        assert not removed.is_set()
-        storage_answers.set()
-        assert removed.wait(10)
-
-
 def test_a_child_ends_no_read_of_its_parent(reads: Reads) -> None:
     read, _ = reads.open()
     leases = [Lease(read)]

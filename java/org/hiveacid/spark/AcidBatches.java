@@ -3,6 +3,7 @@ package org.hiveacid.spark;
 import java.io.Closeable;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.orc.Reader;
 import org.apache.orc.RecordReader;
 import org.apache.spark.TaskContext;
@@ -17,7 +18,8 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 final class AcidBatches extends scala.collection.AbstractIterator<Object> implements Closeable {
   private final ScanPlan plan;
   private final ScanPlan.File file;
-  private final DeletedRows.Lookup deleted;
+  private final Configuration conf;
+  private DeletedRows.Lookup deleted;
   private final FileColumns columns;
   private final Reader reader;
   private final RecordReader records;
@@ -38,18 +40,18 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
   AcidBatches(
       ScanPlan plan,
       ScanPlan.File file,
-      DeletedRows deleted,
       FileColumns columns,
       boolean isCounted,
       StructType required,
       StructType keys,
       InternalRow partition,
       Reader reader,
-      RecordReader records)
+      RecordReader records,
+      Configuration conf)
       throws IOException {
     this.plan = plan;
     this.file = file;
-    this.deleted = deleted == null ? null : deleted.new Lookup();
+    this.conf = conf;
     this.columns = columns;
     this.reader = reader;
     this.records = records;
@@ -124,6 +126,10 @@ final class AcidBatches extends scala.collection.AbstractIterator<Object> implem
       Envelope.requireOperations(columns.batch, operations, file.path);
     }
     columns.requireRows(file);
+    if (file.deletes >= 0 && deleted == null) {
+      // Not before: conditions may leave no rows of the file.
+      deleted = plan.deleted(file.deletes, conf).new Lookup();
+    }
     if (file.exact && deleted == null) {
       return new ColumnarBatch(shown, rows);
     }

@@ -77,15 +77,13 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
 
   private AcidBatches read(PartitionedFile part, ScanPlan.File file) throws IOException {
     Configuration own = conf.value().value();
-    DeletedRows deleted =
-        file.deletes < 0 ? null : plan.deleted(file.deletes, own);
     Reader reader = Envelope.open(file.path, file.size, own);
     try {
       if (Envelope.is(reader.getSchema()) == file.isRaw) {
         String has = file.isRaw ? " has row ids" : " has no row ids";
         throw Envelope.corrupt(file.path + has + ", unlike the files of its directory.");
       }
-      boolean[] parts = parts(file, deleted != null);
+      boolean[] parts = parts(file);
       FileColumns columns =
           new FileColumns(
               plan,
@@ -112,8 +110,8 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
         }
       }
       return new AcidBatches(
-          plan, file, deleted, columns, isCounted, required, keys, part.partitionValues(),
-          reader, reader.rows(options));
+          plan, file, columns, isCounted, required, keys, part.partitionValues(),
+          reader, reader.rows(options), own);
     } catch (IOException | RuntimeException failure) {
       reader.close();
       throw failure;
@@ -121,7 +119,7 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
   }
 
   /** Returns which parts of the envelope are needed. */
-  private boolean[] parts(ScanPlan.File file, boolean hasDeletes) {
+  private boolean[] parts(ScanPlan.File file) {
     boolean[] parts = new boolean[Envelope.ROW];
     for (StructField field : required.fields()) {
       int part = plan.columns.fieldIndex(field.name()) - plan.width + 1;
@@ -129,7 +127,7 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
         parts[part] = true;
       }
     }
-    boolean hasIds = hasDeletes;
+    boolean hasIds = file.deletes >= 0;
     for (int part = Envelope.WRITE_ID; part <= Envelope.ROW_ID; part++) {
       hasIds |= parts[part];
     }
