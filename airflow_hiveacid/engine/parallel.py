@@ -27,8 +27,6 @@ _TASKS_PER_CORE, _FEWEST_TASKS = 8, 32
 class SparkTasks(Tasks):
     """Runs Spark tasks, a few for each core.
 
-    A task that Spark repeats repeats all of its items.
-
     Attributes:
         spark: The session.
     """
@@ -41,18 +39,25 @@ class SparkTasks(Tasks):
         """See the base class."""
         if not items:
             return []
-        context = self.spark.sparkContext
-        most = max(_TASKS_PER_CORE * context.defaultParallelism, _FEWEST_TASKS)
-        count = min(len(items), most)
-        numbered = [*enumerate(items)]
-        groups = [numbered[first::count] for first in range(count)]
-        tried = in_spark_task(work)
+        return in_groups(self.spark, in_spark_task(work), items)
 
-        def run(group: Sequence[tuple[int, T]]) -> list[tuple[int, R | HiveAcidError]]:
-            return [(number, tried(item)) for number, item in group]
 
-        done = chain.from_iterable(context.parallelize(groups, count).map(run).collect())
-        return [result for _, result in sorted(done, key=itemgetter(0))]
+def in_groups(spark: SparkSession, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Apply a function to at least one item in Spark tasks, a few for each core.
+
+    An error ends its task, which Spark then repeats with all items of the task.
+    """
+    context = spark.sparkContext
+    most = max(_TASKS_PER_CORE * context.defaultParallelism, _FEWEST_TASKS)
+    count = min(len(items), most)
+    numbered = [*enumerate(items)]
+    groups = [numbered[first::count] for first in range(count)]
+
+    def run(group: Sequence[tuple[int, T]]) -> list[tuple[int, R]]:
+        return [(number, work(item)) for number, item in group]
+
+    done = chain.from_iterable(context.parallelize(groups, count).map(run).collect())
+    return [result for _, result in sorted(done, key=itemgetter(0))]
 
 
 def in_spark_task(work: Callable[[T], R]) -> Callable[[T], R | HiveAcidError]:

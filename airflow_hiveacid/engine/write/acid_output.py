@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.acid.names import ACID_VERSION_FILE, BucketFile
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.parallel import SparkTasks
+from airflow_hiveacid.engine.parallel import in_groups
 from airflow_hiveacid.engine.read.acid_scan import BUCKET, PARTITION, ROW, WRITE_ID
 from airflow_hiveacid.engine.read.delete_events import read_events
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
@@ -134,7 +134,7 @@ class AcidOutput(TableOutput):
         if sum(file.bytes for file in files) <= DRIVER_BYTES:
             with translated_os_errors(self.table.folder):
                 return in_threads(stage, files)
-        return SparkTasks(self.spark).run(stage, files)
+        return in_groups(self.spark, stage, files)
 
     def _write_empty(self, sink: Any) -> int:
         return write_empty_file(sink, orc_row_types(self.table), codec=self.codec).bytes

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_hiveacid.acid.names import OriginalFile
-from airflow_hiveacid.engine.parallel import SparkTasks
+from airflow_hiveacid.engine.parallel import in_groups
 from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.engine.write.row_files import RowFiles
 from airflow_hiveacid.engine.write.table_output import TableOutput
@@ -40,7 +40,7 @@ class InsertOnlyOutput(TableOutput):
 
     def _finish(self, files: Sequence[NewFile], width: int | None) -> Sequence[StagedFile]:
         """Move the files to their staging folders and count their rows, in Spark tasks."""
-        return SparkTasks(self.spark).run(self._files.taker(), files)
+        return in_groups(self.spark, self._files.taker(), files)
 
     def _write_empty(self, sink: Any) -> int:
         return self._files.write_empty(sink)
