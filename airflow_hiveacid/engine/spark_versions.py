@@ -234,12 +234,13 @@ def rebalanced(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
         frame: The rows.
         columns: The names of columns, quoted; rows with equal values go together.
     """
+    shares = [_SHARES] if columns else []
     if VERSION >= SPARK_4_0:
-        return frame.hint("rebalance", _SHARES, *[F.col(name) for name in columns])
+        return frame.hint("rebalance", *shares, *[F.col(name) for name in columns])
     # The Python method of Spark 3.5 refuses columns.
     spark = frame.sparkSession
     expressions: list[Any] = [
-        _SHARES,
+        *shares,
         *[java_expression(spark, F.col(name)) for name in columns],
     ]
     sequence = java_class(spark, _PYTHON_UTILS).toSeq(expressions)

@@ -79,6 +79,17 @@ def test_a_python_function_computes_a_column_from_exact_values(spark: SparkSessi
     }
 
 
+def test_equal_values_stay_together_in_sessions_for_little_data(spark: SparkSession) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    session.conf.set("spark.sql.adaptive.advisoryPartitionSizeInBytes", "200k")
+    rows = session.range(0, 100_000, 1, 2).selectExpr("id % 300 AS k", "sha2(string(id), 256) AS v")
+    together = rebalanced(rows, ["k"]).selectExpr("k", "spark_partition_id() AS p", "v")
+    places = [(row.k, row.p) for row in together.collect()]
+    assert len(places) == 100_000
+    assert len(set(places)) == 300
+
+
 def test_a_failed_cast_is_null(spark: SparkSession) -> None:
     session = scan_session(spark)
     frame = session.sql("SELECT explode(array('1', 'x', '12345678901', NULL)) AS t")
