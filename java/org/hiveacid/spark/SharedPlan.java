@@ -25,7 +25,7 @@ final class SharedPlan implements Serializable {
     }
     id = plan.id;
     bytes = context.broadcast(written.toByteArray());
-    KNOWN.put(id, new SoftReference<>(plan));
+    keep(plan);
   }
 
   /** Returns the plan. */
@@ -37,12 +37,16 @@ final class SharedPlan implements Serializable {
     synchronized (KNOWN) {
       plan = known();
       if (plan == null) {
-        KNOWN.values().removeIf(reference -> reference.get() == null);
         plan = read();
-        KNOWN.put(id, new SoftReference<>(plan));
+        keep(plan);
       }
       return plan;
     }
+  }
+
+  private static void keep(ScanPlan plan) {
+    KNOWN.values().removeIf(reference -> reference.get() == null);
+    KNOWN.put(plan.id, new SoftReference<>(plan));
   }
 
   private ScanPlan known() {
