@@ -45,7 +45,7 @@ _IDS = StructType(
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """What a scan returns.
+    """The files and rows of a scan.
 
     Attributes:
         table: The table, with the columns to read.

@@ -82,12 +82,7 @@ class PartitionFiles:
 
     def deletes_of(self, file: AcidFile) -> list[AcidFile]:
         """The delete files that may contain events for rows of a file; see ``may_delete``."""
-        return [
-            delete
-            for delete in self._deletes_of_bucket(file)
-            if isinstance(delete.directory, Delta)
-            and delete_applies(file.directory, delete.directory)
-        ]
+        return [each for each in self._deletes_of_bucket(file) if _applies(each, file)]
 
     def inserts_with_deletes(self) -> Iterator[tuple[AcidFile, tuple[AcidFile, ...]]]:
         """Yield the files with rows, each with the delete files of its bucket.
@@ -98,14 +93,10 @@ class PartitionFiles:
         of_bucket: dict[int | None, tuple[AcidFile, ...]] = {}
         for file in self.inserts:
             if file.bucket not in of_bucket:
-                of_bucket[file.bucket] = tuple(self._deletes_of_bucket(file))
+                # The last one applies to every file that any of them applies to.
+                of_bucket[file.bucket] = tuple(sorted(self._deletes_of_bucket(file), key=_order))
             own = of_bucket[file.bucket]
-            applies = any(
-                isinstance(delete.directory, Delta)
-                and delete_applies(file.directory, delete.directory)
-                for delete in reversed(own)
-            )
-            yield file, own if applies else ()
+            yield file, own if own and _applies(own[-1], file) else ()
 
     def _deletes_of_bucket(self, file: AcidFile) -> Iterator[AcidFile]:
         clustered = bool(self.clustered_by)
@@ -264,6 +255,16 @@ def _acid_file(location: str, file: DataFile, write_ids: ValidWriteIdList) -> Ac
         exact=_is_exact(file.directory, write_ids),
         raw=file.raw,
     )
+
+
+def _applies(delete: AcidFile, file: AcidFile) -> bool:
+    return isinstance(delete.directory, Delta) and delete_applies(file.directory, delete.directory)
+
+
+def _order(delete: AcidFile) -> tuple[int, int]:
+    """The write id and the statement, by which ``delete_applies`` decides."""
+    assert isinstance(delete.directory, Delta)
+    return delete.directory.max_write_id, delete.directory.statement_id or 0
 
 
 def _is_delete(directory: Base | Delta | None) -> bool:

@@ -141,11 +141,12 @@ class FlatChangeReader(TwoVersions):
         before, after = (
             plain_files(storage, flat_files(state)) for state in readers.flat_states(storage)
         )
+        earlier, later = set(before), set(after)
         return FlatDifference(
             partition,
             before,
-            [file for file in after if file not in set(before)],
-            [file for file in before if file not in set(after)],
+            [file for file in after if file not in earlier],
+            [file for file in before if file not in later],
         )
 
     def _frame(self, kind: str, changes: Sequence[_Change]) -> DataFrame:

@@ -85,12 +85,7 @@ def only_with(
         if each.ordered is not None
         and (condition := each.ordered.condition(quoted(each.column.name))) is not None
     ]
-    return _by_tails(_in_buckets(snapshot, usable), usable), " AND ".join(conditions) or None
-
-
-def in_buckets(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
-    """Skip files of buckets without the values; see ``only_with``."""
-    return _in_buckets(snapshot, _usable(snapshot, wanted))
+    return _by_tails(in_buckets(snapshot, usable), usable), " AND ".join(conditions) or None
 
 
 def values_of(filters: Sequence[Any], columns: Sequence[HiveColumn]) -> list[ColumnValues]:
@@ -142,14 +137,14 @@ def _without_nulls(wanted: Sequence[ColumnValues]) -> list[ColumnValues]:
     return [replace(each, values=each.values.filter(whole)) for each in wanted]
 
 
-def _in_buckets(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
+def in_buckets(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
     """Keep only the files of the values' buckets, if all clustering columns are given.
 
     The bucket definition in the metastore may have changed since a file was written: with the
     table's bucket count, Hive itself then misses rows. So a file is skipped only by the layout in
     its writer's note; files of other engines, and of versions that wrote no layout, are read.
     """
-    given = {each.column.name.lower(): each for each in wanted}
+    given = {each.column.name.lower(): each for each in _usable(snapshot, wanted)}
     files = list(_with_row_ids(snapshot))
     noted = [
         (partition.location.rstrip("/"), directory)

@@ -122,8 +122,8 @@ class Heartbeat:
 class KeepAlive:
     """The thread and the connection of all heartbeats of this process at one metastore.
 
-    The thread lives while there are heartbeats. What the garbage collector may call takes no lock:
-    it may run while this thread of execution holds one.
+    The thread lives while there are heartbeats. ``remove`` and ``do_soon`` take no lock: the garbage
+    collector may call them from a thread that holds it.
 
     Attributes:
         client: A client whose connections are closed when no transaction is left.
