@@ -405,5 +405,6 @@ def _extent(delta: Delta) -> tuple[int, int, int | None]:
 
 
 def _is_data(file: FileStatus) -> bool:
-    hidden = any(map(is_hidden, file.path.split("/")))
-    return not hidden and not file.path.endswith((FLUSH_LENGTH_SUFFIX, "/"))
+    path = file.path
+    hidden = is_hidden(path) or "/_" in path or "/." in path
+    return not hidden and not path.endswith((FLUSH_LENGTH_SUFFIX, "/"))

@@ -47,6 +47,8 @@ DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 CONVERTED_BASE = -(2**63)
 
 _LARGEST_ID = 2**63 - 1
+# Several rules parse the same names, one after the other, and partitions have the same names in them.
+_KNOWN_NAMES = 1 << 15
 # Some of Hive's tools number attempts by the clock; Python refuses to parse thousands of digits.
 _MOST_DIGITS = 100
 _BASE = re.compile(r"base_(-?[0-9]+)(?:_v([0-9]+))?")
@@ -179,8 +181,7 @@ class OriginalFile:
         return f"{self.bucket:06d}_{self.attempt}{copy}"
 
 
-# Several rules parse the same names, one after the other.
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=_KNOWN_NAMES)
 def parse_directory(name: str) -> Base | Delta | None:
     """Parse the name of one directory below a table or a partition.
 
@@ -241,6 +242,7 @@ def may_delete(delete_file: int | None, row_file: int | None, *, clustered: bool
     return not clustered or delete_file in (row_file, 0)
 
 
+@lru_cache(maxsize=_KNOWN_NAMES)
 def parse_file(name: str) -> BucketFile | OriginalFile | None:
     """Parse the name of a data file; None for a name without a bucket number.
 
@@ -268,6 +270,7 @@ def original_bucket(path: str) -> int | None:
     return None
 
 
+@lru_cache(maxsize=_KNOWN_NAMES)
 def hive_order(path: str) -> bytes:
     """Return the key that sorts files as Hive does: by URI, in Java's order of text."""
     spelled = (

@@ -9,9 +9,10 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import DirectoryMissing
+from airflow_hiveacid.metastore.catalog import HivePartition
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from tests.engine.acid_tables import create, folder, left_behind
+from tests.engine.acid_tables import create, folder, left_behind, rows_of
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
@@ -67,3 +68,26 @@ def test_an_insert_into_a_new_partition_does_not_hide_that_the_others_are_lost(
             acid.append(spark.sql("SELECT 1 AS id, 'tue' AS day"))
     assert not folder(table).exists()
     assert left_behind(client) == []
+
+
+@pytest.mark.parametrize("kind", [TableKind.FULL_ACID, TableKind.INSERT_ONLY])
+@pytest.mark.parametrize("at_usual_place", ["missing", "other rows", "a file"])
+def test_a_partition_is_read_at_its_location_whatever_is_at_the_usual_place(
+    spark: SparkSession,
+    hms: EmbeddedMetastore,
+    client: MetastoreClient,
+    database: str,
+    kind: TableKind,
+    at_usual_place: str,
+) -> None:
+    table = create(client, f"{database}.t", {"id": "int"}, {"day": "string"}, kind=kind)
+    tuesday = HivePartition.new(table, ["tue"])
+    tuesday.raw.sd.location = f"{table.folder}/elsewhere"
+    client.add_partitions(table.ref, [tuesday])
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        acid.append(spark.sql("SELECT id, day FROM VALUES (1, 'mon'), (2, 'tue') AS (id, day)"))
+        if at_usual_place == "other rows":
+            shutil.copytree(folder(table) / "day=mon", folder(table) / "day=tue")
+        elif at_usual_place == "a file":
+            (folder(table) / "day=tue").write_text("x")
+        assert rows_of(acid.to_df()) == [(1, "mon"), (2, "tue")]

@@ -1,12 +1,15 @@
 """The files of a table that are visible to one snapshot."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from airflow_hiveacid.acid.directory import AcidDirectory, Rules
+from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
 from airflow_hiveacid.acid.names import Base, Delta, delete_applies, may_delete
 from airflow_hiveacid.acid.partition_keys import texts_in_rows
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.layout.listing import DataFile, data_files, list_files, read_state, read_tail
 from airflow_hiveacid.metastore.catalog import (
     HivePartition,
@@ -19,6 +22,11 @@ from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 from airflow_hiveacid.storage.threads import in_threads
 
+# A folder and everything in it.
+Listing = tuple[ReadOnlyStorage, Sequence[FileStatus]]
+# Folders by location.
+Listings = Mapping[str, Listing | None]
+NO_LISTINGS: Listings = MappingProxyType({})
 _KEY_COLUMNS = (
     EnvelopeColumn.ORIGINAL_TRANSACTION,
     EnvelopeColumn.BUCKET,
@@ -153,6 +161,32 @@ class KeyRange:
         return self.write_ids, self.buckets, self.row_numbers
 
 
+def usual_listings(table: HiveTable, names: Sequence[str]) -> Listings:
+    """List the folders that partitions usually have, while their locations are not known yet.
+
+    Args:
+        table: The table.
+        names: The names of its partitions.
+
+    Returns:
+        Each folder and its files by location; None for those that cannot be listed.
+    """
+
+    def list_one(location: str) -> Listing | None:
+        with suppress(HiveAcidError):
+            return listing_of(location)
+        return None  # The partition may be elsewhere.
+
+    locations = [f"{table.location}/{name}" for name in names]
+    return dict(zip(locations, in_threads(list_one, locations), strict=True))
+
+
+def listing_of(location: str) -> Listing:
+    """List a folder."""
+    storage = ReadOnlyStorage.of(location)
+    return storage, list_files(storage)
+
+
 def list_partitions(
     table: HiveTable,
     partitions: Sequence[HivePartition],
@@ -160,6 +194,7 @@ def list_partitions(
     txns: ValidTxnList,
     rules: Rules,
     now: ValidWriteIdList | None = None,
+    listed: Listings = NO_LISTINGS,
 ) -> list[PartitionFiles]:
     """List the visible files of some partitions, or of a whole unpartitioned table.
 
@@ -170,12 +205,13 @@ def list_partitions(
         txns: The visible transactions.
         rules: The rules of the engine version for reading directories.
         now: The write ids that a new reader sees, if an earlier version is read.
+        listed: See ``usual_listings``.
     """
 
     def list_one(partition: HivePartition | None) -> PartitionFiles:
         location = (table.location if partition is None else partition.location) or ""
-        storage = Storage.of(location)
-        state = read_state(storage, list_files(storage), write_ids, txns, rules=rules, now=now)
+        storage, files = listed.get(location) or listing_of(location)
+        state = read_state(storage, files, write_ids, txns, rules=rules, now=now)
         return partition_files(storage, table, partition, state, write_ids)
 
     if not table.partition_keys:

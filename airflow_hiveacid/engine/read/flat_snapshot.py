@@ -12,11 +12,12 @@ from airflow_hiveacid.acid.names import is_hidden
 from airflow_hiveacid.acid.partition_keys import texts_in_rows
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.read.files import NO_LISTINGS, Listings, listing_of
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.file_scan import PART, PlainFile
 from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.layout.listing import list_files, read_state
+from airflow_hiveacid.layout.listing import read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.scan.differences import CountText
@@ -49,6 +50,7 @@ class FlatSnapshot:
         txns: ValidTxnList | None,
         rules: Rules,
         now: ValidWriteIdList | None = None,
+        listed: Listings = NO_LISTINGS,
     ) -> Self:
         """List the visible files of an insert-only table; a directory is visible as a whole.
 
@@ -59,11 +61,12 @@ class FlatSnapshot:
             txns: The visible transactions; None means all.
             rules: The rules of the engine version for reading directories.
             now: The write ids that a new reader sees, if an earlier version is read.
+            listed: See ``usual_listings``.
         """
 
         def list_one(partition: HivePartition | None) -> FlatFiles:
-            storage = folder_of(table, partition)
-            files = list_files(storage)
+            folder = table.folder if partition is None else partition.folder
+            storage, files = listed.get(folder) or listing_of(folder)
             state = read_state(storage, files, write_ids, txns, rules=rules, now=now, flat=True)
             names = ["", *filter(None, [state.base]), *state.deltas]
             return partition, plain_files(storage, [f for name in names for f in state.files(name)])

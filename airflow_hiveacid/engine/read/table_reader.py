@@ -1,6 +1,7 @@
 """Reading tables of any kind in one transaction."""
 
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +16,12 @@ from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.changes import ChangeReader, Difference
 from airflow_hiveacid.engine.read.condition_filters import filters_of
-from airflow_hiveacid.engine.read.files import list_partitions
+from airflow_hiveacid.engine.read.files import (
+    NO_LISTINGS,
+    Listings,
+    list_partitions,
+    usual_listings,
+)
 from airflow_hiveacid.engine.read.flat_changes import FlatChangeReader, FlatDifference
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions, without_subqueries
@@ -142,32 +148,54 @@ class TableReader:
             query: The rows and columns to read; by default all.
         """
         table, query = self.confirmed(table), query or RowQuery()
-        partitions = self._partitions(spark, table, query) if table.partition_keys else []
+        partitions, listed = self._partitions(spark, table, query)
         if table.kind is TableKind.INSERT_ONLY:
             seen, now = self._txn.snapshot, self._now(table)
             flat = FlatSnapshot.of_insert_only(
-                table, partitions, self._version(table, query.as_of), seen.txns, self._rules, now
+                table,
+                partitions,
+                self._version(table, query.as_of),
+                seen.txns,
+                self._rules,
+                now,
+                listed,
             )
             self.snapshots.append(flat)
             return query.chosen(flat.rows(spark))
-        acid = self.acid_snapshot(table, partitions, query.as_of)
+        acid = self.acid_snapshot(table, partitions, query.as_of, listed)
         self.snapshots.append(acid)
         return query.rows_of(spark, acid)
 
     def _partitions(
         self, spark: SparkSession, table: HiveTable, query: RowQuery
-    ) -> list[HivePartition]:
-        names = self._client.get_partition_names(table.ref)
-        return self._client.get_partitions(table, query.partitions(spark, table, names))
+    ) -> tuple[list[HivePartition], Listings]:
+        if not table.partition_keys:
+            return [], NO_LISTINGS
+        names = query.partitions(spark, table, self._client.get_partition_names(table.ref))
+        with ThreadPoolExecutor(1) as beside:
+            # The metastore needs as long to describe many partitions as they take to be listed.
+            listed = beside.submit(usual_listings, table, names)
+            return self._client.get_partitions(table, names), listed.result()
 
     def acid_snapshot(
-        self, table: HiveTable, partitions: Sequence[HivePartition], as_of: AsOf | None = None
+        self,
+        table: HiveTable,
+        partitions: Sequence[HivePartition],
+        as_of: AsOf | None = None,
+        listed: Listings = NO_LISTINGS,
     ) -> AcidSnapshot:
-        """Some partitions of a full ACID table, or a whole table without partitions."""
+        """Some partitions of a full ACID table, or a whole table without partitions.
+
+        Args:
+            table: The table.
+            partitions: The partitions.
+            as_of: The version to read; None means the newest.
+            listed: See ``usual_listings``.
+        """
         table = self.confirmed(table)
         seen, now = self._txn.snapshot, self._now(table)
         write_ids = self._version(table, as_of)
-        files = list_partitions(table, partitions, write_ids, seen.txns, self._rules, now)
+        files = list_partitions(table, partitions, write_ids, seen.txns, self._rules, now, listed)
         return AcidSnapshot(table, files, write_ids)
 
     def changes(
