@@ -193,12 +193,14 @@ class HiveAcidAutomatic(HiveAcidLake):
 class SqlLake(Lake):
     """Tables that Spark knows by name, and changes by SQL."""
 
-    DDL: ClassVar[str]
+    provider: ClassVar[str]
+    properties: ClassVar[str]
 
     def _create(self, fact: Fact, columns: dict[str, str]) -> None:
         typed = ", ".join(f"{name} {type_}" for name, type_ in columns.items())
         self.spark.sql(
-            f"CREATE TABLE {self._name(fact)} ({typed}) {self.DDL} PARTITIONED BY ({fact.month})"
+            f"CREATE TABLE {self._name(fact)} ({typed}) USING {self.provider} "
+            f"TBLPROPERTIES ({self.properties}) PARTITIONED BY ({fact.month})"
         )
 
     @abstractmethod
@@ -237,7 +239,7 @@ class DeltaLake(SqlLake):
     """Delta Lake with deletion vectors."""
 
     name = Delta.name
-    DDL = Delta.DDL
+    provider, properties = Delta.provider, Delta.properties
 
     def _name(self, fact: Fact) -> str:
         return f"delta.`{self.folder / f'{self.pack}_{fact.name}'}`"
@@ -269,16 +271,14 @@ class DeltaAutomatic(DeltaLake):
 
     name = "delta_auto"
     packs = ("wp1",)
-    DDL = DeltaLake.DDL.replace(
-        "TBLPROPERTIES (", "TBLPROPERTIES ('delta.autoOptimize.autoCompact' = 'true', "
-    )
+    properties = f"{DeltaLake.properties}, 'delta.autoOptimize.autoCompact' = 'true'"
 
 
 class IcebergLake(SqlLake):
     """Iceberg, format 3, merge on read."""
 
     name = Iceberg.name
-    DDL = Iceberg.DDL
+    provider, properties = Iceberg.provider, Iceberg.properties
 
     def _name(self, fact: Fact) -> str:
         return f"{ICEBERG_CATALOG}.lst.{self.pack}_{fact.name}"
