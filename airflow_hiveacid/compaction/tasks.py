@@ -32,6 +32,7 @@ from airflow_hiveacid.orc.copying.stripe_plan import (
     StripePlan,
     plan_stripes,
 )
+from airflow_hiveacid.orc.format.compression import Codec
 from airflow_hiveacid.orc.format.envelope import (
     EnvelopeColumn,
     RowOperation,
@@ -61,6 +62,7 @@ class BucketInputs:
         aborted: Write ids whose rows and events are dropped.
         types: The types of the table's row, the root first.
         columns: Its columns.
+        codec: The compression that the table states; None keeps the one of most rows.
     """
 
     root: str
@@ -70,6 +72,7 @@ class BucketInputs:
     aborted: tuple[int, ...]
     types: tuple[bytes, ...]
     columns: MappedColumns
+    codec: Codec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,7 @@ def stripes_of(inputs: BucketInputs) -> StripePlan:
             _events(stack, inputs),
             inputs.aborted,
             types=types,
+            codec=inputs.codec,
             group_bytes=bytes_of_a_task(len(inputs.deletes)),
         )
 

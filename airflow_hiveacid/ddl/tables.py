@@ -10,7 +10,11 @@ from airflow_hiveacid.ddl.creation import create_once
 from airflow_hiveacid.errors import TableNotFound, UnsupportedTable
 from airflow_hiveacid.jobs.definitions.catalog_jobs import CreateTableLikeJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
-from airflow_hiveacid.jobs.definitions.table_properties import RUN_PROPERTY, free_properties
+from airflow_hiveacid.jobs.definitions.table_properties import (
+    ORC_COMPRESS,
+    RUN_PROPERTY,
+    free_properties,
+)
 from airflow_hiveacid.layout.new_folders import require_unused_table_folder
 from airflow_hiveacid.maintenance.location_owners import require_free_folder
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -31,7 +35,7 @@ def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) ->
         partition_keys=_columns(job.partition_keys),
         bucket_columns=[name.lower() for name in job.bucket_columns],
         num_buckets=job.num_buckets,
-        parameters=job.properties,
+        parameters={**_codec(client, StorageFormat[job.format]), **job.properties},
         kind=TableKind.INSERT_ONLY if job.insert_only else TableKind.FULL_ACID,
         location=job.location,
         format=StorageFormat[job.format],
@@ -133,6 +137,12 @@ def find_table(client: MetastoreClient, ref: TableRef) -> HiveTable | None:
         return client.get_table(ref)
     except TableNotFound:
         return None
+
+
+def _codec(client: MetastoreClient, form: StorageFormat) -> dict[str, str]:
+    """The compression of new tables that state none: the better one, if all engines read it."""
+    is_read = form is StorageFormat.ORC and client.version.reads_zstd
+    return {ORC_COMPRESS: "ZSTD"} if is_read else {}
 
 
 def _columns(specs: Sequence[ColumnSpec]) -> list[HiveColumn]:

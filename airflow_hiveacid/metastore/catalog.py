@@ -19,7 +19,11 @@ from airflow_hiveacid.acid.schema import (
 )
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import TypeMismatch, UnsupportedTable
-from airflow_hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING, PARQUET_BY_POSITION
+from airflow_hiveacid.jobs.definitions.table_properties import (
+    COLUMN_MAPPING,
+    ORC_COMPRESS,
+    PARQUET_BY_POSITION,
+)
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift import idl_tables
 
@@ -192,7 +196,7 @@ class HiveTable:
     @property
     def orc_codec(self) -> str:
         """The compression that the table wants for its ORC files."""
-        return self.parameters.get("orc.compress", "zlib").lower()
+        return self.parameters.get(ORC_COMPRESS, "zlib").lower()
 
     @property
     def bucketing_version(self) -> int:

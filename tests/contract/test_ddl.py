@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from airflow_hiveacid.acid.locks import Operation, Target
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.ddl.run import run_ddl
@@ -85,6 +86,28 @@ def test_tables_are_created_as_declared(client: MetastoreClient, database: str) 
     assert events.kind is TableKind.INSERT_ONLY
     assert events.format is StorageFormat.TEXTFILE
     assert events.serde_parameters["field.delim"] == "|"
+
+
+@ON_REAL
+def test_new_tables_are_compressed_by_the_best_codec_that_every_reader_knows(
+    client: MetastoreClient, database: str
+) -> None:
+    run(
+        client,
+        f"""
+        CREATE TABLE {database}.a (id int);
+        CREATE TABLE {database}.b (id int) TBLPROPERTIES ('orc.compress'='zlib');
+        CREATE TABLE {database}.c (id int) STORED AS PARQUET;
+        CREATE TABLE {database}.d (id int) TBLPROPERTIES ('transactional_properties'='insert_only')
+        """,
+    )
+    stated = {
+        name: client.get_table(TableRef(database, name)).parameters.get("orc.compress")
+        for name in "abcd"
+    }
+    # Hive 3 does not read zstd.
+    best = "ZSTD" if client.version is MetastoreVersion.HMS4 else None
+    assert stated == {"a": best, "b": "zlib", "c": None, "d": best}
 
 
 @ON_REAL

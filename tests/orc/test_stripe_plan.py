@@ -13,8 +13,8 @@ from airflow_hiveacid.orc.format.compression import Codec
 from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.format.protobuf import Message
 from airflow_hiveacid.orc.format.tail import FooterField, OrcTail, PostScriptField
-from tests.orc.bucket_files import BUCKET, compact, events, inserts, planned, table
-from tests.orc.orc_tables import flat_file, with_tail, without_row_index
+from tests.orc.bucket_files import BUCKET, compact, events, inserts, planned, survivors, table
+from tests.orc.orc_tables import flat_file, read, with_tail, without_row_index
 
 
 def several_stripes(write_id: int) -> PlannedFile:
@@ -170,6 +170,20 @@ def test_the_layout_of_most_bytes_is_kept():
     assert fates(found) == [False, True, False, True]
     layout = found.layout
     assert (layout.codec, layout.stride, layout.block_size) == (Codec.ZSTD, 500, 256 << 10)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZLIB, Codec.SNAPPY, Codec.ZSTD])
+def test_the_codec_that_the_table_states_replaces_all_others(codec):
+    names = ("none", "zlib", "zstd")
+    files = [planned(inserts(table(250, at), [at], codec=name)) for at, name in enumerate(names, 1)]
+    files[0] = changed(
+        files[0], postscript=files[0].tail.postscript.with_numbers({PostScriptField.BLOCK_SIZE: 0})
+    )
+    for some in (files, files[:1]):
+        found, sink = compact(some, codec=codec, tiny_bytes=0)
+        assert fates(found) == [file.tail.codec is codec for file in some]
+        assert OrcTail.read(sink).codec is codec
+        assert read(sink).equals(survivors(some))
 
 
 def test_stripes_of_old_writers_are_written_again():

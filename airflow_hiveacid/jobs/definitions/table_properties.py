@@ -13,6 +13,8 @@ from airflow_hiveacid.text.spelling import did_you_mean
 COLUMN_MAPPING = "hiveacid.column_mapping"
 # The property that makes Hive map the columns of Parquet files by position.
 PARQUET_BY_POSITION = "parquet.column.index.access"
+# The compression of the ORC files, for all engines but Trino, whose session has one.
+ORC_COMPRESS = "orc.compress"
 # The properties that decide which values readers find in the files of a table. Hive also passes the
 # properties of a table to its SerDe.
 FILE_PROPERTIES = frozenset(

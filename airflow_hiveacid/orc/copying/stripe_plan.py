@@ -30,6 +30,7 @@ from airflow_hiveacid.orc.values.timestamps import timestamp_clock
 _MUCH_LARGER = 4
 # Fewer tiny stripes stay as they are: rewriting costs more than reading them several times.
 _MANY = 4
+_BLOCK_BYTES = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ def plan_stripes(
     aborted: Sequence[int],
     *,
     types: tuple[bytes, ...],
+    codec: Codec | None = None,
     tiny_bytes: int = 1 << 20,
     group_bytes: int = 16 << 20,
 ) -> StripePlan:
@@ -100,6 +102,7 @@ def plan_stripes(
         deletes: The delete events in the order of the row ids.
         aborted: Write ids whose rows are removed.
         types: The types of the table, as in a full ACID file.
+        codec: The compression of the new file; None takes the one that most bytes have.
         tiny_bytes: Adjacent stripes below this number of bytes are merged, since each stripe has a
             cost for readers; see ``_joined_by_size``.
         group_bytes: The approximate number of bytes that one task rewrites, so that many tasks
@@ -113,7 +116,7 @@ def plan_stripes(
     for file in files:
         file.tail.check_movable()
         check_lossless(file.tail.types, types, file.name)
-    layout = _layout(files, types)
+    layout = _layout(files, types, codec)
     candidates = list(_candidates(files, layout, DeleteCursor(deletes), aborted))
     fated = _with_clocks(_with_tiny_ones(candidates, tiny_bytes), files)
     return StripePlan(tuple(_groups(fated, group_bytes)), layout)
@@ -128,18 +131,22 @@ class _Candidate:
     clock: str | None = None
 
 
-def _layout(files: Sequence[PlannedFile], types: tuple[bytes, ...]) -> Layout:
+def _layout(files: Sequence[PlannedFile], types: tuple[bytes, ...], wanted: Codec | None) -> Layout:
     """The layout that most bytes have already, so that most need not be rewritten."""
     sizes: Counter[tuple[Codec, int]] = Counter()
     for file in files:
         sizes[file.tail.codec, file.tail.stride] += sum(
             stripe.length for stripe in file.tail.stripes
         )
-    codec, stride = max(sizes, key=lambda key: sizes[key])
+    codec, stride = max(sizes, key=lambda key: (key[0] is wanted, sizes[key]))
     like = next(
         file.tail for file in files if (file.tail.codec, file.tail.stride) == (codec, stride)
     )
-    return Layout.joint([(file.name, file.tail) for file in files], like, types)
+    layout = Layout.joint([(file.name, file.tail) for file in files], like, types)
+    if wanted is None:
+        return layout
+    # Files without compression need not state the size of a block.
+    return replace(layout, codec=wanted, block_size=layout.block_size or _BLOCK_BYTES)
 
 
 def _candidates(

@@ -35,6 +35,12 @@ class Codec(IntEnum):
             known = ", ".join(codec.name.lower() for codec in cls)
             raise UnsupportedFile(f"ORC has no codec '{name}'; it has {known}.") from None
 
+    @classmethod
+    def stated(cls, name: str | None) -> "Codec | None":
+        """Return the codec that the table property states; None without one that can be written."""
+        known = cls.__members__.get((name or "").strip().upper())
+        return None if known is cls.LZO else known
+
 
 # The names of codecs in Arrow.
 _ARROW_NAMES = {Codec.SNAPPY: "snappy", Codec.LZ4: "lz4_raw", Codec.ZSTD: "zstd"}
