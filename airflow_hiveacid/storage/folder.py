@@ -256,14 +256,14 @@ class Storage(ReadOnlyStorage):
             f"{folder}/" * bool(folder) + f"{UNFINISHED_PREFIX}{uuid.uuid4().hex[:8]}_{name}"
         )
         try:
-            self._write(unfinished, content)
+            self.write_part(unfinished, content)
             (self._replace if replace else self._name)(unfinished, path)
         except StorageError:
             self.delete_file(unfinished)
             raise
 
-    def _write(self, path: str, content: bytes) -> None:
-        """Write a file under a unique name."""
+    def write_part(self, path: str, content: bytes) -> None:
+        """Write a new small file that nobody reads before it, or its directory, gets its name."""
         with translated_errors(self._show(path)), self.create(path) as sink:
             sink.write(content)
             self._flush(sink)
@@ -449,7 +449,8 @@ class HdfsStorage(Storage):
         """Make the folder itself, with the permissions of its parent."""
         self.make_directory("")
 
-    def _write(self, path: str, content: bytes) -> None:
+    def write_part(self, path: str, content: bytes) -> None:
+        """See the base class."""
         with translated_errors(self._show(path)):
             self._filesystem.write_small(self._full(path), content)
 
