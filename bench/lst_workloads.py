@@ -3,6 +3,7 @@
 See "LST-Bench: Benchmarking Log-Structured Tables in the Cloud", SIGMOD 2024, arXiv 2305.01120.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -31,6 +32,11 @@ class Phase:
     executions: int = 0
     optimize: bool = False
     as_of: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """The name without numbers."""
+        return re.sub(r"\d+", "", self.name)
 
     @property
     def concurrent(self) -> bool:
