@@ -5,6 +5,8 @@ import java.io.IOException;
 import java.util.Arrays;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.ChecksumFileSystem;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.ql.exec.vector.LongColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatch;
@@ -44,13 +46,29 @@ final class Envelope {
   /** Opens the valid part of a file. */
   static Reader open(Path path, long size, Configuration conf) throws IOException {
     OrcFile.ReaderOptions options = OrcFile.readerOptions(conf);
-    options.filesystem(path.getFileSystem(conf)).maxLength(size);
+    options.filesystem(files(path, conf)).maxLength(size);
     try {
       return OrcFile.createReader(path, options);
     } catch (EOFException | FileFormatException failure) {
       String what = path + " cannot be read as ORC up to byte " + size;
       throw corrupt(what + ": " + failure.getMessage());
     }
+  }
+
+  /**
+   * Returns the file system of a file.
+   *
+   * <p>Hadoop's local one opens a file again for each read, to compare checksums that few files have.
+   */
+  private static FileSystem files(Path path, Configuration conf) throws IOException {
+    FileSystem files = path.getFileSystem(conf);
+    if (files instanceof ChecksumFileSystem) {
+      ChecksumFileSystem local = (ChecksumFileSystem) files;
+      if (!local.getRawFileSystem().exists(local.getChecksumFile(path))) {
+        return local.getRawFileSystem();
+      }
+    }
+    return files;
   }
 
   /** Returns the columns of a file with some columns in its rows. */
