@@ -4,15 +4,19 @@ A session gets the jar at its first use: neither a setting nor a restart is need
 """
 
 import io
+import json
 import zipfile
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
+from airflow_hiveacid.engine.session import session_time_zone
 from airflow_hiveacid.engine.spark_versions import java_class
 from airflow_hiveacid.errors import ApplicationNotFound, UnsupportedSpark
 
@@ -20,7 +24,7 @@ JARS = files("airflow_hiveacid.engine") / "jars"
 # The entry of a jar with the digest of its sources.
 SOURCES = "hiveacid-scan.sources"
 # Java refuses a description of a scan in another format.
-FORMAT = 1
+_FORMAT = 1
 _CLASS = "org.hiveacid.spark.AcidScan"
 _MUTABLE = "org.apache.spark.util.MutableURLClassLoader"
 # The attribute of a context with the object.
@@ -73,6 +77,47 @@ def java_scan(spark: SparkSession) -> Any:
             if _SCAN not in kept:
                 kept[_SCAN] = _first_use(spark)
     return kept[_SCAN]
+
+
+def scan_frame(
+    spark: SparkSession,
+    *,
+    columns: StructType,
+    keys: StructType,
+    partitions: Sequence[Sequence[str | None]],
+    files: Sequence[Sequence[Any]],
+    stored_as: str = "orc",
+    options: Mapping[str, str] | None = None,
+    positions: Sequence[int] | None = None,
+    by_position: bool = False,
+    ids: StructType | None = None,
+    searchable: Sequence[str] = (),
+    highest: int = 0,
+    hidden: Sequence[int] = (),
+    deletes: Sequence[Sequence[Sequence[Any]]] = (),
+    are_deletes: bool = False,
+) -> DataFrame:
+    """Return the rows of some files; `ScanPlan.java` describes the arguments."""
+    plan = {
+        "format": _FORMAT,
+        "stored_as": stored_as,
+        "options": options or {},
+        "columns": columns.jsonValue(),
+        "positions": [*range(len(columns))] if positions is None else positions,
+        "by_position": by_position,
+        "ids": (ids or StructType()).jsonValue(),
+        "keys": keys.jsonValue(),
+        "zone": session_time_zone(spark),
+        "are_deletes": are_deletes,
+        "searchable": searchable,
+        "highest": highest,
+        "hidden": hidden,
+        "partitions": partitions,
+        "deletes": deletes,
+        "files": files,
+    }
+    session: Any = spark._jsparkSession
+    return DataFrame(java_scan(spark).frame(session, json.dumps(plan)), spark)
 
 
 def _first_use(spark: SparkSession) -> Any:

@@ -1,9 +1,7 @@
 """The scan of ACID files inside of Spark: its description, and the frame that Java makes of it."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
@@ -12,7 +10,7 @@ from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written
 from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.java_scan import FORMAT, java_scan
+from airflow_hiveacid.engine.java_scan import scan_frame
 from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, read_tails
 from airflow_hiveacid.engine.rows.columns import has_exact_statistics, spark_struct
@@ -49,7 +47,6 @@ class ScanPlan:
 
     Attributes:
         table: The table, with the columns to read.
-        zone: The time zone of partition keys that are timestamps.
         write_ids: The visible write ids.
         partitions: The values of the partition keys, as texts.
         files: The files, each with the number of its partition, the number of its delete files or
@@ -59,7 +56,6 @@ class ScanPlan:
     """
 
     table: HiveTable
-    zone: str
     write_ids: ValidWriteIdList
     partitions: Sequence[tuple[str | None, ...]]
     files: Sequence[tuple[int, AcidFile, int, SyntheticIds | None]]
@@ -72,35 +68,27 @@ class ScanPlan:
         Args:
             spark: A session made by ``scan_session``.
         """
-        session: Any = spark._jsparkSession
-        with translated_spark_errors(f"Reading {self.table.ref.full_name}"):
-            return DataFrame(java_scan(spark).frame(session, json.dumps(self._content)), spark)
-
-    @property
-    def _content(self) -> Mapping[str, Any]:
         table, stored = self.table, [column.name for column in self.table.stored_columns]
         keys = spark_struct(table.partition_keys).fields
-        return {
-            "format": FORMAT,
-            "stored_as": "orc",
-            "options": {},
-            "columns": spark_struct(table.columns).jsonValue(),
-            "positions": [stored.index(column.name) for column in table.columns],
-            "by_position": table.mapped_columns.mapping is ColumnMapping.POSITION,
-            "ids": _IDS.jsonValue(),
-            "keys": StructType([*keys, StructField(PARTITION, IntegerType())]).jsonValue(),
-            "zone": self.zone,
-            "are_deletes": self.are_deletes,
-            "searchable": [c.name for c in table.columns if has_exact_statistics(c)],
-            "highest": self.write_ids.high_watermark,
-            "hidden": sorted({*self.write_ids.open, *self.write_ids.aborted}),
-            "partitions": [[*own, str(at)] for at, own in enumerate(self.partitions)],
-            "deletes": [[[f.path, f.size, f.exact] for f in some] for some in self.deletes],
-            "files": [
-                [file.path, file.size, at, deletes, file.exact, file.raw, _of_first_row(ids)]
-                for at, file, deletes, ids in self.files
-            ],
-        }
+        with translated_spark_errors(f"Reading {self.table.ref.full_name}"):
+            return scan_frame(
+                spark,
+                columns=spark_struct(table.columns),
+                positions=[stored.index(column.name) for column in table.columns],
+                by_position=table.mapped_columns.mapping is ColumnMapping.POSITION,
+                ids=_IDS,
+                keys=StructType([*keys, StructField(PARTITION, IntegerType())]),
+                are_deletes=self.are_deletes,
+                searchable=[c.name for c in table.columns if has_exact_statistics(c)],
+                highest=self.write_ids.high_watermark,
+                hidden=sorted({*self.write_ids.open, *self.write_ids.aborted}),
+                partitions=[[*own, str(at)] for at, own in enumerate(self.partitions)],
+                deletes=[[[f.path, f.size, f.exact] for f in some] for some in self.deletes],
+                files=[
+                    [file.path, file.size, at, deletes, file.exact, file.raw, _of_first_row(ids)]
+                    for at, file, deletes, ids in self.files
+                ],
+            )
 
 
 def row_ids(

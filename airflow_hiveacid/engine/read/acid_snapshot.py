@@ -11,7 +11,6 @@ from airflow_hiveacid.engine.read.acid_scan import CURRENT, KEY, ScanPlan, row_i
 from airflow_hiveacid.engine.read.files import AcidFile, FileTails, PartitionFiles
 from airflow_hiveacid.engine.rows.columns import quoted, shown_columns
 from airflow_hiveacid.engine.rows.frames import select_texts
-from airflow_hiveacid.engine.session import session_time_zone
 from airflow_hiveacid.metastore.catalog import HiveTable
 
 
@@ -64,7 +63,6 @@ class AcidSnapshot:
         known = row_ids(self.partitions, raw)
         plan = ScanPlan(
             self.table,
-            session_time_zone(spark),
             self.write_ids,
             [partition.values for partition in self.partitions],
             [(at, file, own, known.get(file.path)) for at, file, own in files],
@@ -100,7 +98,6 @@ class AcidSnapshot:
         """
         plan = ScanPlan(
             replace(self.table, columns=()),
-            session_time_zone(spark),
             self.write_ids,
             [partition.values for partition in self.partitions],
             [

@@ -4,18 +4,15 @@ The partition keys are columns of a scan, whose values are constants of each fil
 by any filter of a query on them, and by the values of a join.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from airflow_hiveacid.engine.java_scan import FORMAT, java_scan
+from airflow_hiveacid.engine.java_scan import scan_frame
 from airflow_hiveacid.engine.own_columns import own_column
 from airflow_hiveacid.engine.rows.columns import spark_struct
-from airflow_hiveacid.engine.session import session_time_zone
 from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.metastore.formats import StorageFormat
 
@@ -71,23 +68,14 @@ def scan_files(
             numbers[file.part] = len(partitions)
             partitions.append((*file.values, str(file.part)))
         given.append([file.path, file.size, numbers[file.part], -1, True, True, None])
-    plan = {
-        "format": FORMAT,
-        "stored_as": "text" if form.is_text else form.name.lower(),
-        "options": options or {},
-        "columns": columns.jsonValue(),
-        "positions": [*range(len(columns))],
-        "by_position": by_position,
-        "ids": StructType().jsonValue(),
-        "keys": StructType([*spark_struct(keys), StructField(PART, IntegerType())]).jsonValue(),
-        "zone": session_time_zone(spark),
-        "are_deletes": False,
-        "searchable": [*searchable],
-        "highest": 0,
-        "hidden": [],
-        "partitions": partitions,
-        "deletes": [],
-        "files": given,
-    }
-    session: Any = spark._jsparkSession
-    return DataFrame(java_scan(spark).frame(session, json.dumps(plan)), spark)
+    return scan_frame(
+        spark,
+        stored_as="text" if form.is_text else form.name.lower(),
+        options=options,
+        columns=columns,
+        keys=StructType([*spark_struct(keys), StructField(PART, IntegerType())]),
+        by_position=by_position,
+        searchable=searchable,
+        partitions=partitions,
+        files=given,
+    )
