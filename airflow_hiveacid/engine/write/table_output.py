@@ -365,14 +365,10 @@ class TableOutput(StagedWork):
         Args:
             sidecar: The content of the hidden note about the transaction in every directory.
         """
-
-        def complete(sealed: tuple[StagedDirectories, SealedDirectory]) -> None:
-            staged, directory = sealed
+        for staged, directory in self._sealed:
             note = directory_note({**sidecar, **directory.facts}, directory.written)
             notes = {**self.SIDE_FILES, SIDECAR_FILE: note}
             staged.complete(directory.final, directory.files, notes)
-
-        in_threads(complete, self._sealed)
         for staged, directory in self._sealed:
             staged.publish(directory.final)
             for file in directory.unread:
