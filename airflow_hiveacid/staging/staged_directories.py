@@ -19,10 +19,6 @@ from airflow_hiveacid.storage.removal import Removal
 from airflow_hiveacid.storage.threads import in_threads
 from airflow_hiveacid.storage.uploads import Upload, Uploads
 
-# Directories that are published in a row share a confirmation of this age: each takes less time than
-# a call.
-_MOMENT_SECONDS = 0.1
-
 
 class StagedDirectories:
     """The directories that a transaction is about to publish below one location.
@@ -120,7 +116,7 @@ class StagedDirectories:
         # A job that was stopped for longer than a transaction lives must not publish rows of an
         # aborted transaction: after a cleaner has run, its write id may be forgotten and look
         # committed.
-        self._txn.confirm_alive(0 if for_good else _MOMENT_SECONDS)
+        self._txn.confirm_alive()
         self._published.add(final)
         if self._uploads is None:
             self.storage.rename(self._ready(final), final)

@@ -82,7 +82,6 @@ class LiveTransaction:
         self._phases = phases
         self._state = State.NEW
         self._timeout = 0.0
-        self._confirmed_at = float("-inf")
         self._heartbeat: Heartbeat | None = None
         self._owned: list[tuple[Callable[[], None], str]] = []
         self._shown: list[Callable[[], bool]] = []
@@ -151,11 +150,8 @@ class LiveTransaction:
         if self._heartbeat is not None:
             self._heartbeat.check()
 
-    def confirm_alive(self, age_seconds: float = 0) -> None:
+    def confirm_alive(self) -> None:
         """Verify with the metastore that the transaction can still be committed.
-
-        Args:
-            age_seconds: The age up to which an earlier confirmation suffices.
 
         Raises:
             TransactionAborted: The metastore has aborted it.
@@ -163,11 +159,8 @@ class LiveTransaction:
             UserError: Another process has opened it.
         """
         self._require_own_process()
-        if time.monotonic() - self._confirmed_at < age_seconds:
-            return
         deadline = Deadline(self._timeout)
         while True:
-            asked_at = time.monotonic()
             try:
                 with self._client.within(max(deadline.left, OUTCOME_PAUSE_SECONDS)):
                     liveness = self._client.heartbeat(self.txn_id)
@@ -178,7 +171,6 @@ class LiveTransaction:
             time.sleep(OUTCOME_PAUSE_SECONDS)
         if liveness is not TxnLiveness.OPEN:
             raise TransactionAborted(f"Transaction {self.txn_id} was aborted by the metastore.")
-        self._confirmed_at = asked_at
         if self._heartbeat is not None:
             self._heartbeat.note_alive()
 
