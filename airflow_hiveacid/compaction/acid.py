@@ -50,6 +50,7 @@ from airflow_hiveacid.compaction.tasks import (
     encode_group,
     merge_deletes,
     plan_bucket,
+    stated_codec,
 )
 from airflow_hiveacid.errors import (
     BeyondArrow,
@@ -58,12 +59,10 @@ from airflow_hiveacid.errors import (
     SparkNeeded,
     UnsupportedFile,
 )
-from airflow_hiveacid.jobs.definitions.table_properties import ORC_COMPRESS
 from airflow_hiveacid.layout.file_columns import orc_row_types
 from airflow_hiveacid.layout.listing import DataFile
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.copying.stripe_plan import StripeGroup, StripePlan
-from airflow_hiveacid.orc.format.compression import Codec
 from airflow_hiveacid.orc.row_keys.census import RowConstraints, StripeCensus
 from airflow_hiveacid.orc.row_keys.delete_file import write_empty_file
 from airflow_hiveacid.staging.staged_files import Folder, StagedFile
@@ -252,7 +251,7 @@ class AcidCompactor(PartitionCompactor):
             aborted=self.compaction.write_ids.aborted,
             types=orc_row_types(self.table),
             columns=self.table.mapped_columns,
-            codec=Codec.stated(self.table.parameters.get(ORC_COMPRESS)),
+            codec=stated_codec(self.table, self.compaction.version),
         )
 
         def files(

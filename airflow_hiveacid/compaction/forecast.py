@@ -11,15 +11,13 @@ from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, Range
 from airflow_hiveacid.compaction.input_files import InputFile
 from airflow_hiveacid.compaction.insert_only import format_of
 from airflow_hiveacid.compaction.planner import PlannedCompaction, Planner
-from airflow_hiveacid.compaction.tasks import BucketInputs, stripes_of
+from airflow_hiveacid.compaction.tasks import BucketInputs, stated_codec, stripes_of
 from airflow_hiveacid.errors import NothingToCompact, OutOfOrder, UnsupportedFile
-from airflow_hiveacid.jobs.definitions.table_properties import ORC_COMPRESS
 from airflow_hiveacid.layout.file_columns import orc_row_types
 from airflow_hiveacid.layout.listing import DataFile, read_tail
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.orc.format.compression import Codec
 from airflow_hiveacid.orc.format.layout import Layout
 from airflow_hiveacid.storage.threads import in_threads
 
@@ -150,7 +148,7 @@ def _acid(planner: Planner, planned: PlannedCompaction) -> Forecast:
         aborted=planner.write_ids.aborted,
         types=orc_row_types(planner.table),
         columns=planner.table.mapped_columns,
-        codec=Codec.stated(planner.table.parameters.get(ORC_COMPRESS)),
+        codec=stated_codec(planner.table, planner.version),
     )
     values = _values_of_a_row(planner)
     for bucket in sorted({file.bucket for file in rows if file.bucket is not None}):

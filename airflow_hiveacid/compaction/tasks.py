@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import BucketFile
 from airflow_hiveacid.acid.schema import MappedColumns
 from airflow_hiveacid.compaction.input_files import (
@@ -24,6 +25,8 @@ from airflow_hiveacid.errors import (
     CorruptFile,
     ProofFailed,
 )
+from airflow_hiveacid.jobs.definitions.table_properties import ORC_COMPRESS
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.orc.copying.assemble import Part, assemble
 from airflow_hiveacid.orc.copying.reencode import Reencoded, reencode, reencoded_part, values_of
 from airflow_hiveacid.orc.copying.stripe_plan import (
@@ -73,6 +76,13 @@ class BucketInputs:
     types: tuple[bytes, ...]
     columns: MappedColumns
     codec: Codec | None = None
+
+
+def stated_codec(table: HiveTable, version: MetastoreVersion) -> Codec | None:
+    """Return the codec that rewritten rows of a table get; None keeps the one of most rows."""
+    codec = Codec.stated(table.parameters.get(ORC_COMPRESS))
+    # Hive 3 could not read the rows any more.
+    return None if codec is Codec.ZSTD and not version.reads_zstd else codec
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,14 @@ import pytest
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.compaction.table import TableCompactor
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
+from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.reports.report import CompactReport
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.orc.format.compression import Codec
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.sql.script import to_jobs
 from airflow_hiveacid.storage.folder import LocalStorage
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
 
@@ -48,6 +52,24 @@ def test_other_processes_write_the_same_files(make: Made, type_: str) -> None:
     inline, pooled = (table.files() for table in tables)
     assert inline == pooled
     assert inline
+
+
+@FAKE
+@pytest.mark.parametrize("stated", ["SNAPPY", "ZSTD"])
+def test_rows_get_the_codec_that_the_table_states_if_its_hive_can_read_it(
+    client: MetastoreClient, database: str, stated: str
+) -> None:
+    table = twelve_deltas(client, f"{database}.t")
+    (job,) = to_jobs(f"ALTER TABLE {table.ref} SET TBLPROPERTIES ('orc.compress' = '{stated}')")
+    run_ddl(client, job)
+    (done,) = compact(table, "major").partitions
+    assert done.outcome == "compacted", done
+    (base,) = table.root.glob("base_*/bucket_00000")
+    with base.open("rb") as source:
+        codec = OrcTail.read(source).codec
+    readable = stated != "ZSTD" or client.version.reads_zstd
+    assert codec is (Codec[stated] if readable else Codec.ZLIB)
+    assert table.rows() == expected_rows()
 
 
 @FAKE
