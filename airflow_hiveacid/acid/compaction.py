@@ -12,6 +12,7 @@ from airflow_hiveacid.acid.names import (
     Base,
     Delta,
     is_hidden,
+    is_hidden_path,
     parse_directory,
     parse_file,
 )
@@ -281,7 +282,7 @@ def _check_files(inputs: Sequence[str], files: Sequence[FileStatus]) -> None:
     chosen = frozenset(inputs)
     for file in sorted(files):
         directory, _, inside = file.path.partition("/")
-        if directory not in chosen or not inside or any(map(is_hidden, inside.split("/"))):
+        if directory not in chosen or not inside or is_hidden_path(inside):
             continue
         if "/" in inside:
             raise CorruptFile(

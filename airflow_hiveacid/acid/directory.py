@@ -22,6 +22,7 @@ from airflow_hiveacid.acid.names import (
     Delta,
     hive_order,
     is_hidden,
+    is_hidden_path,
     parse_directory,
 )
 from airflow_hiveacid.acid.write_ids import NO_OPEN, Range, ValidTxnList, WriteIdList
@@ -405,6 +406,4 @@ def _extent(delta: Delta) -> tuple[int, int, int | None]:
 
 
 def _is_data(file: FileStatus) -> bool:
-    path = file.path
-    hidden = is_hidden(path) or "/_" in path or "/." in path
-    return not hidden and not path.endswith((FLUSH_LENGTH_SUFFIX, "/"))
+    return not is_hidden_path(file.path) and not file.path.endswith((FLUSH_LENGTH_SUFFIX, "/"))

@@ -289,6 +289,11 @@ def is_hidden(name: str) -> bool:
     return name.startswith(("_", "."))
 
 
+def is_hidden_path(path: str) -> bool:
+    """Whether readers skip a file because of a part of its path."""
+    return is_hidden(path) or "/_" in path or "/." in path
+
+
 def staging_txn(name: str) -> int | None:
     """Return the transaction of a staging folder of this package; None for other names."""
     staging = _STAGING.fullmatch(name)

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from airflow_hiveacid.acid.names import TableRef, is_hidden, original_bucket
+from airflow_hiveacid.acid.names import TableRef, is_hidden_path, original_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import MetastoreCallFailed, UnsupportedTable
 from airflow_hiveacid.jobs.definitions.ddl_jobs import ConvertJob
@@ -149,7 +149,7 @@ def _check_partitions_elsewhere(client: MetastoreClient, table: HiveTable) -> No
         if location.startswith(folder) and ".." not in location.split("/"):
             continue
         for file in ReadOnlyStorage.of(location).list_files(recursive=True, missing_ok=True):
-            hidden = any(map(is_hidden, file.path.split("/")))
+            hidden = is_hidden_path(file.path)
             if not hidden and original_bucket(file.path) is None:
                 raise _strange_file(table, f"{location.rstrip('/')}/{file.path}")
 

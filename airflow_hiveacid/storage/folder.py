@@ -194,7 +194,7 @@ class ReadOnlyStorage:
     def _full(self, path: str) -> str:
         """The path as the file system takes it, provided it stays below the folder."""
         if not path:
-            return self._root.rstrip("/") or "/"
+            return self._root
         parts = PurePosixPath(path).parts
         if path.startswith("/") or ".." in parts or "\0" in path:
             raise OutsideTable(f"{path!r} leaves {self.location}.")

@@ -13,6 +13,7 @@ from airflow_hiveacid.acid.names import (
     OriginalFile,
     escape_path_name,
     is_hidden,
+    is_hidden_path,
     parse_directory,
     parse_file,
     parse_partition_name,
@@ -115,6 +116,9 @@ def test_file_names(name, parsed):
 )
 def test_hidden_names(name, hidden):
     assert is_hidden(name) is hidden
+    assert is_hidden_path(name) is hidden
+    assert is_hidden_path(f"{name}/bucket_00000") is hidden
+    assert is_hidden_path(f"delta_1_1/{name}") is hidden
 
 
 @given(VALUES)

@@ -8,7 +8,7 @@ from typing import Self
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.directory import FileStatus, Rules
-from airflow_hiveacid.acid.names import is_hidden
+from airflow_hiveacid.acid.names import is_hidden_path
 from airflow_hiveacid.acid.partition_keys import texts_in_rows
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.failures import translated_spark_errors
@@ -80,7 +80,7 @@ class FlatSnapshot:
         def list_one(partition: HivePartition | None) -> FlatFiles:
             storage = folder_of(table, partition)
             files = storage.list_files(recursive=True, missing_ok=True)
-            seen = [file for file in files if not any(map(is_hidden, file.path.split("/")))]
+            seen = [file for file in files if not is_hidden_path(file.path)]
             return partition, plain_files(storage, seen)
 
         return cls(table, in_threads(list_one, partitions if table.partition_keys else [None]))
