@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.engine.read.files import usual_listings
 from airflow_hiveacid.errors import DirectoryMissing
 from airflow_hiveacid.metastore.catalog import HivePartition
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -68,6 +69,15 @@ def test_an_insert_into_a_new_partition_does_not_hide_that_the_others_are_lost(
             acid.append(spark.sql("SELECT 1 AS id, 'tue' AS day"))
     assert not folder(table).exists()
     assert left_behind(client) == []
+
+
+def test_a_hostile_name_of_a_partition_lists_nothing_outside_of_the_table(
+    client: MetastoreClient, database: str
+) -> None:
+    table = create(client, f"{database}.t", {"id": "int"}, {"a": "string", "b": "string"})
+    (folder(table).parent / "other").mkdir()
+    names = ["../other", "a=1/..", "a=1/../../other", "a=1/b=2"]
+    assert set(usual_listings(table, names)) == {f"{table.location}/a=1/b=2"}
 
 
 @pytest.mark.parametrize("kind", [TableKind.FULL_ACID, TableKind.INSERT_ONLY])

@@ -177,7 +177,9 @@ def usual_listings(table: HiveTable, names: Sequence[str]) -> Listings:
             return listing_of(location)
         return None  # The partition may be elsewhere.
 
-    locations = [f"{table.location}/{name}" for name in names]
+    # A part without "=" is no part of a partition's name, and could lead out of the table: "..".
+    usual = [name for name in names if all("=" in part for part in name.split("/"))]
+    locations = [f"{table.location}/{name}" for name in usual]
     return dict(zip(locations, in_threads(list_one, locations), strict=True))
 
 
