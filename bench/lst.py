@@ -3,9 +3,9 @@
     PYTHONPATH=. python bench/lst.py --scale 1 --json build/lst.json
 
 The workloads: longevity (wp1), resilience (wp2), concurrent reads and writes (wp3), and time travel
-(wp4). All engines do each phase in turn in one Spark, another one first in each phase of a kind. After each
-phase that changes tables, all engines must have the same rows, and queries must return the same
-rows. A run of wp2 with a hundredth of the data comes before, to warm up.
+(wp4). All engines do each phase in turn in one Spark, another one first in each phase of the same
+kind. After each phase that changes tables, all engines must have the same rows, and queries must
+return the same rows. A run of wp2 with a hundredth of the data comes before, to warm up.
 
 Differences from LST-Bench: tables are partitioned by month, not by day; twelve of the 99 queries;
 inventory and the dimensions do not change; the refresh sets are those of bench/tpcds.py; a single
