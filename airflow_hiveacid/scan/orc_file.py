@@ -27,7 +27,7 @@ from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.row_keys.keys import key_names
 from airflow_hiveacid.orc.values.chosen_columns import only_columns
 from airflow_hiveacid.orc.values.timestamps import split_timestamps, timestamp_clock
-from airflow_hiveacid.scan.conditions import StripeChoice
+from airflow_hiveacid.scan.row_filter import StripeChoice
 from airflow_hiveacid.scan.times import of_orc
 from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
@@ -59,13 +59,13 @@ class OrcFile:
         storage: The folder of its partition.
         file: The file.
         columns: All columns stored in files of the table.
-        conditions: Skip stripes without rows that can match all of these.
+        choice: Chooses the stripes to read; by default all.
     """
 
     storage: ReadOnlyStorage
     file: DataFile
     columns: MappedColumns = AS_STORED
-    conditions: Sequence[StripeChoice] = ()
+    choice: StripeChoice | None = None
 
     def keyed(self, columns: Collection[str] | None = None) -> Iterator[KeyedRows]:
         """Read the rows of a file with row ids.
@@ -113,7 +113,8 @@ class OrcFile:
         return replace(tail, types=with_column_names(tail.types, self.columns))
 
     def _batches(self, tail: OrcTail, columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        kept = [n for n, maybe in enumerate(self._stripes(tail)) if maybe]
+        chosen = [True] * len(tail.stripes) if self.choice is None else self.choice.stripes(tail)
+        kept = [number for number, is_read in enumerate(chosen) if is_read]
         if not kept:
             return
         with self._errors(), open_data(self.storage, self.file) as opened:
@@ -130,10 +131,6 @@ class OrcFile:
                             ],
                             names=batch.schema.names,
                         )
-
-    def _stripes(self, tail: OrcTail) -> list[bool]:
-        maybe = [condition.stripes(tail) for condition in self.conditions]
-        return [all(each) for each in zip(*maybe, [True] * len(tail.stripes), strict=True)]
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -1,7 +1,8 @@
 """Some files of a table that can be read by themselves, in another process, too."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa  # noqa: TID253
 
@@ -14,11 +15,14 @@ from airflow_hiveacid.layout.listing import DataFile, data_files
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.scan.columns import TableColumns
-from airflow_hiveacid.scan.conditions import StripeChoice
 from airflow_hiveacid.scan.orc_file import OrcFile
 from airflow_hiveacid.scan.parquet_file import ParquetFile
+from airflow_hiveacid.scan.row_filter import StripeChoice
 from airflow_hiveacid.scan.visible_rows import RowBatch, VisibleRows
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
+
+# Rows as stored in a file, with their ids if present, and as converted for the table.
+Rows = tuple[RowBatch | None, pa.RecordBatch]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,18 +105,19 @@ class TablePart:
         groups += [(file,) for file in rows if not file.raw]
         return [replace(self, files=(*group, *deletes)) for group in groups]
 
-    def rows(
-        self, wanted: TableColumns, conditions: Sequence[StripeChoice] = ()
-    ) -> Iterator[tuple[RowBatch | None, pa.RecordBatch]]:
-        """Read the rows.
+    def rows(self, wanted: TableColumns, choice: StripeChoice | None = None) -> Iterator[Rows]:
+        """Read the rows; see ``readers``."""
+        for read in self.readers(wanted, choice):
+            yield from read()
+
+    def readers(
+        self, wanted: TableColumns, choice: StripeChoice | None = None
+    ) -> list[Callable[[], Iterator[Rows]]]:
+        """Return functions that read the rows of one file each, in any thread.
 
         Args:
             wanted: The columns.
-            conditions: Rows that do not match all of these may be omitted.
-
-        Yields:
-            The rows as stored in the files, with their ids if present, and as converted for the
-                table.
+            choice: Chooses the stripes to read; by default all.
         """
         storage = ReadOnlyStorage.of(self.location)
         keys = wanted.values(self.values)
@@ -125,19 +130,25 @@ class TablePart:
                 names,
                 self.columns,
                 self.clustered,
-                conditions,
+                choice,
             )
-            for batch in visible.of(self.files):
-                yield batch, wanted.batch(batch.columns, keys)
-            return
-        for file in self.files:
+
+            def with_ids(read: Callable[[], Iterator[RowBatch]]) -> Iterator[Rows]:
+                for batch in read():
+                    yield batch, wanted.batch(batch.columns, keys)
+
+            return [partial(with_ids, read) for read in visible.readers(self.files)]
+
+        def flat(file: DataFile) -> Iterator[Rows]:
             batches = (
                 ParquetFile(storage, file.path, self.columns).batches(names)
                 if self.format is StorageFormat.PARQUET
-                else OrcFile(storage, file, self.columns, conditions).flat(names)
+                else OrcFile(storage, file, self.columns, choice).flat(names)
             )
             for rows in batches:
                 yield None, wanted.batch(rows, keys)
+
+        return [partial(flat, file) for file in self.files]
 
 
 def _flat_files(state: AcidDirectory) -> Iterator[DataFile]:

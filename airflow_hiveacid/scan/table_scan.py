@@ -1,13 +1,16 @@
 """TableScan: a table for Arrow, pandas, DuckDB and Polars, without Spark and without Java."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, get_args
+from functools import partial
+from typing import Any, Literal, NoReturn, get_args
 
 import pyarrow as pa  # noqa: TID253
+from pyarrow import dataset  # noqa: TID253
 
 from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.acid.names import TableRef, parse_partition_name
 from airflow_hiveacid.authorizer import program_user
 from airflow_hiveacid.errors import UnknownColumn, UserError
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
@@ -16,22 +19,28 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.scan.columns import TableColumns
+from airflow_hiveacid.scan.row_filter import Expression, RowFilter
+from airflow_hiveacid.scan.side_by_side import side_by_side
+from airflow_hiveacid.scan.table_part import Rows
 from airflow_hiveacid.scan.visible_table import snapshot_of
+from airflow_hiveacid.storage.threads import in_threads
 
 Unit = Literal["us", "ns"]
 
 
-class TableScan:
-    """The visible rows of a transactional table, as Arrow's batches.
+class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
+    """The visible rows of a transactional table, as a data set of Arrow.
 
     Every call reads in a transaction of its own, which prevents cleaners from removing the files
     and ends with the last batch, with an error, or when the batches are released. So each call sees
     the table as of the request for its first batch.
 
-    DuckDB accepts a scan directly, and so does any consumer of Arrow streams, like Polars::
+    DuckDB and Polars query a scan directly. They read only the columns that a query needs, and skip
+    partitions and stripes without rows that its conditions can select::
 
-        orders = TableScan("sales.orders", "thrift://hms:9083", columns=["id", "price"])
-        duckdb.sql("SELECT sum(price) FROM orders")
+        orders = TableScan("sales.orders", "thrift://hms:9083")
+        duckdb.sql("SELECT sum(price) FROM orders WHERE day = '2026-05-01'")
+        polars.scan_pyarrow_dataset(orders).filter(polars.col("id") == 7).collect()
         pyarrow.table(orders)
 
     Args:
@@ -39,6 +48,8 @@ class TableScan:
         metastore: The metastore's uri, or all its options.
         columns: The names of the columns, in their order; all by default.
         partitions: The names of the partitions, ``"day=2026-05-01"``; all by default.
+        filter: Read only the rows that match an expression of Arrow, such as
+            ``pyarrow.compute.field("id") == 7``.
         as_of_write_id: Read the table as it was after this write id, without later writes.
         as_of_time: Read the table as it was at this time; a text is in ISO form, and a time without
             a zone in UTC.
@@ -53,6 +64,7 @@ class TableScan:
         *,
         columns: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
+        filter: Expression | None = None,
         as_of_write_id: int | None = None,
         as_of_time: datetime | str | None = None,
         timestamps: Unit = "us",
@@ -69,6 +81,7 @@ class TableScan:
             require_job_access(client, program_user(), self.ref)
         self._columns = columns
         self._partitions = partitions
+        self._filter = filter
         self._as_of = AsOf.of(as_of_write_id, as_of_time)
         self._unit = timestamps
 
@@ -92,9 +105,7 @@ class TableScan:
             UnknownColumn: The table lacks a requested column.
             UnsupportedTable: Its files hold lines of text, or a type that does not exist in Arrow.
         """
-        reading = self._read()
-        schema: pa.Schema = next(reading)
-        return pa.RecordBatchReader.from_batches(schema, reading)
+        return self.scanner().to_reader()
 
     def to_arrow(self) -> pa.Table:
         """Read all rows into an Arrow table; see ``batches``."""
@@ -113,28 +124,150 @@ class TableScan:
         """The rows, for all that understands Arrow."""
         return self.batches().__arrow_c_stream__(requested_schema)
 
-    def _read(self) -> Iterator[Any]:
+    # The methods that Arrow's data sets have
+
+    def scanner(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Expression | None = None,
+        **options: object,
+    ) -> "RowScanner":
+        """Return a reader of some columns and rows; DuckDB and Polars call this.
+
+        Args:
+            columns: The names of the columns, in their order; by default those of the scan.
+            filter: Read only the rows that match this expression as well.
+            options: Arrow's options for batches and threads, which change nothing here.
+        """
+        if columns is not None and not isinstance(columns, list | tuple):
+            raise UserError("A scan has columns, without expressions of them.")
+        both = [each for each in (self._filter, filter) if each is not None]
+        names = self._columns if columns is None else columns
+        read = partial(self._read, names, both[0] & both[1] if both[1:] else next(iter(both), None))
+        return RowScanner(read)
+
+    def filter(self, expression: Expression) -> NoReturn:
+        """Refuse a filter after the scan was made."""
+        _refuse("filter", "Give the filter to TableScan(…, filter=…).")
+
+    def get_fragments(self, filter: Expression | None = None) -> NoReturn:
+        """Refuse to show the files, whose rows may have been deleted."""
+        _refuse("get_fragments")
+
+    def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        """Refuse another schema."""
+        _refuse("replace_schema")
+
+    def join(self, *arguments: object, **options: object) -> NoReturn:
+        """Refuse to join."""
+        _refuse("join")
+
+    def join_asof(self, *arguments: object, **options: object) -> NoReturn:
+        """Refuse to join."""
+        _refuse("join_asof")
+
+    def sort_by(self, sorting: object, **options: object) -> NoReturn:
+        """Refuse to sort."""
+        _refuse("sort_by")
+
+    @property
+    def partition_expression(self) -> None:
+        """Nothing is the same in all rows."""
+        return
+
+    def _read(self, names: Sequence[str] | None, condition: Expression | None) -> Iterator[Any]:
         """First the schema, then the batches."""
         with (
             MetastoreClient(self._metastore) as client,
-            snapshot_of(client, self.ref, as_of=self._as_of, partitions=self._chosen) as visible,
+            snapshot_of(
+                client, self.ref, as_of=self._as_of, partitions=partial(self._chosen, condition)
+            ) as visible,
         ):
             assert visible.table is not None
-            wanted, schema = columns_of(visible.table, self._columns, self._unit)
+            table = visible.table
+            _, schema = columns_of(table, names, self._unit)
             yield schema
-            for partition in visible.partitions:
-                for _, batch in visible.part(partition).rows(wanted):
-                    yield batch.select(schema.names)
+            rows = self._filter_of(table, condition)
+            needed = [*schema.names, *(() if rows is None else rows.columns.schema.names)]
+            # Files are not read without columns.
+            wanted, _ = columns_of(table, needed or [table.columns[0].name], self._unit)
+            readers = [
+                partial(_selected, read, schema.names, rows)
+                for part in in_threads(visible.part, visible.partitions)
+                for read in part.readers(wanted, rows)
+            ]
+            yield from side_by_side(readers)
 
-    def _chosen(self, table: HiveTable, names: Sequence[str]) -> Sequence[str]:
-        if self._partitions is None:
+    def _filter_of(self, table: HiveTable, condition: Expression | None) -> RowFilter | None:
+        if condition is None:
+            return None
+        return RowFilter.of(condition, table.columns, table.partition_keys, self._unit)
+
+    def _chosen(
+        self, condition: Expression | None, table: HiveTable, names: Sequence[str]
+    ) -> Sequence[str]:
+        if self._partitions is not None:
+            if unknown := sorted({*self._partitions} - {*names}):
+                raise UserError(
+                    f"{table.ref.full_name} has no partition {', '.join(unknown)}.",
+                    remedy=f"It has, for example, {', '.join(names[:3])}." if names else None,
+                )
+            names = [name for name in names if name in self._partitions]
+        rows = self._filter_of(table, condition)
+        if rows is None or not rows.columns.keys:
             return names
-        if unknown := sorted({*self._partitions} - {*names}):
-            raise UserError(
-                f"{table.ref.full_name} has no partition {', '.join(unknown)}.",
-                remedy=f"It has, for example, {', '.join(names[:3])}." if names else None,
-            )
-        return [name for name in names if name in self._partitions]
+        keys = [key.name for key in table.partition_keys]
+        values = ([value for _, value in parse_partition_name(name)] for name in names)
+        may_match = rows.partitions([dict(zip(keys, each, strict=True)) for each in values])
+        return [name for name, is_read in zip(names, may_match, strict=True) if is_read]
+
+
+@dataclass(frozen=True)
+class RowScanner:
+    """Reads some columns and rows of a table, with the methods of a scanner of Arrow."""
+
+    _read: Callable[[], Iterator[Any]]
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Read the rows in batches."""
+        reading = self._read()
+        schema: pa.Schema = next(reading)
+        return pa.RecordBatchReader.from_batches(schema, reading)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows in batches."""
+        return iter(self.to_reader())
+
+    def to_table(self) -> pa.Table:
+        """Read all rows."""
+        return self.to_reader().read_all()
+
+    def count_rows(self) -> int:
+        """Count the rows."""
+        return sum(map(len, self.to_reader()))
+
+    def head(self, num_rows: int) -> pa.Table:
+        """Read the first rows."""
+        with self.to_reader() as reader:
+            found: list[pa.RecordBatch] = []
+            for batch in reader:
+                found.append(batch.slice(0, num_rows))
+                num_rows -= len(found[-1])
+                if num_rows <= 0:
+                    break
+            return pa.Table.from_batches(found, reader.schema)
+
+
+def _selected(
+    read: Callable[[], Iterator[Rows]], names: Sequence[str], rows: RowFilter | None
+) -> Iterator[pa.RecordBatch]:
+    for _, batch in read():
+        for matching in [batch] if rows is None else rows.matching(batch):
+            yield matching.select(names)
+
+
+def _refuse(method: str, remedy: str = "Call to_arrow().") -> NoReturn:
+    raise UserError(f"A TableScan has no method {method}.", remedy=remedy)
 
 
 def columns_of(

@@ -4,9 +4,13 @@ Rows are returned in the order of buckets, then of directories, then of the file
 holds some rows, and the delete events that ``may_delete`` allows for one bucket.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
+from threading import Lock
 from typing import Any
 
 import numpy as np  # noqa: TID253
@@ -19,8 +23,8 @@ from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.schema import AS_STORED, MappedColumns
 from airflow_hiveacid.acid.write_ids import WriteIdList
 from airflow_hiveacid.layout.listing import DataFile, data_files, read_tail
-from airflow_hiveacid.scan.conditions import StripeChoice
 from airflow_hiveacid.scan.orc_file import OrcFile
+from airflow_hiveacid.scan.row_filter import StripeChoice
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 # Rows of a file without a bucket number in its name have no row ids; nothing can delete them.
@@ -102,7 +106,7 @@ class VisibleRows:
         columns: The columns to read, in any case; by default all columns of each file.
         stored: All columns stored in files of the table.
         clustered: Whether the directory has buckets; see ``may_delete``.
-        conditions: Rows that do not match all of these may be omitted.
+        choice: Chooses the stripes to read of files with row ids; by default all.
     """
 
     storage: ReadOnlyStorage
@@ -111,10 +115,15 @@ class VisibleRows:
     columns: Collection[str] | None = None
     stored: MappedColumns = AS_STORED
     clustered: bool = False
-    conditions: Sequence[StripeChoice] = ()
+    choice: StripeChoice | None = None
 
     def of(self, files: Iterable[DataFile]) -> Iterator[RowBatch]:
-        """Read the rows of some files.
+        """Read the rows of some files; see ``readers``."""
+        for read in self.readers(files):
+            yield from read()
+
+    def readers(self, files: Iterable[DataFile]) -> list[Callable[[], Iterator[RowBatch]]]:
+        """Return functions that read the rows of one file each, in any thread.
 
         Args:
             files: Files of rows, all that may delete some of them, and of those without row ids
@@ -129,22 +138,24 @@ class VisibleRows:
             else:
                 data.setdefault(bucket, []).append(file)
         ids = self._synthetic_ids([file for group in data.values() for file in group if file.raw])
-        loaded: dict[DataFile, DeleteEvents] = {}
-        for bucket in sorted(data):
-            near = [
-                (delete, file)
-                for delete, file in deletes
-                if may_delete(file.bucket, bucket, clustered=self.clustered)
-            ]
-            loaded = {file: loaded.get(file) or self.events(file) for _, file in near}
-            for file in data[bucket]:
+        needed = {
+            file: [
+                own
+                for delete, own in deletes
+                if may_delete(own.bucket, file.bucket, clustered=self.clustered)
                 # Hive 3 applies every delete delta to every file.
-                applied = [
-                    loaded[own]
-                    for delete, own in near
-                    if self.rules is Rules.HIVE3 or delete_applies(file.directory, delete)
-                ]
-                yield from self.of_file(file, applied, ids.get(file.path))
+                and (self.rules is Rules.HIVE3 or delete_applies(file.directory, delete))
+            ]
+            for bucket in sorted(data)
+            for file in data[bucket]
+        }
+        events = _SharedEvents(self.events, Counter(chain.from_iterable(needed.values())))
+
+        def read(file: DataFile, applied: Sequence[DataFile]) -> Iterator[RowBatch]:
+            with events.of(applied) as known:
+                yield from self.of_file(file, known, ids.get(file.path))
+
+        return [partial(read, file, applied) for file, applied in needed.items()]
 
     def of_file(
         self, file: DataFile, deletes: Sequence[DeleteEvents], ids: SyntheticIds | None = None
@@ -183,7 +194,7 @@ class VisibleRows:
 
     def _acid(self, file: DataFile) -> Iterator[tuple[RowBatch, Bools]]:
         """The rows of a file that has row ids, and which of them were written visibly."""
-        opened = OrcFile(self.storage, file, self.stored, self.conditions)
+        opened = OrcFile(self.storage, file, self.stored, self.choice)
         for batch in opened.keyed(self.columns):
             write_ids, buckets, numbers, current = batch.key
             rows = RowBatch(write_ids, buckets, numbers, batch.columns)
@@ -199,6 +210,34 @@ class VisibleRows:
             number = np.arange(first, first + rows, dtype=np.int64)
             first += rows
             yield RowBatch(write_id, bucket, number, columns), np.ones(rows, np.bool_)
+
+
+class _SharedEvents:
+    """The delete events of files, each of which is read once, and kept until its last use."""
+
+    def __init__(
+        self, read: Callable[[DataFile], DeleteEvents], uses: Mapping[DataFile, int]
+    ) -> None:
+        self._read = read
+        self._left = dict(uses)
+        self._known: dict[DataFile, DeleteEvents] = {}
+        self._locks = {file: Lock() for file in uses}
+
+    @contextmanager
+    def of(self, files: Sequence[DataFile]) -> Iterator[list[DeleteEvents]]:
+        """Use the events of some files."""
+        yield [self._take(file) for file in files]
+        for file in files:
+            with self._locks[file]:
+                self._left[file] -= 1
+                if not self._left[file]:
+                    del self._known[file]
+
+    def _take(self, file: DataFile) -> DeleteEvents:
+        with self._locks[file]:
+            if file not in self._known:
+                self._known[file] = self._read(file)
+            return self._known[file]
 
 
 def _visible(batch: RowBatch, keep: Bools, deletes: Sequence[DeleteEvents]) -> Iterator[RowBatch]:

@@ -5,7 +5,7 @@ The rows follow from the choices of the generator: no code that reads files take
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -14,8 +14,12 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc, parquet
 
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.row_id import encode_bucket
+from airflow_hiveacid.acid.schema import ColumnMapping
+from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidWriteIdList
 from airflow_hiveacid.engine.read.acid_scan import KEY
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 
 TEXTS = [
     "",
@@ -331,6 +335,26 @@ class _Partition:
             row_index_stride=self._random.choice([1000, 10_000]),
             compression=self._random.choice(["uncompressed", "zlib"]),
         )
+
+
+def hive_table(table: RandomTable) -> HiveTable:
+    """Return the definition of a table, which no metastore knows."""
+    hive = HiveTable.new(
+        TableRef("default", f"t{table.number}"),
+        [HiveColumn(*column) for column in table.columns.items()],
+        partition_keys=[HiveColumn(*key) for key in table.keys.items()],
+        bucket_columns=[*table.columns][: int(table.clustered)],
+        num_buckets=3 if table.clustered else -1,
+        location=f"file:{table.folder}",
+    )
+    mapping = ColumnMapping.POSITION if table.by_position else ColumnMapping.NAME
+    return replace(hive, default_mapping=mapping)
+
+
+def visible_writes(table: RandomTable) -> ValidWriteIdList:
+    """Return the write ids that a reader of a table sees."""
+    opened = (min(table.open, default=NO_OPEN), tuple(table.open), tuple(table.aborted))
+    return ValidWriteIdList(f"default.t{table.number}", table.highest, *opened)
 
 
 def _shown(value: Any, stored: str, type_: str) -> Any:

@@ -3,7 +3,6 @@
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 
@@ -12,16 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import ColumnMapping
-from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.engine.read.acid_scan import KEY
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.rows.columns import quoted, spark_struct
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from tests.engine.random_layouts import Query, RandomTable
+from airflow_hiveacid.metastore.catalog import HivePartition
+from tests.engine.random_layouts import Query, RandomTable, hive_table, visible_writes
 from tests.samples import random_of_commit
 
 COUNT = int(os.environ.get("LAYOUTS", "12"))
@@ -117,18 +114,7 @@ def _text(table: RandomTable, query: Query) -> str:
 
 def snapshot(table: RandomTable) -> AcidSnapshot:
     """The visible files of a table, which no metastore knows."""
-    hive = HiveTable.new(
-        TableRef("default", f"t{table.number}"),
-        [HiveColumn(*column) for column in table.columns.items()],
-        partition_keys=[HiveColumn(*key) for key in table.keys.items()],
-        bucket_columns=[*table.columns][: int(table.clustered)],
-        num_buckets=3 if table.clustered else -1,
-        location=f"file:{table.folder}",
-    )
-    mapping = ColumnMapping.POSITION if table.by_position else ColumnMapping.NAME
-    hive = replace(hive, default_mapping=mapping)
-    opened = (min(table.open, default=NO_OPEN), tuple(table.open), tuple(table.aborted))
-    seen = ValidWriteIdList(hive.ref.full_name, table.highest, *opened)
+    hive, seen = hive_table(table), visible_writes(table)
     partitions = []
     for at, values in enumerate(table.partitions if table.keys else []):
         partition = HivePartition.new(hive, values)

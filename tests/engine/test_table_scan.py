@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import polars
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyarrow import orc
 from pyspark.sql import SparkSession
@@ -129,6 +131,67 @@ def test_partitions_and_versions_are_chosen(busy_table, hms) -> None:
         ids(partitions=["day=wed"])
     with pytest.raises(UnknownColumn, match="has no column x"):
         ids(columns=["x"])
+    busy_table.close()
+
+
+@pytest.mark.parametrize("how", ["option", "duckdb", "polars"])
+def test_what_a_filter_excludes_is_not_read(how: str, busy_table, client, hms) -> None:
+    orders = TableScan(busy_table.ref.full_name, hms.uri)
+    root = folder(client.get_table(busy_table.ref))
+    for path in [*root.glob("day=tue/delta_*/b*"), *root.glob("day=mon/delta_*1_*1_*/b*")]:
+        content = path.read_bytes()
+        path.write_bytes(content[:3] + b"\xff" * 200 + content[203:])
+    for path in root.glob("day=tue/delta_*/b*"):
+        path.write_bytes(b"")
+    match how:
+        case "option":
+            condition = (pc.field("day") == "mon") & (pc.field("id") > 15)
+            found = TableScan(orders.ref.full_name, hms.uri, columns=["v"], filter=condition)
+            values = found.to_arrow()["v"].to_pylist()
+        case "duckdb":
+            rows = duckdb.sql("SELECT v FROM orders WHERE day = 'mon' AND id > 15").fetchall()
+            values = [value for (value,) in rows]
+        case "polars":
+            frame = polars.scan_pyarrow_dataset(orders)
+            chosen = frame.filter((polars.col("day") == "mon") & (polars.col("id") > 15))
+            values = chosen.select("v").collect()["v"].to_list()
+    assert sorted(values) == ["v17", "v19"]
+    with pytest.raises(CorruptFile):
+        orders.to_arrow()
+    busy_table.close()
+
+
+def test_a_scan_has_the_methods_of_data_sets(busy_table, client, hms) -> None:
+    orders = busy_table.scan(filter=pc.field("id") != 4)
+    late = pc.field("id") > 10
+    assert orders.count_rows() == 17
+    assert orders.count_rows(filter=late) == 8
+    assert sorted(orders.to_table(columns=["id"], filter=late)["id"].to_pylist()) == [
+        *(11, 13, 14, 15, 16, 17, 18, 19)
+    ]
+    assert sum(len(batch) for batch in orders.to_batches(columns=["day", "v"])) == 17
+    assert orders.head(3, columns=["id"]).num_rows == 3
+    assert orders.to_table(columns=[]).num_rows == 17
+    assert polars.scan_pyarrow_dataset(orders).select(polars.len()).collect().item() == 17
+    for wrong, message in [
+        (pc.field("nothing") == 1, "No match for"),
+        (pc.field("id") == "a", "has no kernel|cannot be evaluated"),
+    ]:
+        with pytest.raises(UserError, match=message):
+            orders.to_table(filter=wrong)
+    for use in (
+        lambda: orders.filter(late),
+        orders.get_fragments,
+        lambda: orders.sort_by("id"),
+        lambda: orders.join(orders, "id"),
+        lambda: orders.join_asof(orders, "id", "id", 1),
+        lambda: orders.replace_schema(orders.schema),
+        lambda: orders.to_table(columns={"a": late}),
+    ):
+        with pytest.raises(UserError):
+            use()
+    gc.collect()
+    assert left_behind(client) == []
     busy_table.close()
 
 

@@ -6,12 +6,17 @@ open, which keeps the cleaner of Hive 4 away from the files; other cleaners wait
 reading tasks keep the transaction alive, and the metastore ends it after the last task.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
+from functools import reduce
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
@@ -34,7 +39,7 @@ from airflow_hiveacid.metastore.txn.heartbeat import (
 from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.scan.columns import TableColumns
-from airflow_hiveacid.scan.conditions import Condition
+from airflow_hiveacid.scan.row_filter import Expression, RowFilter
 from airflow_hiveacid.scan.table_part import TablePart
 from airflow_hiveacid.scan.table_scan import columns_of
 from airflow_hiveacid.scan.visible_table import see_table
@@ -46,13 +51,22 @@ _OF_METASTORE = (
 )
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 # By the names of their classes, since Spark 4.0 has no filters.
-_OPERATORS = {
-    "EqualTo": "in",
-    "In": "in",
-    "LessThan": "<",
-    "LessThanOrEqual": "<=",
-    "GreaterThan": ">",
-    "GreaterThanOrEqual": ">=",
+_COMPARISONS: Mapping[str, Callable[[Expression, Any], Expression]] = {
+    "EqualTo": operator.eq,
+    "In": lambda field, values: field.isin(list(values)),
+    "LessThan": operator.lt,
+    "LessThanOrEqual": operator.le,
+    "GreaterThan": operator.gt,
+    "GreaterThanOrEqual": operator.ge,
+}
+# The types for which Python's, Arrow's and Spark's comparisons agree.
+_COMPARED = {
+    "tinyint": int,
+    "smallint": int,
+    "int": int,
+    "bigint": int,
+    "date": date,
+    "string": str,
 }
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
@@ -142,7 +156,7 @@ class _Part(InputPartition):
 
     part: TablePart
     wanted: TableColumns
-    conditions: tuple[Condition, ...]
+    rows: RowFilter | None
     txn_id: int
     timeout: float
 
@@ -157,7 +171,7 @@ class HiveAcidReader(DataSourceReader):
         self._metastore = metastore
         self._as_of = as_of
         self._schema = schema
-        self._asked: list[tuple[str, str, tuple[Any, ...]]] = []
+        self._asked: list[tuple[str, str, Any]] = []
 
     def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":  # noqa: N802
         """Record filters that can skip partitions and stripes; Spark applies all filters again."""
@@ -165,10 +179,8 @@ class HiveAcidReader(DataSourceReader):
             path: tuple[str, ...] = getattr(each, "attribute", ())
             value: Any = getattr(each, "value", None)
             name = type(each).__name__
-            operator = _OPERATORS.get(name)
-            if operator is not None and len(path) == 1:
-                values = tuple(value) if name == "In" else (value,)
-                self._asked.append(("".join(path), operator, values))
+            if name in _COMPARISONS and len(path) == 1:
+                self._asked.append(("".join(path), name, value))
             yield each
 
     def partitions(self) -> list[InputPartition]:
@@ -182,18 +194,18 @@ class HiveAcidReader(DataSourceReader):
                     f"{self._ref} has other columns than the schema that is given.",
                     remedy=f"They are {spark_schema(schema).simpleString()}.",
                 )
-            conditions = self._conditions(table, (*table.columns, *table.partition_keys))
-            of_rows = tuple(self._conditions(table, table.columns))
-            keys = TableColumns((), table.partition_keys)
+            rows = self._filter_of(table)
             owner = Owner.of(None, client.user)
             guard = open_transaction(client, owner, TxnType.READ_ONLY)
             try:
                 with Transaction(client, reads=[self._ref]) as txn:
                     visible = see_table(client, txn, table, as_of=self._as_of)
+                    may_match = [True] * len(visible.partitions)
+                    if rows is not None:
+                        may_match = rows.partitions([each.values for each in visible.partitions])
                     parts = [
-                        _Part(part, wanted, of_rows, guard, timeout)
-                        for partition in visible.partitions
-                        if _may_hold(keys, partition.values, conditions)
+                        _Part(part, wanted, rows, guard, timeout)
+                        for partition in compress(visible.partitions, may_match)
                         for part in visible.part(partition).split()
                     ]
             except BaseException:
@@ -210,33 +222,28 @@ class HiveAcidReader(DataSourceReader):
             return
         names = self._schema.names
         with _kept_alive(self._metastore, partition):
-            for _, batch in partition.part.rows(partition.wanted, partition.conditions):
+            for _, batch in partition.part.rows(partition.wanted, partition.rows):
                 yield batch.select(names)
 
-    def _conditions(self, table: HiveTable, columns: Iterable[Any]) -> list[Condition]:
-        known = tuple(columns)
-        made = (Condition.of(known, *asked) for asked in self._asked)
-        return [condition for condition in made if condition is not None]
+    def _filter_of(self, table: HiveTable) -> RowFilter | None:
+        """Return the filters that all engines evaluate in the same way as one."""
+        known = {each.name.lower(): each for each in (*table.columns, *table.partition_keys)}
+        made = []
+        for name, comparison, value in self._asked:
+            column = known.get(name.lower())
+            wanted = _COMPARED.get(column.type.lower()) if column else None
+            values = value if comparison == "In" else [value]
+            if column and wanted and all(type(each) is wanted for each in values):
+                made.append(_COMPARISONS[comparison](pc.field(column.name), value))
+        if not made:
+            return None
+        condition = reduce(operator.and_, made)
+        return RowFilter.of(condition, table.columns, table.partition_keys, "us")
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
     """Convert Arrow columns to Spark columns: a timestamp without a zone remains without a zone."""
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
-
-
-def _may_hold(
-    keys: TableColumns, texts: Mapping[str, str | None], conditions: Iterable[Condition]
-) -> bool:
-    """Whether rows of a partition may satisfy all conditions."""
-    values = {
-        key.name.lower(): value.as_py()
-        for key, value in zip(keys.keys, keys.values(texts), strict=True)
-    }
-    return all(
-        condition.is_met(values[condition.column])
-        for condition in conditions
-        if condition.column in values
-    )
 
 
 @contextmanager

@@ -1,0 +1,98 @@
+"""Filters of scans: they leave out what cannot match, and nothing else."""
+
+import datetime as dt
+import operator
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.write_ids import ValidTxnList
+from airflow_hiveacid.errors import UnsupportedFile
+from airflow_hiveacid.layout.listing import list_files, read_state
+from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.scan.columns import TableColumns
+from airflow_hiveacid.scan.row_filter import RowFilter
+from airflow_hiveacid.scan.table_part import TablePart
+from airflow_hiveacid.scan.table_scan import columns_of
+from airflow_hiveacid.storage.folder import Storage
+from tests.engine.random_layouts import KEYS, TYPES, RandomTable, hive_table, visible_writes
+from tests.samples import random_of_commit
+
+SEED = random_of_commit().randrange(1 << 31)
+COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+COMPARED = ("int", "date", "string", "char", "decimal", "double", "float", "bool")
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_a_filter_selects_the_rows_of_random_tables_that_match(number: int, tmp_path: Path) -> None:
+    random = Random(f"{SEED} {number}")
+    table = RandomTable(SEED, number, tmp_path / "t")
+    hive = hive_table(table)
+    wanted, _ = columns_of(hive, None, "us")
+    parts = [*parts_of(table)]
+    for part in parts:
+        with suppress(UnsupportedFile):
+            rows = read(part, wanted)
+            for _ in range(8):
+                condition = expression(random, table.columns | table.keys)
+                chosen = RowFilter.of(condition, hive.columns, hive.partition_keys, "us")
+                (may_match,) = chosen.partitions([part.values])
+                found = read(part, wanted, chosen) if may_match else rows.slice(0, 0)
+                expected = rows.filter(condition)
+                assert [*map(str, found.to_pylist())] == [*map(str, expected.to_pylist())], (
+                    condition
+                )
+
+
+def parts_of(table: RandomTable) -> Iterator[TablePart]:
+    hive, write_ids = hive_table(table), visible_writes(table)
+    for at, texts in enumerate(table.partitions):
+        storage = Storage.of(f"file:{table.folder / f'p{at}' if table.keys else table.folder}")
+        txns = ValidTxnList(high_watermark=1_000_000)
+        state = read_state(storage, list_files(storage), write_ids, txns, rules=Rules.HIVE4)
+        yield TablePart.of(
+            hive,
+            dict(zip(table.keys, texts, strict=True)),
+            StorageFormat.ORC,
+            storage,
+            state,
+            write_ids,
+            Rules.HIVE4,
+            clustered=table.clustered,
+        )
+
+
+def read(part: TablePart, wanted: TableColumns, chosen: RowFilter | None = None) -> pa.Table:
+    batches = [batch for _, batch in part.rows(wanted, chosen)]
+    rows = pa.Table.from_batches(batches, wanted.schema)
+    return rows if chosen is None else rows.filter(chosen.condition)
+
+
+def expression(random: Random, types: dict[str, str], depth: int = 2) -> Any:
+    """Make an expression about some columns."""
+    if depth and random.random() < 0.6:
+        left, right = (expression(random, types, depth - 1) for _ in range(2))
+        return random.choice([left & right, left | right, ~left])
+    name = random.choice([*types])
+    hive_type, field = types[name], pc.field(name)
+    if not any(kind in hive_type for kind in COMPARED) or "<" in hive_type:
+        return random.choice([field.is_null(), field.is_valid()])
+    kind, values = TYPES[hive_type]
+    given = [v for v in (*values, *KEYS.get(hive_type, {}).values()) if v is not None]
+    if isinstance(given[0], dt.date):
+        given.append(dt.date(1, 1, 3))
+    some = [pa.scalar(value, kind) for value in random.sample(given, min(3, len(given)))]
+    return random.choice(
+        [
+            *(compare(field, some[0]) for compare in COMPARISONS),
+            pc.is_in(field, value_set=pa.array([each.as_py() for each in some], kind)),
+            field.is_null(),
+        ]
+    )
