@@ -136,8 +136,11 @@ class StagedDirectories:
         ready = self._ready(final)
         hidden = self._uploads is not None or self.storage.exists(ready)
         if final in self._published and not hidden and (removal := self._hide(final)) is not None:
-            self.storage.rename(removal.path(_name(final)), ready)
-            removal.delete(self._txn.txn_id)
+            try:
+                self.storage.rename(removal.path(_name(final)), ready)
+            finally:
+                # Also if a cleaner has removed the folder of staged files.
+                removal.delete(self._txn.txn_id)
         return ready
 
     def remove(self) -> None:

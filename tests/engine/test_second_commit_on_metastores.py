@@ -7,7 +7,7 @@ import pytest
 
 from airflow_hiveacid.acid.names import SIDECAR_FILE
 from airflow_hiveacid.errors import OverlapRefused, TransactionAborted, WriteConflict
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.metastore.txn import transaction
 from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import folder
 from tests.engine.lost_commit import CHANGES, OLD, Lost, update
@@ -107,13 +107,13 @@ def test_a_commit_that_is_refused_by_the_write_set(lost, policy, monkeypatch):
 
     def between() -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(Transaction, "_components", lambda txn: ())
+            patch.setattr(transaction, "transaction_components", lambda *_: ())
             lost.run(update("id = 2 AND p = 'x'", "theirs"), run_token=None)
 
     at = At(Phase.COMMIT, between)
     theirs = [OLD[0], (2, "theirs", "x"), OLD[2]]
     if policy == "hive":
-        with pytest.raises(WriteConflict, match=r"Not committed once more: .* has got write id"):
+        with pytest.raises(WriteConflict, match=r"Not committed once more: .* has received write id 3"):
             lost.run(NEW, at, conflict_policy=policy)
         assert lost.case.rows() == theirs
     else:
