@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from airflow_hiveacid.errors import UnsupportedTable
 
@@ -152,6 +153,8 @@ NestedType = Array | Map | Struct | Union
 HiveType = Primitive | Decimal | Char | Varchar | NestedType
 
 
+# Thousands of batches have the same columns.
+@lru_cache(maxsize=1024)
 def parse_type(text: str) -> HiveType:
     """Parse Hive's text of a type; str() returns the text of a type.
 

@@ -7,6 +7,7 @@ made here; all others require Spark's reader.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa  # noqa: TID253
 from pyarrow import compute, types  # noqa: TID253
@@ -67,7 +68,7 @@ class TableColumns:
     keys: Sequence[HiveColumn] = ()
     unit: str | None = "us"
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """Their types.
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np  # noqa: TID253
 import pyarrow as pa  # noqa: TID253
 
 from airflow_hiveacid.acid.schema import AS_STORED, MappedColumns
+from airflow_hiveacid.acid.write_ids import Range, WriteIdList
 from airflow_hiveacid.errors import CorruptFile, DataError, UnsupportedFile
 from airflow_hiveacid.layout.listing import DataFile, open_data, read_tail
 from airflow_hiveacid.orc.format.batches import read_batches, with_stripes
@@ -22,6 +24,7 @@ from airflow_hiveacid.orc.format.envelope import (
 )
 from airflow_hiveacid.orc.format.protobuf import Message
 from airflow_hiveacid.orc.format.source_and_sink import Source
+from airflow_hiveacid.orc.format.statistics import COUNT, INTEGERS
 from airflow_hiveacid.orc.format.stripe_footer import UTC
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.row_keys.keys import key_names
@@ -77,14 +80,7 @@ class OrcFile:
             CorruptFile: The file cannot be read.
             UnsupportedFile: Its columns are not those of an ACID file.
         """
-        tail = self._tail()
-        if not tail.is_acid:
-            fields = Message.decode(tail.types[0]).all_data(TypeField.FIELD_NAMES)
-            own = ", ".join(name.decode(errors="replace") for name in fields)
-            raise UnsupportedFile(
-                f"{self._path} has the columns {own} instead of those of an ACID file.",
-                remedy="Check its writer: by its name it has row ids.",
-            )
+        tail = self._acid_tail()
         wanted = [*_KEY, *_columns_of(tail, EnvelopeColumn.ROW, columns)]
         with self._errors():
             key_names(tail.types)
@@ -93,21 +89,55 @@ class OrcFile:
             if any(key.null_count for key in keys):
                 raise CorruptFile(f"{self._path}: There are rows whose row id is null.")
             row = batch.columns[len(_KEY) :]
-            fields = row[0].flatten() if row else []
-            names = [field.name for field in row[0].type] if row else []
             write_ids, buckets, numbers, current = map(_int64s, keys)
             key = (write_ids, buckets, numbers, current)
-            yield KeyedRows(key, _record_batch(fields, names, len(batch)))
+            yield KeyedRows(key, _fields_of(row, len(batch)))
+
+    def without_ids(
+        self, columns: Collection[str], write_ids: WriteIdList
+    ) -> Iterator[pa.RecordBatch] | None:
+        """Read the rows of a file with row ids without these.
+
+        Args:
+            columns: The table's columns to read, in any case.
+            write_ids: The write ids that the reader sees.
+
+        Returns:
+            The rows, or nothing if the row ids are needed: to find visible rows, or as the only
+                columns.
+        """
+        tail = self._acid_tail()
+        wanted = _columns_of(tail, EnvelopeColumn.ROW, columns)
+        written = tail.file_statistics[EnvelopeColumn.CURRENT_TRANSACTION :][:1]
+        by = Message.decode(written[0]) if written else Message()
+        bounds = by.message(INTEGERS)
+        if not wanted or by.number(COUNT) != tail.rows or not bounds:
+            return None
+        if write_ids.range_valid(bounds.signed(1), bounds.signed(2)) is not Range.ALL:
+            return None
+        return (_fields_of(batch.columns, len(batch)) for batch in self._batches(tail, wanted))
+
+    def _acid_tail(self) -> OrcTail:
+        tail = self._tail
+        if not tail.is_acid:
+            fields = Message.decode(tail.types[0]).all_data(TypeField.FIELD_NAMES)
+            own = ", ".join(name.decode(errors="replace") for name in fields)
+            raise UnsupportedFile(
+                f"{self._path} has the columns {own} instead of those of an ACID file.",
+                remedy="Check its writer: by its name it has row ids.",
+            )
+        return tail
 
     def flat(self, columns: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Read the rows of a file without row ids; see ``keyed``.
 
         At least one column is read, since batches without columns have no length.
         """
-        tail = self._tail()
+        tail = self._tail
         wanted = _columns_of(tail, EnvelopeColumn.ROOT, columns)
         yield from self._batches(tail, wanted or [1])
 
+    @cached_property
     def _tail(self) -> OrcTail:
         tail = read_tail(self.storage, self.file.path, self.file.size)
         return replace(tail, types=with_column_names(tail.types, self.columns))
@@ -173,9 +203,11 @@ def _field_names(tail: OrcTail, column: int) -> list[bytes]:
     return Message.decode(tail.types[column]).all_data(TypeField.FIELD_NAMES)
 
 
-def _record_batch(arrays: Sequence[pa.Array], names: Sequence[str], rows: int) -> pa.RecordBatch:
-    if arrays:
-        return pa.RecordBatch.from_arrays(arrays, names=names)
+def _fields_of(row: Sequence[pa.Array], rows: int) -> pa.RecordBatch:
+    """Return the columns of the table, which are fields of one column of the file."""
+    if row:
+        names = [field.name for field in row[0].type]
+        return pa.RecordBatch.from_arrays(row[0].flatten(), names=names)
     # Without a column the number of rows would be unknown.
     return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""])
 

@@ -105,19 +105,30 @@ class TablePart:
         groups += [(file,) for file in rows if not file.raw]
         return [replace(self, files=(*group, *deletes)) for group in groups]
 
-    def rows(self, wanted: TableColumns, choice: StripeChoice | None = None) -> Iterator[Rows]:
+    def rows(
+        self,
+        wanted: TableColumns,
+        choice: StripeChoice | None = None,
+        *,
+        needs_ids: bool = True,
+    ) -> Iterator[Rows]:
         """Read the rows; see ``readers``."""
-        for read in self.readers(wanted, choice):
+        for read in self.readers(wanted, choice, needs_ids=needs_ids):
             yield from read()
 
     def readers(
-        self, wanted: TableColumns, choice: StripeChoice | None = None
+        self,
+        wanted: TableColumns,
+        choice: StripeChoice | None = None,
+        *,
+        needs_ids: bool = True,
     ) -> list[Callable[[], Iterator[Rows]]]:
         """Return functions that read the rows of one file each, in any thread.
 
         Args:
             wanted: The columns.
             choice: Chooses the stripes to read; by default all.
+            needs_ids: Whether the ids of the rows are needed, if they have some.
         """
         storage = ReadOnlyStorage.of(self.location)
         keys = wanted.values(self.values)
@@ -137,7 +148,13 @@ class TablePart:
                 for batch in read():
                     yield batch, wanted.batch(batch.columns, keys)
 
-            return [partial(with_ids, read) for read in visible.readers(self.files)]
+            def without_ids(read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[Rows]:
+                for columns in read():
+                    yield None, wanted.batch(columns, keys)
+
+            if needs_ids:
+                return [partial(with_ids, read) for read in visible.readers(self.files)]
+            return [partial(without_ids, read) for read in visible.readers_without_ids(self.files)]
 
         def flat(file: DataFile) -> Iterator[Rows]:
             batches = (

@@ -194,7 +194,7 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
             readers = [
                 partial(_selected, read, schema.names, rows)
                 for part in in_threads(visible.part, visible.partitions)
-                for read in part.readers(wanted, rows)
+                for read in part.readers(wanted, rows, needs_ids=False)
             ]
             yield from side_by_side(readers)
 

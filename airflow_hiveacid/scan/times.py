@@ -137,6 +137,9 @@ def as_unit(array: pa.Array, unit: str, zone: str | None = None) -> pa.Array:
 def today(days: pa.Array) -> pa.Array:
     """Convert days whose values before October 1582 are in the Julian calendar."""
     numbers = days.cast(pa.int32())
+    first = compute.min(numbers).as_py()
+    if first is None or first >= FIRST_GREGORIAN_DAY:
+        return days
     counted = _numbers(numbers)
     mask = np.asarray(days.is_null())
     return pa.array(_rebased(counted).astype(np.int32), pa.int32(), mask=mask).cast(pa.date32())

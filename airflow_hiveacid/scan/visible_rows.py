@@ -129,6 +129,18 @@ class VisibleRows:
             files: Files of rows, all that may delete some of them, and of those without row ids
                 all.
         """
+        return [partial(self._read, *each) for each in self._plan(files)]
+
+    def readers_without_ids(
+        self, files: Iterable[DataFile]
+    ) -> list[Callable[[], Iterator[pa.RecordBatch]]]:
+        """Return functions that read the columns of the rows of one file each; see ``readers``."""
+        return [partial(self._read_columns, *each) for each in self._plan(files)]
+
+    def _plan(
+        self, files: Iterable[DataFile]
+    ) -> Iterator[tuple[DataFile, Sequence[DataFile], SyntheticIds | None, "_SharedEvents"]]:
+        """For each file of rows, those that may delete some of them, its row ids, and all events."""
         data: dict[int, list[DataFile]] = {}
         deletes: list[tuple[Delta, DataFile]] = []
         for file in files:
@@ -150,12 +162,35 @@ class VisibleRows:
             for file in data[bucket]
         }
         events = _SharedEvents(self.events, Counter(chain.from_iterable(needed.values())))
+        for file, applied in needed.items():
+            yield file, applied, ids.get(file.path), events
 
-        def read(file: DataFile, applied: Sequence[DataFile]) -> Iterator[RowBatch]:
-            with events.of(applied) as known:
-                yield from self.of_file(file, known, ids.get(file.path))
+    def _read(
+        self,
+        file: DataFile,
+        applied: Sequence[DataFile],
+        ids: SyntheticIds | None,
+        events: "_SharedEvents",
+    ) -> Iterator[RowBatch]:
+        with events.of(applied) as known:
+            yield from self.of_file(file, known, ids)
 
-        return [partial(read, file, applied) for file, applied in needed.items()]
+    def _read_columns(
+        self,
+        file: DataFile,
+        applied: Sequence[DataFile],
+        ids: SyntheticIds | None,
+        events: "_SharedEvents",
+    ) -> Iterator[pa.RecordBatch]:
+        rows = None
+        if self.columns is not None and ids is None and not applied:
+            opened = OrcFile(self.storage, file, self.stored, self.choice)
+            rows = opened.without_ids(self.columns, self.write_ids)
+        if rows is not None:
+            yield from rows
+        else:
+            for batch in self._read(file, applied, ids, events):
+                yield batch.columns
 
     def of_file(
         self, file: DataFile, deletes: Sequence[DeleteEvents], ids: SyntheticIds | None = None

@@ -70,7 +70,7 @@ def parts_of(table: RandomTable) -> Iterator[TablePart]:
 
 
 def read(part: TablePart, wanted: TableColumns, chosen: RowFilter | None = None) -> pa.Table:
-    batches = [batch for _, batch in part.rows(wanted, chosen)]
+    batches = [batch for _, batch in part.rows(wanted, chosen, needs_ids=chosen is None)]
     rows = pa.Table.from_batches(batches, wanted.schema)
     return rows if chosen is None else rows.filter(chosen.condition)
 

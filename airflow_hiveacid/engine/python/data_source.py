@@ -222,7 +222,8 @@ class HiveAcidReader(DataSourceReader):
             return
         names = self._schema.names
         with _kept_alive(self._metastore, partition):
-            for _, batch in partition.part.rows(partition.wanted, partition.rows):
+            rows = partition.part.rows(partition.wanted, partition.rows, needs_ids=False)
+            for _, batch in rows:
                 yield batch.select(names)
 
     def _filter_of(self, table: HiveTable) -> RowFilter | None:

@@ -85,8 +85,12 @@ def read_batches(
         return
     if columns is None:
         _check_types(tail)
-        allowed = (rows_at_a_time(source, tail, number) for number in chosen)
-        rows = min(rows, _rows_of_a_batch(tail, chosen), *allowed)
+        rows = min(rows, _rows_of_a_batch(tail, chosen))
+        for number in chosen:
+            allowed = rows_at_a_time(source, tail, number)
+            # A whole stripe is no limit: the last one is often small.
+            if allowed < tail.stripes[number].rows:
+                rows = min(rows, allowed)
     else:
         for number in chosen:
             StripeFooter.read(source, tail, tail.stripes[number])
