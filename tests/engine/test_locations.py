@@ -17,6 +17,7 @@ from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
 from airflow_hiveacid.jobs.write_jobs import InsertJob, UpdateJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.engine.acid_tables import create, files, folder, rows_of
+from tests.spark_versions.versions import NEEDS_SPARK_4_0
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
@@ -224,6 +225,7 @@ def leak(spark: SparkSession) -> Iterator[str]:
     spark.sql("DROP FUNCTION default.leak")
 
 
+@NEEDS_SPARK_4_0
 @pytest.mark.parametrize("call", ["leak(id)", "default.leak(id)", "`leak` (id)", "leak/**/(id)"])
 def test_functions_of_a_catalog_are_called_by_trusted_texts_only(
     spark: SparkSession, hms: Any, database: str, tables: dict[str, str], leak: str, call: str

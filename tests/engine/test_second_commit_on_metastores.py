@@ -113,7 +113,9 @@ def test_a_commit_that_is_refused_by_the_write_set(lost, policy, monkeypatch):
     at = At(Phase.COMMIT, between)
     theirs = [OLD[0], (2, "theirs", "x"), OLD[2]]
     if policy == "hive":
-        with pytest.raises(WriteConflict, match=r"Not committed once more: .* has received write id 3"):
+        with pytest.raises(
+            WriteConflict, match=r"Not committed once more: .* has received write id 3"
+        ):
             lost.run(NEW, at, conflict_policy=policy)
         assert lost.case.rows() == theirs
     else:

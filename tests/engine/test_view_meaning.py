@@ -11,6 +11,7 @@ from airflow_hiveacid.errors import SqlError
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.differential.views import Views
+from tests.spark_versions.versions import NEEDS_SPARK_4_0
 
 QUERIES = (
     "SELECT ts - INTERVAL 1 DAY 12 HOURS FROM t",
@@ -41,6 +42,8 @@ QUERIES = (
 )
 
 
+# Spark 3.5 does not parse four of the queries.
+@NEEDS_SPARK_4_0
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 def test_a_view_has_the_rows_of_its_query(
     spark: SparkSession, client: MetastoreClient, database: str
