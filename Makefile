@@ -255,6 +255,7 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run
 	@$(BENCH) bench/small_compaction.py --tables $(call scaled,500) --json build/small_compaction.json
 	@$(BENCH) bench/small_compaction.py --large-mb $(call scaled,1024) --json build/large_compaction.json
 	@$(BENCH) bench/small_deltas.py --deltas $(call scaled,30) $(call scaled,300) $(call scaled,3000) --json build/small_deltas.json
+	@$(BENCH) bench/arrow_reads.py --rows $(call scaled,4000000) --json build/arrow_reads.json
 	@$(BENCH) bench/peers.py --courses partitions --rounds 1 --engines hiveacid iceberg flat \
 		--rows $(call scaled,4000000) --json build/partitions.json
 	@$(BENCH) bench/compaction_value.py --partitions $(call scaled,20000) --decided $(call scaled,100000) \

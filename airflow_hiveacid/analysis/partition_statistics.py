@@ -226,7 +226,7 @@ class _Analysis:
         found: dict[str, list[ColumnStatistics]] = {name: [] for name in names}
         nan: set[str] = set()
         columns = TableColumns([self._columns[name][0] for name in names], unit=None)
-        for batch, values in part.rows(columns, [_Undecided(self)]):
+        for batch, values in part.rows(columns, _Undecided(self)):
             rows += 0 if batch is None else len(batch)
             for name, array in zip(names, values.columns, strict=True):
                 try:

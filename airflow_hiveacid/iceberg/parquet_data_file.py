@@ -124,7 +124,7 @@ class _Source:
             reader.events(DataFile(path, size, None, None)) for path, size in self._task.deletes
         ]
         for file in self._task.files:
-            chosen = replace(reader, conditions=(_Stripes(frozenset(file.stripes)),))
+            chosen = replace(reader, choice=_Stripes(frozenset(file.stripes)))
             for batch in chosen.of_file(_data_file(file), events, file.ids):
                 try:
                     yield columns.batch(batch.columns, keys)

@@ -36,6 +36,8 @@ from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _MOST_ROWS = 65_536
+# What a thread reads at a time: so little that all its batches can wait for their turn.
+_SHARE_BYTES = 16 << 20
 # The parts of a row id, and the write id that wrote or deleted the row.
 _KEY = (
     EnvelopeColumn.ORIGINAL_TRANSACTION,
@@ -176,6 +178,33 @@ class OrcFile:
     @property
     def _path(self) -> str:
         return f"{self.storage.location.rstrip('/')}/{self.file.path}"
+
+
+@dataclass(frozen=True)
+class _Share:
+    """One of several successive shares of the stripes of a file."""
+
+    number: int
+    count: int
+    choice: StripeChoice | None
+
+    def stripes(self, tail: OrcTail) -> list[bool]:
+        """Return for each stripe whether it is read."""
+        all_of_them = len(tail.stripes)
+        chosen = [True] * all_of_them if self.choice is None else self.choice.stripes(tail)
+        first, end = (all_of_them * each // self.count for each in (self.number, self.number + 1))
+        return [is_read and first <= at < end for at, is_read in enumerate(chosen)]
+
+
+def shares_of(file: DataFile, choice: StripeChoice | None) -> list[StripeChoice | None]:
+    """Return choices of stripes that divide a large file, in the order of the rows.
+
+    Args:
+        file: The file.
+        choice: The choice among all its stripes; by default all.
+    """
+    count = file.size // _SHARE_BYTES
+    return [_Share(each, count, choice) for each in range(count)] if count > 1 else [choice]
 
 
 def _clocks(source: Source, tail: OrcTail) -> list[str | None]:

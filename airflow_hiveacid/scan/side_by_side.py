@@ -43,7 +43,7 @@ _RUNNING: "WeakSet[_Run[Any]]" = WeakSet()
 
 @atexit.register
 def _stop_all() -> None:
-    """Stop what nobody has read to its end: a thread must not work while the interpreter ends."""
+    """Stop unfinished iterators: a thread must not work while the interpreter ends."""
     for run in list(_RUNNING):
         run.stop()
 

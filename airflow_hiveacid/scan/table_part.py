@@ -15,7 +15,7 @@ from airflow_hiveacid.layout.listing import DataFile, data_files
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.scan.columns import TableColumns
-from airflow_hiveacid.scan.orc_file import OrcFile
+from airflow_hiveacid.scan.orc_file import OrcFile, shares_of
 from airflow_hiveacid.scan.parquet_file import ParquetFile
 from airflow_hiveacid.scan.row_filter import StripeChoice
 from airflow_hiveacid.scan.visible_rows import RowBatch, VisibleRows
@@ -123,7 +123,7 @@ class TablePart:
         *,
         needs_ids: bool = True,
     ) -> list[Callable[[], Iterator[Rows]]]:
-        """Return functions that read the rows of one file each, in any thread.
+        """Return functions that read the rows of a file, or of a part of one, in any thread.
 
         Args:
             wanted: The columns.
@@ -156,16 +156,18 @@ class TablePart:
                 return [partial(with_ids, read) for read in visible.readers(self.files)]
             return [partial(without_ids, read) for read in visible.readers_without_ids(self.files)]
 
-        def flat(file: DataFile) -> Iterator[Rows]:
-            batches = (
-                ParquetFile(storage, file.path, self.columns).batches(names)
-                if self.format is StorageFormat.PARQUET
-                else OrcFile(storage, file, self.columns, choice).flat(names)
-            )
-            for rows in batches:
+        def flat(open: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[Rows]:
+            for rows in open():
                 yield None, wanted.batch(rows, keys)
 
-        return [partial(flat, file) for file in self.files]
+        if self.format is StorageFormat.PARQUET:
+            files = [ParquetFile(storage, file.path, self.columns) for file in self.files]
+            return [partial(flat, partial(file.batches, names)) for file in files]
+        return [
+            partial(flat, partial(OrcFile(storage, file, self.columns, share).flat, names))
+            for file in self.files
+            for share in shares_of(file, choice)
+        ]
 
 
 def _flat_files(state: AcidDirectory) -> Iterator[DataFile]:

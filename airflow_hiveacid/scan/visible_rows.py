@@ -7,11 +7,11 @@ holds some rows, and the delete events that ``may_delete`` allows for one bucket
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np  # noqa: TID253
 import pyarrow as pa  # noqa: TID253
@@ -23,7 +23,7 @@ from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.schema import AS_STORED, MappedColumns
 from airflow_hiveacid.acid.write_ids import WriteIdList
 from airflow_hiveacid.layout.listing import DataFile, data_files, read_tail
-from airflow_hiveacid.scan.orc_file import OrcFile
+from airflow_hiveacid.scan.orc_file import OrcFile, shares_of
 from airflow_hiveacid.scan.row_filter import StripeChoice
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
@@ -123,7 +123,7 @@ class VisibleRows:
             yield from read()
 
     def readers(self, files: Iterable[DataFile]) -> list[Callable[[], Iterator[RowBatch]]]:
-        """Return functions that read the rows of one file each, in any thread.
+        """Return functions that read the rows of a file, or of a part of one, in any thread.
 
         Args:
             files: Files of rows, all that may delete some of them, and of those without row ids
@@ -134,13 +134,11 @@ class VisibleRows:
     def readers_without_ids(
         self, files: Iterable[DataFile]
     ) -> list[Callable[[], Iterator[pa.RecordBatch]]]:
-        """Return functions that read the columns of the rows of one file each; see ``readers``."""
+        """Return functions that read the columns of rows without row ids; see ``readers``."""
         return [partial(self._read_columns, *each) for each in self._plan(files)]
 
-    def _plan(
-        self, files: Iterable[DataFile]
-    ) -> Iterator[tuple[DataFile, Sequence[DataFile], SyntheticIds | None, "_SharedEvents"]]:
-        """For each file of rows, those that may delete some of them, its row ids, and all events."""
+    def _plan(self, files: Iterable[DataFile]) -> Iterator[tuple["_Share", "_SharedEvents"]]:
+        """Return the shares of the files of rows, and all delete events."""
         data: dict[int, list[DataFile]] = {}
         deletes: list[tuple[Delta, DataFile]] = []
         for file in files:
@@ -161,35 +159,32 @@ class VisibleRows:
             for bucket in sorted(data)
             for file in data[bucket]
         }
-        events = _SharedEvents(self.events, Counter(chain.from_iterable(needed.values())))
-        for file, applied in needed.items():
-            yield file, applied, ids.get(file.path), events
+        shares = [
+            _Share(file, choice, applied, ids.get(file.path))
+            for file, applied in needed.items()
+            # The rows of files without row ids are counted from the first one.
+            for choice in (shares_of(file, self.choice) if file.path not in ids else [None])
+        ]
+        events = _SharedEvents(
+            self.events, Counter(file for each in shares for file in each.applied)
+        )
+        for share in shares:
+            yield share, events
 
-    def _read(
-        self,
-        file: DataFile,
-        applied: Sequence[DataFile],
-        ids: SyntheticIds | None,
-        events: "_SharedEvents",
-    ) -> Iterator[RowBatch]:
-        with events.of(applied) as known:
-            yield from self.of_file(file, known, ids)
+    def _read(self, share: "_Share", events: "_SharedEvents") -> Iterator[RowBatch]:
+        with events.of(share.applied) as known:
+            reader = replace(self, choice=share.choice)
+            yield from reader.of_file(share.file, known, share.ids)
 
-    def _read_columns(
-        self,
-        file: DataFile,
-        applied: Sequence[DataFile],
-        ids: SyntheticIds | None,
-        events: "_SharedEvents",
-    ) -> Iterator[pa.RecordBatch]:
+    def _read_columns(self, share: "_Share", events: "_SharedEvents") -> Iterator[pa.RecordBatch]:
         rows = None
-        if self.columns is not None and ids is None and not applied:
-            opened = OrcFile(self.storage, file, self.stored, self.choice)
+        if self.columns is not None and share.ids is None and not share.applied:
+            opened = OrcFile(self.storage, share.file, self.stored, share.choice)
             rows = opened.without_ids(self.columns, self.write_ids)
         if rows is not None:
             yield from rows
         else:
-            for batch in self._read(file, applied, ids, events):
+            for batch in self._read(share, events):
                 yield batch.columns
 
     def of_file(
@@ -245,6 +240,22 @@ class VisibleRows:
             number = np.arange(first, first + rows, dtype=np.int64)
             first += rows
             yield RowBatch(write_id, bucket, number, columns), np.ones(rows, np.bool_)
+
+
+class _Share(NamedTuple):
+    """Some stripes of a file of rows.
+
+    Attributes:
+        file: The file.
+        choice: Chooses the stripes; by default all.
+        applied: The files that may delete some of its rows.
+        ids: Its row ids if it does not store them.
+    """
+
+    file: DataFile
+    choice: StripeChoice | None
+    applied: Sequence[DataFile]
+    ids: SyntheticIds | None
 
 
 class _SharedEvents:

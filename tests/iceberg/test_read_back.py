@@ -309,7 +309,7 @@ def test_the_metastore_is_the_catalog_by_default(created, spark, hms, client, da
     orders = created("(id int, v string) STORED AS ORC")
     orders.append(spark.sql("SELECT CAST(id AS int) id, 'v' v FROM range(10)"))
     location = client.get_database(database).location
-    report = orders.to_iceberg(f"{database}.lake", location=f"{location}_lake/lake")
+    report = orders.to_iceberg(f"{database}.lake", location=f"{location}/elsewhere")
     assert report.rows == 10
     orders.delete("id = 3")
     updated = orders.to_iceberg(f"{database}.lake")

@@ -11,12 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyarrow import orc
 
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.write_ids import ValidTxnList
+from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.layout.listing import list_files, read_state
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.scan import orc_file
 from airflow_hiveacid.scan.columns import TableColumns
 from airflow_hiveacid.scan.row_filter import RowFilter
 from airflow_hiveacid.scan.table_part import TablePart
@@ -49,6 +53,35 @@ def test_a_filter_selects_the_rows_of_random_tables_that_match(number: int, tmp_
                 assert [*map(str, found.to_pylist())] == [*map(str, expected.to_pylist())], (
                     condition
                 )
+
+
+def test_large_files_are_read_in_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "base_0000001").mkdir()
+    rows = pa.table({"id": pa.array(range(20_000), pa.int64())})
+    key = [
+        pa.array([value] * 20_000, kind) for value, kind in ((1, pa.int64()), (1 << 29, pa.int32()))
+    ]
+    envelope = pa.Table.from_arrays(
+        [pa.array([0] * 20_000, pa.int32()), *key, rows["id"], key[0], rows.to_struct_array()],
+        ["operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row"],
+    )
+    path = tmp_path / "base_0000001" / "bucket_00000"
+    orc.write_table(envelope, path, stripe_size=1, batch_size=1000, compression="uncompressed")
+    monkeypatch.setattr(orc_file, "_SHARE_BYTES", path.stat().st_size // 7)
+    storage = Storage.of(f"file:{tmp_path}")
+    seen = ValidWriteIdList("d.t", 1)
+    state = read_state(storage, list_files(storage), seen, None, rules=Rules.HIVE4)
+    hive = HiveTable.new(TableRef("d", "t"), [HiveColumn("id", "bigint")], location="file:/t")
+    part = TablePart.of(
+        hive, {}, StorageFormat.ORC, storage, state, seen, Rules.HIVE4, clustered=False
+    )
+    wanted, _ = columns_of(hive, None, "us")
+    for needs_ids in (True, False):
+        readers = part.readers(wanted, needs_ids=needs_ids)
+        assert len(readers) == 7
+        found = [pa.Table.from_batches([b for _, b in read()], wanted.schema) for read in readers]
+        assert pa.concat_tables(found)["id"].to_pylist() == [*range(20_000)]
+        assert sum(map(bool, map(len, found))) > 1
 
 
 def parts_of(table: RandomTable) -> Iterator[TablePart]:

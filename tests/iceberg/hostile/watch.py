@@ -82,6 +82,7 @@ class Watch:
     ) -> None:
         _active.remove(self)
         sys.path.remove(str(self._code))
+        os.close(self._inotify)
 
     def notice(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event in _PROCESSES or (event == "import" and arguments[0] == MODULE):
