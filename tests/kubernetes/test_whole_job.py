@@ -62,5 +62,6 @@ def test_rows_that_an_executor_in_a_pod_has_written_are_in_the_table(
         assert "Running task 0.0 in stage" in node.log("*-exec-1")
         assert "Running task 0.0 in stage" not in node.log("*-driver")
 
-    assert report["rows_inserted"] == 2
-    assert rows_of(hms4.uri, str(TABLE)) == [{"id": 1}, {"id": 2}]
+        assert report["rows_inserted"] == 2
+        assert rows_of(hms4.uri, str(TABLE)) == [{"id": 1}, {"id": 2}]
+        client.drop_database(TABLE.database, cascade=True)
