@@ -3,7 +3,9 @@
 All by the same methods: the objects of that store are files of a folder.
 """
 
+import os
 import shutil
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
@@ -15,6 +17,18 @@ from airflow_hiveacid.storage.filesystems import normal_path
 
 # The usual one would want a libhdfs.
 fsspec.register_implementation("hdfs", "hdfs_native.fsspec.HdfsFileSystem", clobber=True)
+
+# Forked processes forget the instances of fsspec. To free a client there waits for threads of the
+# parent, for ever.
+_KEPT: list[object] = []
+
+
+def _keep_clients() -> None:
+    if (module := sys.modules.get("hdfs_native.fsspec")) is not None:
+        _KEPT.extend(module.HdfsFileSystem._cache.values())
+
+
+os.register_at_fork(before=_keep_clients)
 
 # The current addresses of buckets' objects.
 BUCKETS: dict[str, Path] = {}

@@ -23,9 +23,13 @@ from airflow_hiveacid.scan.row_filter import Expression, RowFilter
 from airflow_hiveacid.scan.side_by_side import side_by_side
 from airflow_hiveacid.scan.table_part import Rows
 from airflow_hiveacid.scan.visible_table import snapshot_of
+from airflow_hiveacid.storage.folder import LocalStorage
 from airflow_hiveacid.storage.threads import in_threads
 
 Unit = Literal["us", "ns"]
+
+# Mostly Python reads local files that have less on average, and its threads wait for each other.
+_SMALL_BYTES = 1 << 20
 
 
 class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
@@ -191,12 +195,20 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
             needed = [*schema.names, *(() if rows is None else rows.columns.schema.names)]
             # Files are not read without columns.
             wanted, _ = columns_of(table, needed or [table.columns[0].name], self._unit)
+            parts = in_threads(visible.part, visible.partitions)
             readers = [
                 partial(_selected, read, schema.names, rows)
-                for part in in_threads(visible.part, visible.partitions)
+                for part in parts
                 for read in part.readers(wanted, rows, needs_ids=False)
             ]
-            yield from side_by_side(readers)
+            size = sum(file.size for part in parts for file in part.files)
+            if size < _SMALL_BYTES * len(readers) and all(
+                isinstance(each.storage, LocalStorage) for each in visible.partitions
+            ):
+                for read in readers:
+                    yield from read()
+            else:
+                yield from side_by_side(readers)
 
     def _filter_of(self, table: HiveTable, condition: Expression | None) -> RowFilter | None:
         if condition is None:
