@@ -36,7 +36,7 @@ from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _MOST_ROWS = 65_536
-# What a thread reads at a time: so little that all its batches can wait for their turn.
+# The share of a file that a thread reads: small enough that all its batches can wait.
 _SHARE_BYTES = 16 << 20
 # The parts of a row id, and the write id that wrote or deleted the row.
 _KEY = (
@@ -113,7 +113,9 @@ class OrcFile:
         written = tail.file_statistics[EnvelopeColumn.CURRENT_TRANSACTION :][:1]
         by = Message.decode(written[0]) if written else Message()
         bounds = by.message(INTEGERS)
-        if not wanted or by.number(COUNT) != tail.rows or not bounds:
+        if not wanted or by.number(COUNT) != tail.rows or bounds is None:
+            return None
+        if not (bounds.has(1) and bounds.has(2)):
             return None
         if write_ids.range_valid(bounds.signed(1), bounds.signed(2)) is not Range.ALL:
             return None
@@ -181,7 +183,7 @@ class OrcFile:
 
 
 @dataclass(frozen=True)
-class _Share:
+class _StripeShare:
     """One of several successive shares of the stripes of a file."""
 
     number: int
@@ -204,7 +206,7 @@ def shares_of(file: DataFile, choice: StripeChoice | None) -> list[StripeChoice 
         choice: The choice among all its stripes; by default all.
     """
     count = file.size // _SHARE_BYTES
-    return [_Share(each, count, choice) for each in range(count)] if count > 1 else [choice]
+    return [_StripeShare(each, count, choice) for each in range(count)] if count > 1 else [choice]
 
 
 def _clocks(source: Source, tail: OrcTail) -> list[str | None]:
