@@ -1,7 +1,8 @@
 """The visible rows of one directory of an ACID table, in batches.
 
 Rows are returned in the order of buckets, then of directories, then of the files themselves. Memory
-holds some rows, and the delete events that ``may_delete`` allows for one bucket.
+holds some rows, and the delete events that ``may_delete`` allows for the buckets that are read at
+once, and for those that follow.
 """
 
 from collections import Counter
@@ -137,7 +138,7 @@ class VisibleRows:
         """Return functions that read the columns of rows without row ids; see ``readers``."""
         return [partial(self._read_columns, *each) for each in self._plan(files)]
 
-    def _plan(self, files: Iterable[DataFile]) -> Iterator[tuple["_Share", "_SharedEvents"]]:
+    def _plan(self, files: Iterable[DataFile]) -> Iterator[tuple["_FileShare", "_SharedEvents"]]:
         """Return the shares of the files of rows, and all delete events."""
         data: dict[int, list[DataFile]] = {}
         deletes: list[tuple[Delta, DataFile]] = []
@@ -148,19 +149,22 @@ class VisibleRows:
             else:
                 data.setdefault(bucket, []).append(file)
         ids = self._synthetic_ids([file for group in data.values() for file in group if file.raw])
-        needed = {
-            file: [
-                own
+        needed: dict[DataFile, list[DataFile]] = {}
+        for bucket in sorted(data):
+            near = [
+                (delete, own)
                 for delete, own in deletes
-                if may_delete(own.bucket, file.bucket, clustered=self.clustered)
-                # Hive 3 applies every delete delta to every file.
-                and (self.rules is Rules.HIVE3 or delete_applies(file.directory, delete))
+                if may_delete(own.bucket, bucket, clustered=self.clustered)
             ]
-            for bucket in sorted(data)
-            for file in data[bucket]
-        }
+            for file in data[bucket]:
+                # Hive 3 applies every delete delta to every file.
+                needed[file] = [
+                    own
+                    for delete, own in near
+                    if self.rules is Rules.HIVE3 or delete_applies(file.directory, delete)
+                ]
         shares = [
-            _Share(file, choice, applied, ids.get(file.path))
+            _FileShare(file, choice, applied, ids.get(file.path))
             for file, applied in needed.items()
             # The rows of files without row ids are counted from the first one.
             for choice in (shares_of(file, self.choice) if file.path not in ids else [None])
@@ -171,12 +175,14 @@ class VisibleRows:
         for share in shares:
             yield share, events
 
-    def _read(self, share: "_Share", events: "_SharedEvents") -> Iterator[RowBatch]:
+    def _read(self, share: "_FileShare", events: "_SharedEvents") -> Iterator[RowBatch]:
         with events.of(share.applied) as known:
             reader = replace(self, choice=share.choice)
             yield from reader.of_file(share.file, known, share.ids)
 
-    def _read_columns(self, share: "_Share", events: "_SharedEvents") -> Iterator[pa.RecordBatch]:
+    def _read_columns(
+        self, share: "_FileShare", events: "_SharedEvents"
+    ) -> Iterator[pa.RecordBatch]:
         rows = None
         if self.columns is not None and share.ids is None and not share.applied:
             opened = OrcFile(self.storage, share.file, self.stored, share.choice)
@@ -242,7 +248,7 @@ class VisibleRows:
             yield RowBatch(write_id, bucket, number, columns), np.ones(rows, np.bool_)
 
 
-class _Share(NamedTuple):
+class _FileShare(NamedTuple):
     """Some stripes of a file of rows.
 
     Attributes:
