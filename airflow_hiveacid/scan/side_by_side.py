@@ -22,7 +22,7 @@ def side_by_side(sources: Iterable[Callable[[], Iterator[T]]]) -> Iterator[T]:
     Args:
         sources: Each begins an iterator, in the thread that it runs in.
     """
-    threads = min(len(os.sched_getaffinity(0)), _MOST_THREADS)
+    threads = min(_cores(), _MOST_THREADS)
     running: deque[_Run[T]] = deque()
     waiting = iter(sources)
     try:
@@ -36,6 +36,11 @@ def side_by_side(sources: Iterable[Callable[[], Iterator[T]]]) -> Iterator[T]:
     finally:
         for run in running:
             run.stop()
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)  # Only on Linux.
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 _RUNNING: "WeakSet[_Run[Any]]" = WeakSet()
