@@ -64,8 +64,6 @@ def print_answer(answer: "Answer") -> None:
 
 def _scanned(question: "Select", metastore: "MetastoreOptions", limit: int) -> "Table | None":
     """Return the rows from our own reader; None if only Spark can read them."""
-    import pyarrow as pa
-
     from airflow_hiveacid.acid.names import TableRef
     from airflow_hiveacid.acid.schema import TableKind
     from airflow_hiveacid.metastore.client import MetastoreClient
@@ -90,14 +88,8 @@ def _scanned(question: "Select", metastore: "MetastoreOptions", limit: int) -> "
         as_of_write_id=None if as_of is None else as_of.write_id,
         as_of_time=None if as_of is None else as_of.time,
     )
-    batches, left = [], limit
-    with scan.batches() as reader:
-        for batch in reader:
-            batches.append(batch.slice(0, left))
-            left -= len(batches[-1])
-            if left <= 0:
-                break
-        return pa.Table.from_batches(batches, reader.schema)
+    rows: Table = scan.head(limit)
+    return rows
 
 
 def _queried(question: "Select", metastore: "MetastoreOptions", limit: int, master: str) -> "Table":

@@ -170,9 +170,17 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
         """Refuse to join."""
         _refuse("join_asof")
 
+    def take(self, indices: object, **options: object) -> NoReturn:
+        """Refuse to select rows by their position, which the next read may change."""
+        _refuse("take")
+
     def sort_by(self, sorting: object, **options: object) -> NoReturn:
         """Refuse to sort."""
         _refuse("sort_by")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let processes exchange scans, which data sets of Arrow do not support by themselves."""
+        return _restored, (vars(self),)
 
     @property
     def partition_expression(self) -> None:
@@ -268,6 +276,12 @@ class RowScanner:
                 if num_rows <= 0:
                     break
             return pa.Table.from_batches(found, reader.schema)
+
+
+def _restored(state: dict[str, Any]) -> TableScan:
+    scan = TableScan.__new__(TableScan)
+    scan.__dict__.update(state)
+    return scan
 
 
 def _selected(

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import pickle
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -164,7 +165,7 @@ def test_what_a_filter_excludes_is_not_read(how: str, busy_table, client, hms) -
 def test_a_scan_has_the_methods_of_data_sets(busy_table, client, hms) -> None:
     orders = busy_table.scan(filter=pc.field("id") != 4)
     late = pc.field("id") > 10
-    assert orders.count_rows() == 17
+    assert orders.count_rows() == pickle.loads(pickle.dumps(orders)).count_rows() == 17
     assert orders.count_rows(filter=late) == 8
     assert sorted(orders.to_table(columns=["id"], filter=late)["id"].to_pylist()) == [
         *(11, 13, 14, 15, 16, 17, 18, 19)
@@ -183,6 +184,7 @@ def test_a_scan_has_the_methods_of_data_sets(busy_table, client, hms) -> None:
         lambda: orders.filter(late),
         orders.get_fragments,
         lambda: orders.sort_by("id"),
+        lambda: orders.take([0]),
         lambda: orders.join(orders, "id"),
         lambda: orders.join_asof(orders, "id", "id", 1),
         lambda: orders.replace_schema(orders.schema),
