@@ -9,7 +9,6 @@ import airflow_hiveacid
 from airflow_hiveacid.cli import completion
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.commands import (
-    analyze,
     cat,
     changes,
     clean,
@@ -27,7 +26,6 @@ from airflow_hiveacid.cli.commands import (
     metrics,
     mirrors,
     plan,
-    restore,
     sql,
     tables,
     to_iceberg,
@@ -46,12 +44,10 @@ _TABLE_COMMANDS = tuple(
         changes,
         cat,
         sql,
-        restore,
         plan,
         compact,
         clean,
         maintain,
-        analyze,
         to_iceberg,
         compare_iceberg,
         consumers,

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from airflow_hiveacid.jobs.reports.analyze_report import AnalyzeReport
 from airflow_hiveacid.jobs.reports.iceberg_report import IcebergCompareReport, IcebergExportReport
 from airflow_hiveacid.jobs.reports.report import CleanReport, CompactReport, RunReport
 from airflow_hiveacid.jobs.reports.script_report import ScriptReport
@@ -14,8 +13,7 @@ from airflow_hiveacid.text.quantities import duration_in_words
 
 
 def print_report(
-    report: AnalyzeReport
-    | CleanReport
+    report: CleanReport
     | CompactReport
     | IcebergCompareReport
     | IcebergExportReport
