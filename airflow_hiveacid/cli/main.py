@@ -1,12 +1,13 @@
+# PYTHON_ARGCOMPLETE_OK
 """The entry of the console command `hiveacid`: all its commands, and how they are chosen."""
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Sequence
 
 import airflow_hiveacid
-from airflow_hiveacid.cli import completion
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.commands import (
     cat,
@@ -34,7 +35,7 @@ from airflow_hiveacid.cli.commands import (
 from airflow_hiveacid.orc.format.process_memory import use_one_heap
 
 DESCRIPTION = "Inspect and maintain Hive ACID tables."
-_TABLE_COMMANDS = tuple(
+COMMANDS: Sequence[Command] = tuple(
     module.COMMAND
     for module in (
         tables,
@@ -60,7 +61,6 @@ _TABLE_COMMANDS = tuple(
         demo,
     )
 )
-COMMANDS: Sequence[Command] = (*_TABLE_COMMANDS, completion.command_for(_TABLE_COMMANDS))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,6 +75,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     use_one_heap()
     parser = _parser()
+    if "_ARGCOMPLETE" in os.environ:  # A shell completes a line.
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
     parsed = parser.parse_args(arguments)
     if parsed.command is None:
         parser.print_help()

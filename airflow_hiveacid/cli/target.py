@@ -205,18 +205,14 @@ def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
                 tls=arguments.tls,
                 tls_ca_file=arguments.tls_ca_file,
                 column_mapping=arguments.column_mapping,
-                **kerberos(arguments),
+                **_kerberos(arguments),
             )
         )
     return connection_options(arguments.conn_id)
 
 
-def kerberos(arguments: argparse.Namespace | None = None) -> dict[str, Any]:
-    """Return the Kerberos settings of the arguments, or else of the environment.
-
-    Args:
-        arguments: The arguments of a command.
-    """
+def _kerberos(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the Kerberos settings of the arguments, or else of the environment."""
     given = {name: getattr(arguments, name, None) for name in _OF_KERBEROS}
     options = {name: given[name] or os.environ.get(f"HIVEACID_{name.upper()}") for name in given}
     return {name: value for name, value in options.items() if value}

@@ -34,7 +34,7 @@ ARGUMENTS = {
     "demo": ("*", "demo"),
 }
 # They ask for each table that they find; test_authorizer.py runs them.
-ASKING = {"tables", "metrics", "maintain", "sql", "completion"}
+ASKING = {"tables", "metrics", "maintain", "sql"}
 
 
 def parsed(text: str) -> argparse.Namespace:
