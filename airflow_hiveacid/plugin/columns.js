@@ -1,83 +1,39 @@
-// The columns of the list, and the user's choice of them.
+// The columns of the list.
 
 const COLUMNS = [
-  { name: "score", sort: "score", head: "Score", hint: "0 to 100, the worst first", width: 60, narrow: true, cell: (row) => score(row.score) },
-  { name: "table", sort: "table", head: "Table", width: 150, wide: 220, least: 130, narrow: true, cell: nameCell },
-  { name: "kind", sort: null, head: "Kind", width: 84, extra: true, cell: (row) => kindName(row.kind) },
-  { name: "partitions", sort: null, head: "Partitions", width: 80, extra: true, number: true, cell: (row) => number.format(row.partitions) },
-  { name: "deltas", sort: "deltas", head: "Deltas", width: 62, narrow: true, number: true, down: true, cell: deltasCell },
-  { name: "bytes", sort: "bytes", head: "Size", width: 74, number: true, down: true, cell: sizeCell },
-  { name: "delete_ratio", sort: "delete_ratio", head: "Deletes", hint: "Deletes, as a share of the read rows", width: 66, number: true, down: true, cell: (row) => (row.broken ? "—" : percent(row.delete_ratio)) },
-  { name: "base", sort: "base", head: "Base age", hint: "Age of the oldest base", width: 76, number: true, cell: (row) => (row.base_written_at === null ? "—" : age(row.base_written_at)) },
-  { name: "obsolete", sort: "obsolete", head: "Obsolete", hint: "Files that wait for cleaning", width: 76, number: true, down: true, cell: (row) => (row.obsolete_bytes ? size(row.obsolete_bytes) : "—") },
-  { name: "txn", sort: "txn", head: "Oldest transaction", width: 142, wide: 180, empty: (row) => row.oldest_txn === null, cell: txnCell },
-  { name: "queue", sort: "queue", head: "Queue", width: 104, wide: 116, down: true, empty: (row) => !row.queue.length, cell: queueCell },
-  { name: "verdict", sort: null, head: "The decision of the policy", width: 0, least: 110, cell: verdictCell },
+  { sort: "score", head: "Score", hint: "0 to 100, the worst first", width: 60, narrow: true, cell: (row) => score(row.score) },
+  { sort: "table", head: "Table", width: 150, wide: 220, least: 130, narrow: true, cell: nameCell },
+  { sort: "deltas", head: "Deltas", width: 62, narrow: true, number: true, down: true, cell: deltasCell },
+  { sort: "bytes", head: "Size", width: 74, number: true, down: true, cell: sizeCell },
+  { sort: "delete_ratio", head: "Deletes", hint: "Deletes, as a share of the read rows", width: 66, number: true, down: true, cell: (row) => (row.broken ? "—" : percent(row.delete_ratio)) },
+  { sort: "base", head: "Base age", hint: "Age of the oldest base", width: 76, number: true, cell: (row) => (row.base_written_at === null ? "—" : age(row.base_written_at)) },
+  { sort: "obsolete", head: "Obsolete", hint: "Files that wait for cleaning", width: 76, number: true, down: true, cell: (row) => (row.obsolete_bytes ? size(row.obsolete_bytes) : "—") },
+  { sort: "txn", head: "Oldest transaction", width: 142, wide: 180, empty: (row) => row.oldest_txn === null, cell: txnCell },
+  { sort: "queue", head: "Queue", width: 104, wide: 116, down: true, empty: (row) => !row.queue.length, cell: queueCell },
+  { sort: null, head: "The decision of the policy", width: 0, least: 110, cell: verdictCell },
 ];
-const KEPT = "hiveacid.columns";
 const NARROW = window.matchMedia("(max-width: 640px)");
 const LAPTOP = window.matchMedia("(max-width: 1100px)");
 
-// The columns that fit and are not empty in all rows, until the user has chosen: the reason of the policy gets their space.
-const usual = () => COLUMNS.filter((column) => (NARROW.matches ? column.narrow : !column.extra) && !isEmpty(column)).map((column) => column.name);
+// The columns that fit and are not empty in all rows: the reason of the policy gets their space.
+const columns = () => COLUMNS.filter((column) => (!NARROW.matches || column.narrow) && !isEmpty(column));
 const isEmpty = (column) => Boolean(column.empty) && column.sort !== state.sort && shown !== null && shown.rows.length > 0 && shown.rows.every(column.empty);
-
-function chosen() {
-  try {
-    const names = JSON.parse(localStorage.getItem(KEPT));
-    return Array.isArray(names) && names.length ? names : usual();
-  } catch {
-    return usual(); // The stored value is missing or invalid.
-  }
-}
-
-function choose(names) {
-  try {
-    if (names === null) localStorage.removeItem(KEPT);
-    else localStorage.setItem(KEPT, JSON.stringify(names));
-  } catch {
-    // A browser without storage shows the default columns.
-  }
-}
-
-// The name of the table is required.
-const columns = () => {
-  const names = chosen();
-  return COLUMNS.filter((column) => column.name === "table" || names.includes(column.name));
-};
 
 // The last column, or on a narrow screen the name, gets the remaining width; if that is too small, the list scrolls.
 function widths(shown) {
   const room = LAPTOP.matches ? 0 : 10;
-  const takesRest = (column) => !column.width || (NARROW.matches && column.name === "table");
+  const takesRest = (column) => !column.width || (NARROW.matches && column.sort === "table");
   const width = (column) => (takesRest(column) ? 0 : ((!LAPTOP.matches && column.wide) || column.width) + room);
   const least = shown.reduce((sum, column) => sum + (width(column) || column.least), 0);
   return { of: (column) => (width(column) ? `${width(column)}px` : ""), least: `${least}px` };
 }
-
-function columnChoice(changed) {
-  const names = chosen();
-  const box = (column) => make("label", {},
-    make("input", {
-      type: "checkbox", checked: names.includes(column.name), disabled: column.name === "table",
-      onchange: (event) => {
-        choose(event.target.checked ? [...chosen(), column.name] : chosen().filter((name) => name !== column.name));
-        changed();
-      },
-    }), ` ${column.head}`);
-  return [...COLUMNS.map(box),
-    make("button", { type: "button", onclick: () => { choose(null); changed(); byId("column-choice").replaceChildren(...columnChoice(changed)); } }, "Default columns")];
-}
-
-const kindName = (kind) => (kind === "full_acid" ? "full ACID" : kind.replace("_", "-"));
 
 function nameCell(row) {
   const dot = row.table.indexOf(".");
   const name = make("button", { type: "button", class: "name", title: row.table, onclick: () => open(row.table) },
     make("span", { class: "database" }, row.table.slice(0, dot + 1)), row.table.slice(dot + 1));
   // A narrow screen has no space for a column of sentences.
-  const below = NARROW.matches && columns().every((column) => column.cell !== verdictCell);
-  return below ? [name, verdictCell(row)] : name;
+  return NARROW.matches ? [name, verdictCell(row)] : name;
 }
 
 function deltasCell(row) {

@@ -41,7 +41,7 @@ function facts(health) {
     ["Obsolete", `${size(health.obsolete_bytes)} in ${plural(health.obsolete_directories, "directory", "directories")}`],
     ...(health.retained_directories ? [["Retained", `${size(health.retained_bytes)} in ${plural(health.retained_directories, "directory", "directories")}, for earlier versions`]] : []),
     ["Aborted", plural(health.aborted_directories, "directory", "directories")],
-    ["Kind", kindName(health.kind)],
+    ["Kind", health.kind === "full_acid" ? "full ACID" : health.kind.replace("_", "-")],
     ["Measured", clock.format(health.measured_at * 1000)],
   ];
   return make("dl", { class: "facts" }, rows.map(([name, value]) =>

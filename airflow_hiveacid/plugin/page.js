@@ -55,6 +55,7 @@ function wearColours() {
 }
 
 function heads() {
+  const focused = byId("head").contains(document.activeElement) && document.activeElement.dataset.sort;
   const shown = columns();
   const wide = widths(shown);
   document.querySelector("#list > table").style.minWidth = wide.least;
@@ -69,6 +70,7 @@ function heads() {
     head.style.width = wide.of(column);
     return head;
   }));
+  if (focused) byId("head").querySelector(`[data-sort="${focused}"]`)?.focus();
 }
 
 function sortBy(column) {
@@ -290,7 +292,7 @@ function measureAnew() {
   if (opened !== null) open(opened);
 }
 
-// For other columns, or another width.
+// For another width.
 function redraw() {
   heads();
   if (shown !== null && shown.rows.length) rows(shown.rows);
@@ -343,14 +345,9 @@ function start() {
   byId("next").addEventListener("click", () => change({ page: state.page + 1 }));
   byId("refresh").addEventListener("click", measureAnew);
   byId("save").addEventListener("click", save);
-  byId("column-choice").append(...columnChoice(redraw));
   for (const query of [NARROW, LAPTOP]) query.addEventListener("change", redraw);
-  const choice = byId("columns");
-  document.addEventListener("click", (event) => choice.contains(event.target) || (choice.open = false));
   document.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape") return;
-    if (choice.open) choice.open = false;
-    else if (opened !== null) close();
+    if (event.key === "Escape" && opened !== null) close();
   });
   document.addEventListener("visibilitychange", () => document.hidden || load());
   setInterval(() => shown && status(shown), 1000);

@@ -1,4 +1,4 @@
-"""The page in a real Chromium: buttons, columns, a file, a narrow screen."""
+"""The page in a real Chromium: buttons, a file, a narrow screen."""
 
 import csv
 import time
@@ -65,29 +65,6 @@ def test_the_buttons_start_a_dag_for_permitted_users(
     browser.wait_until(
         "location.pathname.startsWith('/dags/compact_or_clean/runs/clean__default.customers__')"
     )
-
-
-def test_columns_are_chosen_and_kept(airflow: PageAirflow, browser: Chromium) -> None:
-    heads = "[...document.querySelectorAll('#head th')].map((head) => head.innerText.trim())"
-    box = "[...document.querySelectorAll('#column-choice label')].find((l) => l.textContent.includes('{}'))"
-    browser.open(f"{airflow.url}/hiveacid/")
-    browser.wait_until(f"document.{ROWS} === 3")
-    usual = browser.evaluate(heads)
-    assert "Obsolete" in usual
-    assert "Partitions" not in usual
-    browser.evaluate(f"{box.format('Obsolete')}.click()")
-    browser.evaluate(f"{box.format('Partitions')}.click()")
-    browser.open("about:blank")
-    browser.open(f"{airflow.url}/hiveacid/")
-    browser.wait_until(f"document.{ROWS} === 3")
-    chosen = browser.evaluate(heads)
-    assert "Obsolete" not in chosen
-    assert "Partitions" in chosen
-    assert browser.evaluate("document.querySelectorAll('#rows tr:first-child td').length") == len(
-        chosen
-    )
-    browser.evaluate("document.querySelector('#column-choice button').click()")
-    assert browser.evaluate(heads) == usual
 
 
 def test_the_list_is_saved_as_a_file_from_inside_of_airflow(
