@@ -115,7 +115,7 @@ _SQL: dict[str, Check] = {
     "init_catalog_tables": _boolean,
     "schema_version": _text,
 }
-_KEYS: dict[str, dict[str, Check]] = {"hadoop": {}, "hive": _HIVE, "rest": _REST, "sql": _SQL}
+_KEYS: dict[str, dict[str, Check]] = {"hive": _HIVE, "rest": _REST, "sql": _SQL}
 _HEADER = "header."
 _SCHEMES = {"http": "rest", "https": "rest", "thrift": "hive", "sqlite": "sql", "postgresql": "sql"}
 # Types of catalogs that Iceberg for Java names differently.

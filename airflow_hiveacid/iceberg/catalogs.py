@@ -12,7 +12,6 @@ from airflow_hiveacid.errors import IcebergRefused
 from airflow_hiveacid.iceberg.catalog_files import ALLOWED, LOCATIONS, CatalogFiles, folders_of
 from airflow_hiveacid.iceberg.catalog_options import TYPE, URI, kind_of, require_known
 from airflow_hiveacid.iceberg.guarded_catalog import DatabaseCatalog
-from airflow_hiveacid.iceberg.hadoop_catalog import HadoopCatalog
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from airflow_hiveacid.iceberg.rest_catalog import ServerCatalog
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob, sqlite_location
@@ -23,7 +22,6 @@ from airflow_hiveacid.maintenance.location_owners import require_free
 from airflow_hiveacid.metastore.client import MetastoreClient
 
 KINDS: dict[str, type[Catalog]] = {
-    "hadoop": HadoopCatalog,
     "hive": MetastoreCatalog,
     "rest": ServerCatalog,
     "sql": DatabaseCatalog,
@@ -46,7 +44,7 @@ def checked_options(job: IcebergJob) -> tuple[str, dict[str, Any]]:
     kind = kind_of(job.catalog, options)
     if kind == "hive":
         options.setdefault(URI, job.connection.uris)
-    elif kind != "hadoop" and URI not in options:
+    elif URI not in options:
         raise IcebergRefused(f"The catalog {job.catalog} has no uri.", remedy="Set the option uri.")
     require_known(job.catalog, kind, options)
     # Those of the process, too: a program may pass any job.
@@ -94,11 +92,7 @@ def open_catalog(job: IcebergJob) -> Catalog:
         job: The export, or the comparison.
 
     Raises:
-        IcebergRefused: An option is refused, or the store cannot keep concurrent commits apart.
+        IcebergRefused: An option is refused, or a necessary one is missing.
     """
     kind, options = checked_options(job)
-    catalog = KINDS[kind](job.catalog, **options)
-    if isinstance(catalog, HadoopCatalog) and isinstance(job, IcebergExportJob):
-        # Before any file is written, which the refused commit would leave unused.
-        catalog.require_commits()
-    return catalog
+    return KINDS[kind](job.catalog, **options)

@@ -293,14 +293,6 @@ class Storage(ReadOnlyStorage):
         """Return whether renaming a directory is atomic, so that no reader sees a part of it."""
         return self._filesystem.type_name not in _OBJECT_STORES
 
-    @property
-    def creates_once(self) -> bool:
-        """Return whether only one of several processes succeeds that write the same new file."""
-        is_conditional = (
-            self._filesystem.type_name == "s3" and Uploads.of(self.location) is not None
-        )
-        return self.renames_at_once or is_conditional
-
     def rename(self, source: str, target: str) -> None:
         """Rename a file or a directory; never onto an existing path."""
         self._refuse_existing(target)

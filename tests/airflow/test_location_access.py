@@ -119,7 +119,7 @@ CATALOG = {"type": "rest", "uri": "https://user:secret@rest:8181/x?token=t", "wa
         ("lake", {}, "iceberg:lake.ns.t"),
         # A job can give any name to any catalog.
         ("lake", CATALOG, "iceberg:https://rest:8181/x#prod.ns.t"),
-        ("lake", {"type": "hadoop", "warehouse": "s3a://w/x"}, "iceberg:s3a://w/x.ns.t"),
+        ("lake", {"type": "hive", "warehouse": "s3a://w/x"}, "iceberg:s3a://w/x.ns.t"),
         ("lake", {"type": "glue"}, "iceberg:lake?.ns.t"),
     ],
 )

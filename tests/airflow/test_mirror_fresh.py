@@ -20,7 +20,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sensors import HiveAcidMirrorFreshSensor
 from airflow_hiveacid.triggers.mirror_fresh import HiveAcidMirrorFreshTrigger
 from tests.compaction.written_table import WrittenTable
-from tests.iceberg.case import LakeCase
+from tests.iceberg.hostile.test_allowed_locations import Mirror
 from tests.iceberg.lakes import sql_options
 
 pytestmark = pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def refuse_iceberg(*, table: str, action: str, **_: object) -> bool:
     return not table.startswith("iceberg:sqlite:")
 
 
-class Watched(LakeCase):
+class Watched(Mirror):
     """A table with one version, and its mirror."""
 
     def __init__(self, table: WrittenTable, folder: Path) -> None:
@@ -303,14 +303,15 @@ def test_templates_are_accepted_while_the_dag_is_parsed(mirror: Watched) -> None
     assert mirror.sensor(**dict.fromkeys(given, "{{ params.it }}"))
 
 
-def test_the_warehouse_of_a_mirror_is_an_allowed_location(
+def test_the_files_of_a_mirror_are_at_allowed_locations(
     mirror: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVE_ACID__ALLOWED_LOCATIONS", "file")
     with socket.create_server(("127.0.0.1", 0)) as elsewhere:
         elsewhere.setblocking(False)
-        port = elsewhere.getsockname()[1]
-        options = {"type": "hadoop", "warehouse": f"hdfs://127.0.0.1:{port}/lake"}
+        folder = f"hdfs://127.0.0.1:{elsewhere.getsockname()[1]}/lake"
+        mirror.name_metadata(folder)
+        options = {**sql_options(mirror.folder), "locations": folder}
         event = asyncio.run(_payload(mirror.trigger(catalog_options=options)))
         assert "is not among the locations" in str(event["error"])
         with pytest.raises(HiveAcidTaskRefused, match="is not among the locations"):

@@ -18,30 +18,25 @@ from tests.iceberg.test_mirror import Mirror
 pytestmark = [pytest.mark.hdfs, pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)]
 
 
-@pytest.mark.parametrize("kind", ["sql", "hadoop"])
 def test_a_mirror_is_created_updated_and_compared(
     client: MetastoreClient,
     database: str,
     tmp_path: Path,
     hdfs: Hdfs,
     monkeypatch: pytest.MonkeyPatch,
-    kind: str,
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.delenv("HADOOP_HOME", raising=False)
     monkeypatch.delenv("CLASSPATH", raising=False)
-    warehouse = f"{hdfs.uri}/lake_{kind}"
-    options = {"type": kind, "warehouse": warehouse}
-    if kind == "sql":
-        options["uri"] = f"sqlite:///{tmp_path}/catalog.db"
+    warehouse = f"{hdfs.uri}/lake"
+    options = {"type": "sql", "warehouse": warehouse, "uri": f"sqlite:///{tmp_path}/catalog.db"}
     job = IcebergExportJob(
         target=f"{database}.t", table="ns.t", catalog="lake", catalog_options=options
     )
     catalog = open_catalog(job)
-    if kind == "sql":
-        catalog.create_namespace("ns")
+    catalog.create_namespace("ns")
     table = WrittenTable.create(client, f"{database}.t")
-    mirror = Mirror(table, tmp_path, ServedCatalog(kind, options, catalog, "ns", tmp_path))
+    mirror = Mirror(table, tmp_path, ServedCatalog("sql", options, catalog, "ns", tmp_path))
     mirror.deletes = "positions"
     first = table.insert(1, 2, 3)
     assert mirror.run().outcome == "created"

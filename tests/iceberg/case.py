@@ -21,8 +21,6 @@ from airflow_hiveacid.progress import PhaseClock, PhaseObserver
 from tests.golden_versions import Adopted, Row, in_order
 from tests.iceberg.lakes import ServedCatalog, sql_catalog, sql_options
 
-HINT = "version-hint.text"
-
 
 class LakeCase:
     """A table of a metastore, and a catalog.
@@ -103,9 +101,9 @@ class LakeCase:
                 os.utime(path, (written, written))
 
     def files(self) -> set[str]:
-        """All files in the folder of the Iceberg table, except those of Hadoop's client and catalog."""
+        """All files in the folder of the Iceberg table, except those of Hadoop's client."""
         found = (path for path in self.lake.rglob("*") if path.is_file() and path.suffix != ".crc")
-        return {str(path.relative_to(self.lake)) for path in found if path.name != HINT}
+        return {str(path.relative_to(self.lake)) for path in found}
 
     def used_files(self) -> set[str]:
         """The files that the Iceberg table refers to."""

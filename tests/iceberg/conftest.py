@@ -1,20 +1,16 @@
 import itertools
-import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyiceberg.catalog import load_catalog
-from pyiceberg.table import Table
 
-from airflow_hiveacid.iceberg.hadoop_catalog import HadoopCatalog
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.golden_versions import adopted
 from tests.iceberg.case import ExportCase
-from tests.iceberg.lakes import Readable, ReadableMetastore, ServedCatalog
+from tests.iceberg.lakes import ReadableMetastore, ServedCatalog
 from tests.iceberg.rest_catalog import RestCatalog
 from tests.live.postgres import Postgres
 
@@ -90,25 +86,7 @@ def in_metastore(hms: EmbeddedMetastore, folder: Path) -> Iterator[ServedCatalog
         client.drop_database(namespace, cascade=True)
 
 
-class _Folder(Readable, HadoopCatalog):
-    """A catalog in a folder, whose tables tests create and drop as Iceberg for Java does."""
-
-    def create_table(self, identifier: Any, schema: Any, *_: Any, **options: Any) -> Table:
-        return self.create_table_transaction(identifier, schema).commit_transaction()
-
-    def drop_table(self, identifier: Any) -> None:
-        location = self.load_table(identifier).location()
-        shutil.rmtree(location.removeprefix("file://"))
-
-
-@pytest.fixture
-def hadoop(tmp_path: Path) -> ServedCatalog:
-    options = {"type": "hadoop", "warehouse": f"file://{tmp_path}/lake"}
-    catalog = _Folder("lake", **options)
-    return ServedCatalog("hadoop", options, catalog, "ns", tmp_path / "lake")
-
-
-@pytest.fixture(params=["jdbc", "rest", "hive3", "hive4", "hadoop"])
+@pytest.fixture(params=["jdbc", "rest", "hive3", "hive4"])
 def served(request: pytest.FixtureRequest) -> ServedCatalog:
     """Each kind of catalog."""
     found: ServedCatalog = request.getfixturevalue(request.param)

@@ -66,17 +66,13 @@ def guarded(table: Table) -> Table:
     return require_data_only(table)
 
 
-class Readable:
-    """A catalog of this package whose tables can be read as a whole, by pyiceberg alone."""
+class ReadableMetastore(MetastoreCatalog):
+    """A metastore whose tables can be read as a whole, by pyiceberg alone."""
 
     def load_table(self, identifier: Any) -> Table:
-        table: Table = super().load_table(identifier)  # type: ignore[misc]
+        table = super().load_table(identifier)
         table.io = files_of(table.io).data_files()
         return table
-
-
-class ReadableMetastore(Readable, MetastoreCatalog):
-    pass
 
 
 @contextmanager

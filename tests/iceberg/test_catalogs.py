@@ -18,7 +18,6 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.iceberg.catalogs import KINDS
 from airflow_hiveacid.iceberg.guarded_catalog import DatabaseCatalog
-from airflow_hiveacid.iceberg.hadoop_catalog import HadoopCatalog
 from airflow_hiveacid.iceberg.lake import ChangedTable
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -62,19 +61,10 @@ class DeadMetastoreCatalog(LossyMetastoreCatalog):
     takes_effect = False
 
 
-class LossyHadoopCatalog(_Lossy, HadoopCatalog):
-    pass
-
-
-class DeadHadoopCatalog(LossyHadoopCatalog):
-    takes_effect = False
-
-
 # The classes whose commits take effect, and those whose commits do not.
 LOSSES: dict[str, tuple[type[Catalog], type[Catalog]]] = {
     "sql": (LossySqlCatalog, DeadSqlCatalog),
     "hive": (LossyMetastoreCatalog, DeadMetastoreCatalog),
-    "hadoop": (LossyHadoopCatalog, DeadHadoopCatalog),
 }
 
 
@@ -212,11 +202,7 @@ def test_a_killed_run_is_applied_once(mirror: Mirror, fault: str) -> None:
     assert len(mirror.iceberg.metadata.snapshots) == 2
 
 
-def test_a_missing_namespace_is_named(mirror: Mirror, served: ServedCatalog) -> None:
-    if served.kind == "hadoop":
-        # It consists of folders, which need not exist.
-        assert mirror.run(table="none.t").outcome == "created"
-        return
+def test_a_missing_namespace_is_named(mirror: Mirror) -> None:
     with pytest.raises(IcebergRefused, match=r"namespace of none\.t does not exist") as raised:
         mirror.run(table="none.t")
     assert raised.value.remedy == "Create it first."

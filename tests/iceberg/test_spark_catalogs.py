@@ -57,7 +57,6 @@ def open_in_spark(session: SparkSession, served: ServedCatalog, **more: str) -> 
         },
         "rest": {**served.options},
         "hive": {"type": "hive", "uri": uri},
-        "hadoop": {"type": "hadoop", "warehouse": f"file:{served.folder}"},
     }
     options = {**own[served.kind.partition(" ")[0]], **more}
     session.conf.set("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
@@ -70,7 +69,7 @@ def ids(session: SparkSession, mirror: Mirror) -> list[int]:
     return sorted(row[0] for row in session.table(f"lake.{mirror.name}").collect())
 
 
-@pytest.mark.parametrize("kind", ["jdbc", "rest", "hive3", "hadoop"])
+@pytest.mark.parametrize("kind", ["jdbc", "rest", "hive3"])
 def test_spark_reads_a_mirror_and_sets_it_back_with_the_statement_of_the_error(
     request: pytest.FixtureRequest,
     created: Callable[[ServedCatalog], Mirror],
@@ -104,7 +103,7 @@ def test_spark_reads_a_mirror_and_sets_it_back_with_the_statement_of_the_error(
     assert ids(session, mirror) == [2, 3, 4, 6]
 
 
-@pytest.mark.parametrize("kind", ["jdbc", "rest", "hadoop"])
+@pytest.mark.parametrize("kind", ["jdbc", "rest"])
 def test_a_commit_of_spark_during_a_run_wins(
     request: pytest.FixtureRequest,
     created: Callable[[ServedCatalog], Mirror],
@@ -125,7 +124,7 @@ def test_a_commit_of_spark_during_a_run_wins(
     assert ids(session, mirror) == [1, 2, 3, 77]
 
 
-@pytest.mark.parametrize("kind", ["jdbc", "rest", "hadoop"])
+@pytest.mark.parametrize("kind", ["jdbc", "rest"])
 def test_a_table_that_spark_has_dropped_is_created_again(
     request: pytest.FixtureRequest,
     created: Callable[[ServedCatalog], Mirror],

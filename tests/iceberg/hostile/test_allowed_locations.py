@@ -101,34 +101,40 @@ def elsewhere() -> Iterator[Trap]:
         (lag, "metadata"),
     ],
 )
+@pytest.mark.parametrize("limit", ["process", "job"])
 def test_files_of_a_table_are_at_allowed_locations(
-    mirror: Mirror, elsewhere: Trap, monkeypatch: pytest.MonkeyPatch, run: Run, place: str
+    mirror: Mirror,
+    elsewhere: Trap,
+    monkeypatch: pytest.MonkeyPatch,
+    run: Run,
+    place: str,
+    limit: str,
 ) -> None:
     folder = f"hdfs://127.0.0.1:{elsewhere.port}/lake"
     getattr(mirror, f"name_{place}")(folder)
-    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ALLOWED_LOCATIONS", "file")
+    _limit(mirror, monkeypatch, limit)
     with pytest.raises(AccessRefused, match="is not among the locations"):
         run(mirror, {**mirror.options, "locations": folder})
     assert elsewhere.connections == 0
 
 
-@pytest.mark.parametrize("run", [export, compare, lag])
 @pytest.mark.parametrize("limit", ["process", "job"])
-def test_the_warehouse_of_a_catalog_is_an_allowed_location(
-    mirror: Mirror, elsewhere: Trap, monkeypatch: pytest.MonkeyPatch, run: Run, limit: str
+def test_the_warehouse_of_a_new_table_is_an_allowed_location(
+    mirror: Mirror, elsewhere: Trap, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    options = {"type": "hadoop", "warehouse": f"hdfs://127.0.0.1:{elsewhere.port}/lake"}
-    if limit == "process":
-        monkeypatch.setenv("AIRFLOW__HIVE_ACID__ALLOWED_LOCATIONS", "file")
-    else:
-        mirror.client = _limited(mirror.client)
+    warehouse = f"hdfs://127.0.0.1:{elsewhere.port}/lake"
+    _limit(mirror, monkeypatch, limit)
     with pytest.raises(AccessRefused, match="is not among the locations"):
-        run(mirror, options)
+        mirror.run(table="ns.new", catalog_options={**mirror.options, "warehouse": warehouse})
     assert elsewhere.connections == 0
 
 
-def _limited(client: MetastoreClient) -> MetastoreClient:
-    return MetastoreClient(replace(client.options, allowed_locations="file"))
+def _limit(mirror: Mirror, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    if limit == "process":
+        monkeypatch.setenv("AIRFLOW__HIVE_ACID__ALLOWED_LOCATIONS", "file")
+    else:
+        options = replace(mirror.client.options, allowed_locations="file")
+        mirror.client = MetastoreClient(options)
 
 
 @pytest.mark.parametrize("run", [export, compare, lag])

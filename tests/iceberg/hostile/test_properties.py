@@ -122,6 +122,7 @@ def test_options_of_a_job_name_no_code(option: str) -> None:
     ("options", "message"),
     [
         ({"type": "glue"}, "the type 'glue'"),
+        ({"type": "hadoop", "warehouse": "/x"}, "Set type to one of hive, rest, sql."),
         ({"type": "sql", "uri": "sqlite://", "s3.signer": "x"}, "the option 's3.signer'"),
         ({"type": "sql", "uri": "sqlite:///x?plugin=x", "warehouse": "/x"}, "option uri"),
         ({"type": "rest", "uri": "file:///x", "warehouse": "/x"}, "option uri"),
