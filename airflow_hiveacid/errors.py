@@ -134,7 +134,7 @@ class JavaMissing(UserError):
 class KerberosLibraryMissing(UserError):
     """Kerberos is asked for, and no library of it was found."""
 
-    default_remedy = "Install libgssapi-krb5-2 (Debian), krb5-libs (Red Hat) or Python's gssapi."
+    default_remedy = "Install libgssapi-krb5-2 (Debian) or krb5-libs (Red Hat)."
 
 
 class MirrorRefused(UserError):

@@ -1,7 +1,6 @@
 """Kerberos as a mechanism: negotiation, authentication, and the translation of failures."""
 
 import struct
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +57,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Conversation]:
         made.append(Conversation(*arguments))  # type: ignore[arg-type]
         return made[-1]
 
-    monkeypatch.setattr(kerberos, "_context", make)
+    monkeypatch.setattr(kerberos, "SystemContext", make)
     return made
 
 
@@ -255,7 +254,6 @@ def test_a_failure_contains_the_remedy(
 def test_without_a_library_the_package_to_install_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "gssapi", None)
     monkeypatch.setattr(system_gssapi, "_LIBRARY", "libgssapi_that_is_not.so.2")
     system_gssapi._library.cache_clear()
     with pytest.raises(KerberosLibraryMissing, match="libgssapi-krb5-2"):

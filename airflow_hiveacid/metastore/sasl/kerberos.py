@@ -1,11 +1,9 @@
 """The mechanism GSSAPI: Kerberos, by a ticket or a keytab of this machine."""
 
 import hashlib
-import importlib
 import os
 import struct
 import threading
-from typing import Any, Protocol
 
 from airflow_hiveacid.errors import AuthenticationFailed, MetastoreError
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
@@ -19,27 +17,6 @@ _BITS = {protection: bit for bit, protection in _OFFERS}
 _MOST_BYTES = (1 << 24) - 1
 # Of two concurrent logins into one ticket cache, one would temporarily see it empty.
 _logging_in = threading.Lock()
-
-
-class Context(Protocol):
-    """One side of a Kerberos connection."""
-
-    @property
-    def complete(self) -> bool:
-        """True after both sides are authenticated."""
-
-    @property
-    def principal(self) -> str:
-        """The principal that has logged in."""
-
-    def step(self, token: bytes) -> bytes:
-        """Process a message of the other side and return the answer."""
-
-    def wrap(self, data: bytes, encrypt: bool) -> bytes:
-        """Protect data."""
-
-    def unwrap(self, data: bytes) -> tuple[bytes, bool]:
-        """Check and open protected data; and whether it was encrypted."""
 
 
 class Kerberos:
@@ -66,7 +43,7 @@ class Kerberos:
         self._options = options
         self._service = _service(options.kerberos_service_name, host)
         self._where = where
-        self._context: Context | None = None
+        self._context: SystemContext | None = None
         self._own_cache = _own_cache(options)
 
     def step(self, challenge: bytes) -> bytes:
@@ -109,11 +86,11 @@ class Kerberos:
         return opened
 
     @property
-    def _open(self) -> Context:
+    def _open(self) -> SystemContext:
         assert self._context is not None
         return self._context
 
-    def _logged_in(self) -> Context:
+    def _logged_in(self) -> SystemContext:
         options = self._options
         store = {}
         if options.kerberos_keytab is not None:
@@ -121,7 +98,7 @@ class Kerberos:
         if cache := self._own_cache or options.kerberos_ccache:
             store["ccache"] = cache
         try:
-            context = _context(self._service, options.kerberos_principal, store)
+            context = SystemContext(self._service, options.kerberos_principal, store)
             # Like Hadoop without a matching rule of its own.
             self.user = context.principal.partition("@")[0].partition("/")[0]
         except GssFailure as failure:
@@ -199,89 +176,3 @@ def _described(options: MetastoreOptions) -> str:
     }
     described = ", ".join(f"{name} {value}" for name, value in parts.items() if value)
     return described or "the default cache"
-
-
-def _context(service: str, principal: str | None, store: dict[str, str]) -> Context:
-    """Return a context of the maintained library, or of the system's library.
-
-    No package with a wheel for Linux has GSSAPI: `gssapi` has to be built, with headers and a
-    compiler. So the package is used if it is installed; otherwise the system's library is called
-    directly.
-    """
-    try:
-        package = importlib.import_module("gssapi")
-    except ImportError:
-        return SystemContext(service, principal, store)
-    return _PackageContext(package, service, principal, store)
-
-
-class _PackageContext:
-    """A context of the package `gssapi`."""
-
-    def __init__(
-        self, package: Any, service: str, principal: str | None, store: dict[str, str]
-    ) -> None:
-        self._failure = package.exceptions.GSSError
-        kinds, kerberos = package.NameType, package.MechType.kerberos
-        kind = kinds.kerberos_principal if "/" in service else kinds.hostbased_service
-        flags = package.RequirementFlag
-        try:
-            name = None
-            if principal is not None:
-                name = package.Name(principal, kinds.kerberos_principal)
-            self._credential = package.Credentials(
-                name=name, usage="initiate", mechs=[kerberos], store=store or None
-            )
-            self._wanted = (
-                flags.mutual_authentication
-                | flags.replay_detection
-                | flags.out_of_sequence_detection
-                | flags.confidentiality
-                | flags.integrity
-            )
-            self._context = package.SecurityContext(
-                name=package.Name(service, kind),
-                creds=self._credential,
-                usage="initiate",
-                mech=kerberos,
-                flags=self._wanted,
-            )
-        except self._failure as error:
-            raise self._failed(error) from error
-
-    @property
-    def complete(self) -> bool:
-        return bool(self._context.complete)
-
-    @property
-    def principal(self) -> str:
-        try:
-            return str(self._credential.name)
-        except self._failure as error:
-            raise self._failed(error) from error
-
-    def step(self, token: bytes) -> bytes:
-        try:
-            answer = self._context.step(token or None)
-        except self._failure as error:
-            raise self._failed(error) from error
-        if self.complete and int(self._wanted) & ~int(self._context.actual_flags):
-            raise ValueError("Kerberos did not agree to protect the conversation")
-        return answer or b""
-
-    def wrap(self, data: bytes, encrypt: bool) -> bytes:
-        wrapped = self._context.wrap(data, encrypt)
-        if encrypt and not wrapped.encrypted:
-            raise ValueError("Kerberos did not encrypt")
-        return bytes(wrapped.message)
-
-    def unwrap(self, data: bytes) -> tuple[bytes, bool]:
-        try:
-            opened = self._context.unwrap(data)
-        except self._failure as error:
-            raise self._failed(error) from error
-        return bytes(opened.message), bool(opened.encrypted)
-
-    def _failed(self, error: Any) -> GssFailure:
-        message = error.get_all_statuses(error.min_code, False) if error.min_code else [str(error)]
-        return GssFailure(error.min_code, ", ".join(message))

@@ -1,4 +1,7 @@
-"""GSSAPI of the operating system: MIT Kerberos' own library, called without anything to build."""
+"""GSSAPI of the operating system: MIT Kerberos' own library, called without anything to build.
+
+No package with a wheel for Linux has GSSAPI.
+"""
 
 import ctypes
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint32, c_void_p
@@ -183,15 +186,10 @@ class SystemContext:
 def forget_tickets(cache: str) -> None:
     """Drop all tickets in a cache; with a keytab, the next login gets new ones.
 
-    With any other library, the tickets remain until they expire.
-
     Args:
         cache: Its name in MIT Kerberos: "MEMORY:name".
     """
-    try:
-        library = _library()
-    except KerberosLibraryMissing:
-        return
+    library = _library()
     # GSSAPI has no call for it, but the underlying Kerberos library has one.
     context, tickets = c_void_p(), c_void_p()
     if library.krb5_init_context(byref(context)) != 0:
