@@ -6,22 +6,18 @@ may rely on; they are not enforced.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import ClassVar, Literal, get_args
 
-from airflow_hiveacid.acid.hive_expression import Moment, check_as_spark, default_as_spark
 from airflow_hiveacid.acid.schema import parse_type
-from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
+from airflow_hiveacid.errors import InvalidJob
 
-# An arbitrary moment: the forms of default values do not depend on it.
-_ANY_MOMENT = Moment(datetime(2026, 1, 1, tzinfo=UTC), "")
 _LITERAL = re.compile(
     r"""[-+]?\d[\w.]*|[-+]?\.\d\w*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL
 )
 KeyType = Literal["primary", "unique", "foreign"]
-_REMEDY = "Drop or disable the constraint, or write into the table with Hive."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +175,19 @@ NO_CONSTRAINTS = TableConstraints()
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """Values of the functions of a default value in one statement.
+
+    Attributes:
+        now: The time of CURRENT_TIMESTAMP and CURRENT_DATE.
+        user: The name of CURRENT_USER.
+    """
+
+    now: datetime
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """Enabled constraint as a condition for Spark.
 
@@ -198,52 +207,14 @@ class WriteRules:
     Attributes:
         table: The full name of the table.
         columns: The types of all columns by their names, partition keys included.
-        constraints: The constraints in the metastore.
-        moment: The values of functions in default values.
+        rules: The conditions on rows.
+        default: Returns the default value of a column in Spark's SQL; None without a default.
     """
 
     table: str
     columns: Mapping[str, str]
-    constraints: TableConstraints
-    moment: Moment
-    rules: tuple[Rule, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        lower = {name.lower(): type_ for name, type_ in self.columns.items()}
-        object.__setattr__(self, "rules", tuple(self._rules(lower)))
-
-    def _rules(self, columns: Mapping[str, str]) -> Iterator[Rule]:
-        for not_null in self.constraints.not_null:
-            if not_null.enabled:
-                name = not_null.column.lower().replace("`", "``")
-                yield Rule(str(not_null), f"`{name}` IS NOT NULL")
-        for check in self.constraints.checks:
-            if check.enabled:
-                try:
-                    yield Rule(str(check), check_as_spark(check.expression, columns))
-                except UnsupportedTable as error:
-                    raise UnsupportedTable(
-                        f"The constraint {check} of {self.table} cannot be enforced: {error.what}",
-                        remedy=_REMEDY,
-                    ) from error
-
-    def default(self, column: str) -> str | None:
-        """Return the default value of a column in Spark's SQL; None without a default.
-
-        Raises:
-            UnsupportedTable: Hive and Spark may evaluate it differently.
-        """
-        for default in self.constraints.defaults:
-            if default.enabled and default.column.lower() == column.lower():
-                try:
-                    return default_as_spark(default.value, self.moment)
-                except UnsupportedTable as error:
-                    raise UnsupportedTable(
-                        f"The default value {default.value} of column {column} of {self.table} "
-                        f"cannot be evaluated: {error.what}",
-                        remedy="Give the column a value in the statement.",
-                    ) from error
-        return None
+    rules: tuple[Rule, ...]
+    default: Callable[[str], str | None]
 
 
 def with_defaults(values: Mapping[str, str], rules: WriteRules | None) -> dict[str, str]:
@@ -316,7 +287,6 @@ def validate_declared(
                 what = each if isinstance(each, str) else str(names[0])
                 raise InvalidJob(f"The constraint {what} is declared twice.")
             seen.add(each)
-        _validate_text(constraint, columns)
 
 
 def _validate_flags(constraint: Constraint) -> None:
@@ -335,18 +305,3 @@ def _validate_flags(constraint: Constraint) -> None:
         raise InvalidJob("references belongs to a foreign key.")
     if constraint.type == "foreign" and referenced != len(constraint.columns):
         raise InvalidJob("A foreign key has as many columns as the key that it references.")
-
-
-def _validate_text(constraint: Constraint, columns: Mapping[str, str]) -> None:
-    text = ""
-    try:
-        if isinstance(constraint, Check):
-            text = constraint.expression
-            check_as_spark(text, columns)
-        elif isinstance(constraint, Default):
-            text = constraint.value
-            typed = typed_default(constraint, columns)
-            assert isinstance(typed, Default)
-            default_as_spark(typed.value, _ANY_MOMENT)
-    except UnsupportedTable as error:
-        raise InvalidJob(f"The constraint {text!r} is not supported: {error.what}") from error

@@ -1,20 +1,24 @@
-"""Values in expressions of Hive's SQL: their kinds, and the kinds that operators accept."""
+"""Values in expressions of Hive's SQL: their kinds, those that operators accept, and literals."""
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import UTC, date, datetime
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from enum import Enum, auto
 
 from airflow_hiveacid.acid import schema
-from airflow_hiveacid.acid.hive_literals import (
-    EXACT_AS_FLOAT,
-    INTEGER_BITS,
-    literal_as_spark,
-    parse_day,
-    parse_time,
-)
 from airflow_hiveacid.errors import UnsupportedTable
+
+_INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+# The largest integer such that all smaller ones are exact floats, too.
+_EXACT_AS_FLOAT = 1 << 24
+_ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "r": "\r"}
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}( \d{2}:\d{2}:\d{2}(\.\d{1,6})?)?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Earlier days have other numbers in the Julian calendar.
+_FIRST_DAY = date(1582, 10, 15)
 
 
 class Kind(Enum):
@@ -68,7 +72,7 @@ def comparable(left: Value, right: Value) -> tuple[str, str]:
         return left.sql, right.sql
     if Kind.FLOAT in kinds:
         other = right if left.kind is Kind.FLOAT else left
-        exact = isinstance(other.literal, int) and abs(other.literal) <= EXACT_AS_FLOAT
+        exact = isinstance(other.literal, int) and abs(other.literal) <= _EXACT_AS_FLOAT
         if other.kind is Kind.INTEGER and exact:
             return left.sql, right.sql
     names = " and ".join(sorted(kind.name.lower() for kind in kinds))
@@ -125,7 +129,7 @@ def literal_value(value: object) -> Value:
         (str, Kind.STRING),
     )
     kind = next((kind for type_, kind in kinds if isinstance(value, type_)), Kind.NULL)
-    sql = literal_as_spark(value)
+    sql = _literal_as_spark(value)
     return Value(f"({sql})" if sql.startswith("-") else sql, kind, value, is_literal=True)
 
 
@@ -148,8 +152,134 @@ def kind_of(type_: schema.HiveType) -> Kind:
             return Kind.DECIMAL
         case schema.Varchar():
             return Kind.STRING
-        case schema.Primitive(name) if name in INTEGER_BITS:
+        case schema.Primitive(name) if name in _INTEGER_BITS:
             return Kind.INTEGER
         case schema.Primitive(name):
             return Kind.__members__.get(name.upper(), Kind.OTHER)
     return Kind.OTHER
+
+
+def _literal_as_spark(value: object) -> str:
+    """Write a value as SQL with the same meaning for Spark under all settings of a session."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return f"{value}L" if abs(value) >= 1 << 31 else str(value)
+        case Decimal():
+            return f"{value:f}BD"
+        case float():
+            return f"{value!r}D"
+        case datetime():
+            since = value.replace(tzinfo=UTC) - _EPOCH
+            micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+            return f"timestamp_micros({micros}L)"
+        case date():
+            return f"date_from_unix_date({value.toordinal() - _EPOCH.date().toordinal()})"
+    return f"CAST(X'{str(value).encode().hex()}' AS STRING)"
+
+
+def parse_literal(text: str) -> object:
+    """Parse a number, a text in quotes, or one that begins with DATE or TIMESTAMP."""
+    if text[-1] not in "'\"":
+        return _parse_number(text)
+    word = text[: text.index(text[-1])]
+    literal = _parse_text(text[len(word) :])
+    match word.strip().lower():
+        case "date":
+            return parse_day(literal)
+        case "timestamp":
+            return parse_time(literal)
+    return literal
+
+
+def _parse_number(text: str) -> int | float | Decimal:
+    """Parse a number, which may have a suffix for its type."""
+    plain = text.rstrip("BDYSL")
+    suffix = text[len(plain) :]
+    if suffix == "BD":
+        return Decimal(plain)
+    if suffix == "D" or "e" in plain.lower():
+        return float(plain)
+    if "." in plain:
+        return Decimal(plain)
+    number = int(plain)
+    if number >= 1 << {"Y": 7, "S": 15}.get(suffix, 63):
+        raise UnsupportedTable(f"{text} is out of range.")
+    return number
+
+
+def _parse_text(text: str) -> str:
+    """Parse a text in quotes."""
+
+    def character(match: re.Match[str]) -> str:
+        if match[1] not in _ESCAPES:
+            raise UnsupportedTable(f"The escape sequence {match[0]} is not supported.")
+        return _ESCAPES[match[1]]
+
+    return re.sub(r"\\(.)", character, text[1:-1], flags=re.DOTALL)
+
+
+def parse_day(text: str) -> date:
+    """Parse a day of the only form that Hive and Spark read alike."""
+    try:
+        day = date.fromisoformat(text) if _DAY.fullmatch(text) else None
+    except ValueError:
+        day = None
+    if day is None or day < _FIRST_DAY:
+        raise UnsupportedTable(f"{text!r} is no day of the form 2026-01-31 since {_FIRST_DAY}.")
+    return day
+
+
+def parse_time(text: str) -> datetime:
+    """Parse a time of the only form that Hive and Spark read alike."""
+    try:
+        time = datetime.fromisoformat(text) if _TIME.fullmatch(text) else None
+    except ValueError:
+        time = None
+    if time is None or time.date() < _FIRST_DAY:
+        raise UnsupportedTable(f"{text!r} is no time of the form 2026-01-31 12:30:00.")
+    return time
+
+
+def cast_literal(value: object, type_: schema.HiveType) -> object:
+    """Cast a literal to another type as Hive does."""
+    number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    match type_:
+        case _ if value is None:
+            return None
+        case schema.Primitive("string") if isinstance(value, str):
+            return value
+        case schema.Varchar(length) | schema.Char(length) if isinstance(value, str):
+            return value[:length]
+        case schema.Primitive("date") if isinstance(value, str):
+            return parse_day(value)
+        case schema.Primitive("date") if type(value) is date:
+            return value
+        case schema.Primitive("string") if type(value) is date:
+            return str(value)
+        case schema.Primitive("timestamp") if isinstance(value, str):
+            return parse_time(value)
+        case schema.Primitive("timestamp") if isinstance(value, datetime):
+            return value
+        case schema.Primitive("boolean") if isinstance(value, bool):
+            return value
+        case schema.Primitive(name) if name in _INTEGER_BITS and type(value) is int:
+            if -(1 << _INTEGER_BITS[name] - 1) <= value < 1 << _INTEGER_BITS[name] - 1:
+                return value
+        case schema.Primitive("double") if number or isinstance(value, float):
+            return float(str(value))
+        case schema.Primitive("float") if type(value) is int and abs(value) <= _EXACT_AS_FLOAT:
+            return float(value)
+        case schema.Primitive("float") if isinstance(value, Decimal):
+            return value
+        case schema.Decimal(precision, scale) if number:
+            try:
+                rounded = Decimal(str(value)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+            except InvalidOperation:
+                rounded = Decimal(10) ** precision
+            if abs(rounded) < Decimal(10) ** (precision - scale):
+                return rounded
+    raise UnsupportedTable(f"The cast of {value!r} to {type_} is not supported.")

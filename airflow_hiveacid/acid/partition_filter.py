@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from airflow_hiveacid.acid.hive_literals import parse_day, parse_time
+from airflow_hiveacid.acid.hive_values import parse_day, parse_time
 from airflow_hiveacid.acid.names import parse_partition_name, partition_name
 from airflow_hiveacid.acid.partition_keys import (
     BOOLEANS,

@@ -28,7 +28,15 @@ def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) ->
 
     Returns:
         Notes for the author of the statement.
+
+    Raises:
+        InvalidJob: A constraint could not be applied to writes.
     """
+    if job.constraints:
+        # It takes sqlglot, which most tables need not.
+        from airflow_hiveacid.sql.constraint_rules import require_supported
+
+        require_supported(job)
     table = HiveTable.new(
         ref,
         _columns(job.columns),

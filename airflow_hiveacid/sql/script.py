@@ -14,6 +14,7 @@ from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
+from airflow_hiveacid.sql.constraint_rules import require_supported
 from airflow_hiveacid.sql.constraints import without_constraints
 from airflow_hiveacid.sql.definitions import DATABASE
 from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
@@ -127,6 +128,8 @@ def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
         step = with_parameters(_step(statement), statement.params, statement.trusted)
         if isinstance(step, ScriptedJob):
             step.validate()
+        if isinstance(step, CreateTableJob):
+            require_supported(step)
         return step
     except RecursionError:
         statement.refuse(None, f"It {TANGLED}", UNTANGLE)

@@ -11,11 +11,12 @@ from airflow_hiveacid.acid.constraints import (
     TableConstraints,
     WriteRules,
     typed_default,
-    validate_declared,
     with_defaults,
 )
 from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
-from tests.acid.test_hive_expression import MOMENT
+from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
+from airflow_hiveacid.sql.constraint_rules import require_supported, write_rules
+from tests.sql.test_hive_expression import MOMENT
 
 COLUMNS = {"id": "int", "v": "string", "k": "bigint", "s": "varchar(3)"}
 
@@ -25,7 +26,7 @@ def rules(*constraints: Constraint) -> WriteRules:
         kind: tuple(each for each in constraints if isinstance(each, kind))
         for kind in (NotNull, Check, Default, Key)
     }
-    return WriteRules(
+    return write_rules(
         "db.t", COLUMNS, TableConstraints(of[NotNull], of[Check], of[Default], of[Key]), MOMENT
     )
 
@@ -116,5 +117,16 @@ REFUSED: dict[str, tuple[list[Constraint], str]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_constraints_that_hive_would_refuse_are_not_declared(case: str) -> None:
     declared, message = REFUSED[case]
+    job = CreateTableJob(
+        target="db.t",
+        columns=[ColumnSpec(name, type_) for name, type_ in COLUMNS.items()],
+        partition_keys=[ColumnSpec("p", "string")],
+        constraints=declared,
+    )
+
+    def declare() -> None:
+        job.validate()
+        require_supported(job)
+
     with pytest.raises(InvalidJob, match=message):
-        validate_declared(declared, COLUMNS, {"p"})
+        declare()

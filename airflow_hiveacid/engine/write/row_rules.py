@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
 
-from airflow_hiveacid.acid.constraints import TableConstraints, WriteRules
-from airflow_hiveacid.acid.hive_expression import Moment
+from airflow_hiveacid.acid.constraints import Moment, TableConstraints, WriteRules
 from airflow_hiveacid.engine.failures import VIOLATED
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.conversion import text_as_sql
@@ -48,10 +47,13 @@ class DeclaredRules:
 
     def of(self, table: HiveTable) -> WriteRules:
         """The rules for the rows of a table with these columns."""
+        # Executors import the modules that write rows, and have no sqlglot.
+        from airflow_hiveacid.sql.constraint_rules import write_rules
+
         assert self._known is not None, "The constraints have not been looked up."
         constraints, moment = self._known
         columns = {column.name: column.type for column in all_columns(table)}
-        return WriteRules(table.ref.full_name, columns, constraints, moment)
+        return write_rules(table.ref.full_name, columns, constraints, moment)
 
 
 def checked(frame: DataFrame, rules: WriteRules, written: str | None = None) -> DataFrame:

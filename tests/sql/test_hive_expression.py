@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from airflow_hiveacid.acid.hive_expression import Moment, check_as_spark, default_as_spark
+from airflow_hiveacid.acid.constraints import Moment
 from airflow_hiveacid.errors import UnsupportedTable
+from airflow_hiveacid.sql.hive_expression import check_as_spark, default_as_spark
 
 COLUMNS = {
     **dict.fromkeys("ab", "int"),
@@ -31,6 +32,8 @@ CHECKS = {
     "(a + b) * 2 > 3": "(((`a` + `b`) * 2) > 3)",
     "- a < 3": "((- `a`) < 3)",
     # NOT binds less than a comparison, and more than AND.
+    "not s like 'x'": "(NOT (`s` LIKE CAST(X'78' AS STRING)))",
+    "s not like 'x'": "(`s` NOT LIKE CAST(X'78' AS STRING))",
     "not a = 1 and b = 2 or a = 3": "(((NOT (`a` = 1)) AND (`b` = 2)) OR (`a` = 3))",
     "!(a > 2)": "(NOT (`a` > 2))",
     "a between 1 and 2 and b = 1": "(((`a` >= 1 AND `a` <= 2)) AND (`b` = 1))",
@@ -116,6 +119,17 @@ REFUSED = {
     "branches of several kinds": "case when flag then a else s end = 's'",
     "no branch": "case a end",
     "fields that there are not": "st.z = 1",
+    # sqlglot reads these.
+    "no second bound": "a between 1 2",
+    "no THEN": "case when flag 1 end = 1",
+    "commas in excess": "nvl(a, 0,) = 1",
+    "lists in excess": "a in (1,)",
+    "empty lists": "a in ()",
+    "a wrong place of NOT": "a not is null",
+    "another NOT": "a !in (1)",
+    "conditions as operands": "a + not flag = 1",
+    "two signs": "a > + +1",
+    "the number of a field": "1.a = a",
 }
 
 
