@@ -2,7 +2,8 @@
 
 Only Spark can parse its complete language, and it is not available while a DAG is parsed. So this
 module is not a parser: it rejects text that is invalid in every reading, and leaves the rest to
-Spark.
+Spark. It does not take the tokens of sqlglot either: jobs are validated by it while a DAG is parsed,
+and the import of sqlglot would take longer than all of them.
 """
 
 import re
