@@ -1,5 +1,6 @@
 """Values in expressions of Hive's SQL: their kinds, those that operators accept, and literals."""
 
+import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -178,7 +179,10 @@ def _literal_as_spark(value: object) -> str:
             return f"timestamp_micros({micros}L)"
         case date():
             return f"date_from_unix_date({value.toordinal() - _EPOCH.date().toordinal()})"
-    return f"CAST(X'{str(value).encode().hex()}' AS STRING)"
+    try:
+        return f"CAST(X'{str(value).encode().hex()}' AS STRING)"
+    except UnicodeEncodeError as error:
+        raise UnsupportedTable("A text has half of a character.") from error
 
 
 def parse_literal(text: str) -> object:
@@ -202,13 +206,13 @@ def _parse_number(text: str) -> int | float | Decimal:
     if suffix == "BD":
         return Decimal(plain)
     if suffix == "D" or "e" in plain.lower():
-        return float(plain)
-    if "." in plain:
+        if math.isfinite(float(plain)):
+            return float(plain)
+    elif "." in plain:
         return Decimal(plain)
-    number = int(plain)
-    if number >= 1 << {"Y": 7, "S": 15}.get(suffix, 63):
-        raise UnsupportedTable(f"{text} is out of range.")
-    return number
+    elif Decimal(plain) < 1 << {"Y": 7, "S": 15}.get(suffix, 63):
+        return int(plain)
+    raise UnsupportedTable(f"{text} is out of range.")
 
 
 def _parse_text(text: str) -> str:

@@ -1,9 +1,11 @@
 """Texts of SQL: scripts, views and the queries that lineage and names are taken from."""
 
+from airflow_hiveacid.sql.hive_expression import check_as_spark
 from airflow_hiveacid.sql.outputs import with_names
 from airflow_hiveacid.sql.script import to_jobs
 from airflow_hiveacid.sql.views import view_query
 from tests.fuzz.driver import INPUTS, WORDS, fuzz
+from tests.sql.test_hive_expression import CHECKS, COLUMNS
 from tests.sql.test_sql_errors import UNSUPPORTED
 from tests.sql.test_sql_jobs import CASES
 
@@ -40,5 +42,14 @@ def test_views(inputs):
     fuzz(
         lambda text: view_query(text, "shop", "shop.v"),
         lambda source: source.text(VIEWS, PARTS),
+        inputs,
+    )
+
+
+@INPUTS
+def test_conditions_of_constraints(inputs):
+    fuzz(
+        lambda text: check_as_spark(text, COLUMNS),
+        lambda source: source.text([*CHECKS], PARTS),
         inputs,
     )
