@@ -160,7 +160,7 @@ class InsertOnlyTable(UserError):
 
 
 class ScriptChanged(UserError):
-    """A script is retried with statements that differ from those already completed."""
+    """An earlier attempt of a script may have applied a statement that is not part of it any more."""
 
 
 class SharedLocation(UserError):
@@ -333,12 +333,6 @@ class OverlapRefused(ConflictError):
 
 class IcebergConflict(ConflictError):
     """Another program has created or changed the Iceberg table meanwhile."""
-
-
-class ScriptOvertaken(ConflictError):
-    """Another attempt of the same script has begun."""
-
-    default_remedy = "No further statement was run. Let only one attempt of the script run."
 
 
 class SnapshotMoved(ConflictError):

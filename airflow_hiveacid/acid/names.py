@@ -32,10 +32,8 @@ STREAM_PLACES = "_hiveacid_streams"
 CONSUMER_CURSORS = "_hiveacid_consumers"
 # Folder of a table with notes on the runs of its mirrors in Iceberg.
 MIRROR_NOTES = "_hiveacid_mirrors"
-# Progress of scripts, in the folder of a database or a table.
-SCRIPT_NOTES = "_hiveacid_scripts"
-# Folder of a table with the records of runs that drop partitions.
-RUN_DROPS = "_hiveacid_drops"
+# Folder of a database with the reports of jobs on its views, which have no folder.
+VIEW_REPORTS = "_hiveacid_views"
 # Prefix of a small file until it is complete.
 UNFINISHED_PREFIX = "_unfinished_"
 FLUSH_LENGTH_SUFFIX = "_flush_length"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_hiveacid.acid.names import SCRIPT_NOTES, TableRef
+from airflow_hiveacid.acid.names import VIEW_REPORTS, TableRef
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.run_files import RunFiles, Started
 from airflow_hiveacid.cluster.spark_master import applications_of
@@ -173,11 +173,11 @@ class ClusterRun(SparkRun):
         """
         self._push_started()
         report = self._files.read_report(job.report)
-        if report is not None and SCRIPT_NOTES in self.submitted.report.split("/"):
+        if report is not None and VIEW_REPORTS in self.submitted.report.split("/"):
             try:
                 self._files.remove()
             except HiveAcidError as error:
-                self._log.warning("A later cleaning removes the report: %s", error)
+                self._log.warning("The report on the view could not be removed: %s", error)
         return report
 
     def failure(self, application: Application) -> AirflowException:
@@ -378,7 +378,7 @@ def _spark_defaults() -> Path | None:
 def _report_location(client: MetastoreClient, job: Job, tag: str) -> str:
     """Return the location of the report: below the folder, or future folder, of the job's table.
 
-    A view has no folder. Its report is beside the notes on scripts in the folder of its database.
+    A view has no folder. Its report is in the folder of its database until the task has read it.
 
     :raises TableNotFound: The table does not exist, and the job does not create it.
     """
@@ -401,5 +401,5 @@ def _report_location(client: MetastoreClient, job: Job, tag: str) -> str:
     if folder is None:
         raise UnsupportedTable(f"The database {ref.database} has no folder.")
     if created is None or isinstance(created, CreateViewJob):
-        return RunFiles.below(folder, tag, SCRIPT_NOTES)
+        return RunFiles.below(folder, tag, VIEW_REPORTS)
     return RunFiles.below(f"{folder}/{ref.name}", tag)

@@ -6,8 +6,7 @@ from dataclasses import replace
 from airflow_hiveacid.compaction.placement import joined, needs_spark, why_spark
 from airflow_hiveacid.compaction.scheduling import Scheduler
 from airflow_hiveacid.compaction.table import TableCompactor
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.ddl.script_progress import run_script
+from airflow_hiveacid.ddl.run import run_ddl, run_script
 from airflow_hiveacid.errors import TableNotFound
 from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.job import ScriptedJob
@@ -66,8 +65,7 @@ def run_script_in_worker(
         assert isinstance(job, CompactJob)
         return idle_report(client, job) or TableCompactor(scheduler, client, job, observers).run()
 
-    # Only Spark can determine the writes of a transaction.
-    return run_script(client, script, run_one, lambda _: True, observers)
+    return run_script(script, run_one, observers)
 
 
 def rest_of_script(script: ScriptJob, in_worker: ScriptReport) -> tuple[ScriptJob, str] | None:
@@ -84,26 +82,19 @@ def rest_of_script(script: ScriptJob, in_worker: ScriptReport) -> tuple[ScriptJo
     left = [] if begun is None else [each for each in begun.partitions if needs_spark(each)]
     if not left:
         return None
-    if script.run_token is None:
-        # With a token, the note of the run prevents that completed statements are repeated.
-        script = replace(script, statements=script.statements[len(in_worker.statements) - 1 :])
-    return script, left[0].reason
+    rest = script.statements[len(in_worker.statements) - 1 :]
+    return replace(script, statements=rest), left[0].reason
 
 
-def joined_script(
-    script: ScriptJob, in_worker: ScriptReport, on_spark: ScriptReport
-) -> ScriptReport:
+def joined_script(in_worker: ScriptReport, on_spark: ScriptReport) -> ScriptReport:
     """Combine the reports of a script that began in the worker and ended on Spark.
 
     Args:
-        script: The script that ran in the worker.
         in_worker: The report of the worker, which ends with a compaction that requires Spark.
         on_spark: The report of the rest of the script.
     """
     *completed, begun = (statement.report for statement in in_worker.statements)
     later = [statement.report for statement in on_spark.statements]
-    if script.run_token is not None:
-        later = later[len(completed) :]
     if later and isinstance(begun, CompactReport) and isinstance(later[0], CompactReport):
         begun, *later = joined(begun, later[0]), *later[1:]
     return ScriptReport.of(in_worker.target, [*completed, begun, *later], on_spark.error)

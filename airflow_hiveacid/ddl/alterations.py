@@ -12,6 +12,7 @@ from airflow_hiveacid.errors import (
     InvalidJob,
     MetastoreCallFailed,
     TableExists,
+    TableNotFound,
     TableReplaced,
 )
 from airflow_hiveacid.jobs.definitions.catalog_jobs import (
@@ -46,9 +47,16 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
 
     Raises:
         SharedLocation: Another table has files in its folder, which would move.
+        TableExists: The new name is in use.
+        TableNotFound: The table does not exist; an earlier attempt may have renamed it.
     """
     new = TableRef.parse(job.new_name)
     if find_table(client, new) is not None:
+        if find_table(client, ref) is None:
+            raise TableNotFound(
+                f"There is no table {ref}, and {new} is there already.",
+                remedy="If an earlier attempt has renamed it, nothing is left to do.",
+            )
         raise TableExists(f"{new} is there already.", remedy="Choose another name, or drop it.")
     table = transactional_table(client, ref)
 

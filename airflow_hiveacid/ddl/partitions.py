@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_hiveacid.acid.dropped_partitions import PARTITIONS_DROPPED, DroppedPartitions
 from airflow_hiveacid.acid.locks import LockType
-from airflow_hiveacid.acid.names import TableRef, parse_directory, parse_partition_name
+from airflow_hiveacid.acid.names import TableRef, parse_partition_name
 from airflow_hiveacid.acid.partition_filter import (
     KeyComparison,
     matching_partitions,
@@ -18,12 +18,10 @@ from airflow_hiveacid.acid.partition_keys import (
     equal_partitions,
     require_different_values,
 )
-from airflow_hiveacid.acid.write_ids import Range, ValidWriteIdList
 from airflow_hiveacid.errors import (
     MalformedName,
     TableExists,
     TableNotFound,
-    UnprovenRun,
     UserError,
 )
 from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
@@ -34,12 +32,9 @@ from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.partition_alteration import add_partitions
-from airflow_hiveacid.metastore.partition_storage import PartitionStorage
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.table_rules import transactional_table
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.records.run_drops import RunDrop, RunDropFile
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.text.name_list import first_names
 
@@ -51,12 +46,10 @@ class ChangedPartitions:
     Attributes:
         names: The partitions.
         warnings: The facts that its author should know.
-        already_done: Whether an earlier attempt of the run has completed it.
     """
 
     names: tuple[str, ...]
     warnings: tuple[str, ...] = ()
-    already_done: bool = False
 
 
 def change_partitions(
@@ -69,7 +62,6 @@ def change_partitions(
         TableExists: A partition to add exists.
         SharedLocation: Others have files in the folder of a partition to drop.
         TableNotFound: A clause of a drop matches no partition.
-        UnprovenRun: Others have added rows to a partition that an earlier attempt began to drop.
         UnsupportedTable: The folder of a partition to add has files.
     """
     table = transactional_table(client, ref)
@@ -141,52 +133,25 @@ def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chang
 
 
 def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
-    record = None if job.run_token is None else RunDropFile(table, job.run_token)
-    earlier = None if record is None else record.read()
-    if earlier is not None and earlier.done:
-        warning = f"The partitions of {table.ref} were dropped by an earlier attempt."
-        return ChangedPartitions((), (warning,), already_done=True)
     # Another attempt does not find the partitions that the first one has dropped.
     lenient = job.lenient or job.run_token is not None
     names = client.get_partition_names(table.ref)
     dropped = partitions_to_drop(table, names, job.partitions, lenient=lenient)
     if not dropped:
-        if record is not None and earlier is not None:
-            # The earlier attempt was killed after it had dropped all of them.
-            record.complete(earlier)
         return ChangedPartitions((), (f"No partition of {table.ref} matches.",))
-    warnings = []
     # As Hive: the statement waits for readers and writers of these partitions, or of the whole
     # table.
     with ExclusiveTable(
         client, table.ref, job.token, job.lock_wait_seconds, partitions=dropped
     ) as held:
         require_same_table(client, table)
-        earlier = None if record is None else record.read()
-        seen = Snapshot.take(client, [table.ref]).write_ids[table.ref.full_name]
-        if earlier is not None:
-            kept = _created_since(client, table, dropped, earlier, seen)
-            dropped = tuple(name for name in dropped if name not in kept)
-            warnings = [f"{name} was created after an earlier attempt dropped it." for name in kept]
-        if dropped:
-            require_own_folders(client, table, dropped)
-            write_id = client.allocate_write_id(held.txn_id, table.ref)
-            last = DroppedPartitions(write_id, datetime.now(UTC))
-            if earlier is None and record is not None:
-                present = PartitionStorage.read(client, table, dropped)
-                earlier = record.begin(
-                    min(seen.open, default=seen.high_watermark + 1) - 1,
-                    {name: each.created for name, each in present.items()},
-                )
-                held.confirm_alive()
-            # First: a version without the rows is refused even if this ends in the middle of the
-            # drop.
-            _record(client, table, last, held)
-            client.drop_partitions(table.ref, dropped, held.confirm_alive)
-        if record is not None and earlier is not None:
-            held.confirm_alive()
-            record.complete(earlier)
-    return ChangedPartitions(dropped, (*warnings, *held.warnings))
+        require_own_folders(client, table, dropped)
+        write_id = client.allocate_write_id(held.txn_id, table.ref)
+        last = DroppedPartitions(write_id, datetime.now(UTC))
+        # First: a version without the rows is refused even if this ends in the middle of the drop.
+        _record(client, table, last, held)
+        client.drop_partitions(table.ref, dropped, held.confirm_alive)
+    return ChangedPartitions(dropped, tuple(held.warnings))
 
 
 def _record(
@@ -204,42 +169,6 @@ def _record(
         return True
 
     alter_table(client, table, change, held.confirm_alive)
-
-
-def _created_since(
-    client: MetastoreClient,
-    table: HiveTable,
-    names: Sequence[str],
-    earlier: RunDrop,
-    seen: ValidWriteIdList,
-) -> list[str]:
-    """List the partitions that others have created after an earlier attempt dropped them.
-
-    Raises:
-        UnprovenRun: A partition has rows from before and after that attempt.
-    """
-    created = []
-    for partition in client.get_partitions(table, list(names)):
-        if earlier.precedes(partition.name, PartitionStorage.of(partition).created):
-            created.append(partition.name)
-            continue
-        storage = ReadOnlyStorage.of(partition.folder)
-        covered = [
-            directory.write_ids
-            for directory in map(parse_directory, storage.list_directories(missing_ok=True))
-            if directory is not None
-        ]
-        new = (range(max(ids[0], earlier.settled + 1), ids[-1] + 1) for ids in covered)
-        if not any(ids and seen.range_valid(ids[0], ids[-1]) is not Range.NONE for ids in new):
-            continue
-        if any(ids[0] <= earlier.settled for ids in covered) or storage.list_files(missing_ok=True):
-            raise UnprovenRun(
-                f"An earlier attempt has begun to drop {partition.name} of {table.ref}, and others"
-                " have written into it since.",
-                remedy="If the new rows may be dropped as well, drop the partition by another run.",
-            )
-        created.append(partition.name)
-    return created
 
 
 def _repair(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:

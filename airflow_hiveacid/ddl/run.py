@@ -1,4 +1,4 @@
-"""Running a job of DDL, or a script of nothing else, without Spark."""
+"""Running a script, and without Spark a job of DDL, or a script of nothing else."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,9 +15,8 @@ from airflow_hiveacid.ddl.conversion import convert_to_acid
 from airflow_hiveacid.ddl.databases import create_database, drop_database
 from airflow_hiveacid.ddl.drops import drop_table
 from airflow_hiveacid.ddl.partitions import change_partitions
-from airflow_hiveacid.ddl.script_progress import run_script
 from airflow_hiveacid.ddl.tables import create_table, create_table_like
-from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.definitions.catalog_jobs import (
     AddColumnsJob,
@@ -32,7 +31,7 @@ from airflow_hiveacid.jobs.definitions.catalog_jobs import (
 from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob, ConvertJob, CreateTableJob
 from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.job import ScriptedJob
-from airflow_hiveacid.jobs.reports.report import RunReport
+from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -66,9 +65,38 @@ def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:
             target=job.target.lower(),
             partitions=changed.names,
             warnings=changed.warnings,
-            already_done=changed.already_done,
         )
     return RunReport(job=job.tag, target=job.target.lower(), warnings=_apply(client, job))
+
+
+def run_script(
+    script: ScriptJob,
+    run_one: Callable[[ScriptedJob, int], RunReport | CompactReport],
+    observers: Sequence[PhaseObserver] = (),
+) -> ScriptReport:
+    """Run the statements of a script, up to one that fails.
+
+    Args:
+        script: The script.
+        run_one: Runs a statement, given with its number.
+        observers: Receive the beginnings of statements.
+
+    Raises:
+        InvalidJob: The script has a run token, and a retry could not run it again.
+    """
+    script.validate()
+    reports: list[RunReport | CompactReport] = []
+    for number, job in enumerate(script.runs(), start=1):
+        try:
+            for observer in observers:
+                observer.statement()
+            reports.append(run_one(job, number))
+        except HiveAcidError as error:
+            error.what = f"Statement {number} of {len(script.statements)}: {error.what}"
+            raise
+        if reports[-1].error is not None:
+            break
+    return ScriptReport.of(script.target, reports)
 
 
 def run_script_of_ddl(
@@ -86,8 +114,7 @@ def run_script_of_ddl(
         assert isinstance(job, CatalogJob)
         return run_ddl(client, job)
 
-    # Only Spark can determine the writes of a transaction.
-    return run_script(client, script, run_one, lambda _: True, observers)
+    return run_script(script, run_one, observers)
 
 
 _ON_DATABASES: Mapping[type[CatalogJob], Callable[[MetastoreClient, Any], tuple[str, ...]]] = {

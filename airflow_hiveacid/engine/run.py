@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial, singledispatch
+from functools import singledispatch
 
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.ddl.script_progress import run_script
+from airflow_hiveacid.ddl.run import run_ddl, run_script
 from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.engine.export import export_changes
 from airflow_hiveacid.engine.spark_progress_log import SparkProgressLog
@@ -36,8 +35,7 @@ from airflow_hiveacid.jobs.write_jobs import RowJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.progress import PhaseObserver, watching
-from airflow_hiveacid.records.earlier_attempts import AlreadyApplied, EarlierAttempts
-from airflow_hiveacid.records.script_note import BegunStatement
+from airflow_hiveacid.records.earlier_attempts import require_same_statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +101,13 @@ def _script(job: ScriptJob, driver: Driver) -> ScriptReport:
         assert isinstance(report, RunReport | CompactReport)
         return report
 
-    with driver.client() as client:
-        return run_script(client, job, run_one, partial(_was_applied, client), driver.observers)
-
-
-def _was_applied(client: MetastoreClient, begun: BegunStatement) -> bool:
-    """Whether an earlier attempt has applied a statement; if not, it never will."""
-    try:
-        EarlierAttempts(client, map(TableRef.parse, begun.tables), begun.transaction).end()
-    except AlreadyApplied:
-        return True
-    return False
+    if job.run_token is not None:
+        writing = (RowJob, TruncateJob, TransactionJob, CreateTableAsJob)
+        changes = [each for each in job.runs() if isinstance(each, writing)]
+        tables = dict.fromkeys(TableRef.parse(table) for each in changes for table in each.tables)
+        with driver.client() as client:
+            require_same_statements(client, [each.known_token for each in changes], tables)
+    return run_script(job, run_one, driver.observers)
 
 
 @execute.register

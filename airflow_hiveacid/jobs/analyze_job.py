@@ -47,6 +47,11 @@ class AnalyzeJob(CatalogJob):
         return ()
 
     @property
+    def form_to_repeat(self) -> None:
+        """This one: statistics are computed again."""
+        return None
+
+    @property
     def definition_lock(self) -> LockType:
         """Readers and writers may continue."""
         return LockType.SHARED_READ

@@ -53,7 +53,7 @@ class Job(RunOptions):
 
     - ``tag`` identifies the class in JSON, records, and audit logs;
     - ``report`` is the type of the report, ``done`` the result in words if no row was changed;
-    - ``creates`` and ``removes`` state whether the name of the target appears or disappears;
+    - ``creates`` states whether the name of the target appears;
     - ``effect`` is the effect on a definition or on files in words, for EXPLAIN; changes of rows,
       which EXPLAIN describes by their operation, have none. ``affects_files`` states whether the
       files of the table are affected.
@@ -67,7 +67,6 @@ class Job(RunOptions):
     report: ClassVar[type[Report]] = RunReport
     done: ClassVar[str] = "no row changed"
     creates: ClassVar[bool] = False
-    removes: ClassVar[bool] = False
     effect: ClassVar[str] = ""
     affects_files: ClassVar[bool] = False
     _concrete: ClassVar[dict[str, type["Job"]]] = {}
@@ -238,6 +237,22 @@ class Job(RunOptions):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedJob(Job):
     """Base of the jobs that a script may contain."""
+
+    @property
+    def form_to_repeat(self) -> str | None:
+        """How the statement begins in a form that an attempt may run again.
+
+        None if the job itself may run again; empty without such a form.
+        """
+        return None
+
+    def is_undone_by(self, later: Job) -> bool:
+        """Whether the job, if it runs again, destroys what a later statement has done.
+
+        Args:
+            later: A statement of the same script.
+        """
+        return False
 
 
 def _render(value: Any, template: Callable[[str], str], where: str) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Self
 
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.definitions.catalog_jobs import DropTableJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.field_checks import awaits_rendering, freeze, require_table
 from airflow_hiveacid.jobs.job import Access, Job, ScriptedJob
@@ -22,8 +23,8 @@ class ScriptJob(Job):
     """Run jobs one after the other, each in its own transaction.
 
     The script's metastore, run token and other options apply to all its statements; its target is
-    that of the first statement with a table. A retry does not repeat the completed statements, and
-    requires them to be unchanged.
+    that of the first statement with a table, if possible with one that no statement drops. A retry runs the whole script again: statements that
+    change rows find their commits, and definitions must be idempotent.
 
     Attributes:
         statements: The jobs, in order.
@@ -42,7 +43,10 @@ class ScriptJob(Job):
         """Return a script of some statements."""
         if not statements:
             raise InvalidJob("The script has no statement.")
-        named = next((job for job in statements if job.tables), statements[0])
+        dropped = {job.target.lower() for job in statements if isinstance(job, DropTableJob)}
+        with_table = [job for job in statements if job.tables]
+        staying = (job for job in with_table if job.target.lower() not in dropped)
+        named = next(staying, (with_table or statements)[0])
         return cls(target=named.target, statements=tuple(statements))
 
     def runs(self) -> Iterator[ScriptedJob]:
@@ -84,6 +88,32 @@ class ScriptJob(Job):
         """Whether all statements change definitions or compact tables."""
         return all(isinstance(job, CatalogJob | CompactJob) for job in self.statements)
 
+    def require_repeatable(self) -> None:
+        """Refuse a script that a retry cannot run again from its beginning.
+
+        A single statement is not refused: it reports by itself what a retry finds.
+
+        Raises:
+            InvalidJob: A definition is not idempotent, or would destroy what a later statement has
+                done.
+        """
+        if len(self.statements) < 2:
+            return
+        apart = "put it into a task of its own"
+        for number, job in enumerate(self.statements, start=1):
+            what = f"Statement {number} of {len(self.statements)}, {job.tag} of {job.target},"
+            if (form := job.form_to_repeat) is not None:
+                raise InvalidJob(
+                    f"{what} cannot run again when the script is retried.",
+                    remedy=f"Write {form}, or {apart}." if form else f"{apart.capitalize()}.",
+                )
+            for at, later in enumerate(self.statements[number:], start=number + 1):
+                if job.is_undone_by(later):
+                    raise InvalidJob(
+                        f"{what} would destroy the result of statement {at} when the script is retried.",
+                        remedy=f"Put it behind the last statement that names {job.target}, or {apart}.",
+                    )
+
     def _validate_target(self) -> None:
         if not self.statements or any(job.tables for job in self.statements):
             require_table(self.target, "target")
@@ -95,6 +125,8 @@ class ScriptJob(Job):
             if not isinstance(job, ScriptedJob):
                 raise InvalidJob(f"statements: {type(job).__name__} cannot be part of a script.")
             job.validate()
+        if self.run_token is not None:
+            self.require_repeatable()
 
 
 # The options of a script that apply to all of its statements.

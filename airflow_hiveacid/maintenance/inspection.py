@@ -15,9 +15,7 @@ from airflow_hiveacid.acid.cleaning import (
 )
 from airflow_hiveacid.acid.directory import FileStatus, Rules
 from airflow_hiveacid.acid.names import (
-    RUN_DROPS,
     RUN_NOTES,
-    SCRIPT_NOTES,
     is_hidden,
     removal_identity,
 )
@@ -27,7 +25,7 @@ from airflow_hiveacid.acid.retention import (
     Retention,
     retained,
 )
-from airflow_hiveacid.errors import CorruptFile, DataError, StorageError
+from airflow_hiveacid.errors import CorruptFile, DataError
 from airflow_hiveacid.layout.listing import check_notes, list_files, read_notes, read_state
 from airflow_hiveacid.maintenance.blocker_search import blockers_of
 from airflow_hiveacid.maintenance.folder_listing import FolderListing
@@ -203,7 +201,10 @@ class Inspection:
     def _obsolete_notes(self, storage: ReadOnlyStorage, keep_days: float) -> list[Garbage]:
         """Find the files among the notes on runs that are too old, or were never completed."""
         files = [*storage.walk(RUN_NOTES)]
-        expired = self._expiry(files, keep_days)
+        # The newest file shows the clock of the storage: the clock of this machine may be fast.
+        newest = max((written for *_, written in files if written is not None), default=0)
+        now = min(newest, int(self._now.timestamp() * 1e9))
+        expired = now - int(keep_days * _NANOSECONDS_PER_DAY)
         # A stream must find its last batch even after a long pause.
         kept = digests_of_next_batches(storage)
         why = f"This note on a run is {keep_days:g} days older than the newest one."
@@ -217,46 +218,6 @@ class Inspection:
             elif self._is_orphaned(path):
                 garbage.append(Garbage(path, size, _UNFINISHED, is_file=True))
         return garbage
-
-    def _expiry(self, files: Sequence[tuple[str, int | None, int | None]], keep_days: float) -> int:
-        """Return when the newest of the expired files was written, in nanoseconds since 1970.
-
-        The newest file shows the clock of the storage: the clock of this machine may be fast.
-        """
-        newest = max((written for *_, written in files if written is not None), default=0)
-        now = min(newest, int(self._now.timestamp() * 1e9))
-        return now - int(keep_days * _NANOSECONDS_PER_DAY)
-
-    def inspect_progress(self, keep_notes_days: float) -> list[InspectedFolder]:
-        """Find old progress of scripts and of drops of partitions.
-
-        Progress is stored in the table, that of scripts also beside the tables of its database.
-
-        Args:
-            keep_notes_days: Younger progress stays.
-        """
-        table, database = self._table.folder, self._client.get_database(self._table.ref.database)
-        beside = database.managed_location or database.location or table
-        own = PartitionFolder(None, table, table, "")
-        places = [(own, SCRIPT_NOTES), (own, RUN_DROPS)]
-        places.append((PartitionFolder(None, beside, beside, beside), SCRIPT_NOTES))
-        why = f"This progress of a run is {keep_notes_days:g} days older than the newest one."
-        found = []
-        for folder, name in places:
-            storage = ReadOnlyStorage.of(folder.location)
-            try:
-                files = [] if storage.is_link(name) else list(storage.walk(name))
-            except StorageError as error:
-                found.append(InspectedFolder(folder, keep=(KeptPath(name, str(error)),)))
-                continue
-            expired = self._expiry(files, keep_notes_days)
-            garbage = [
-                Garbage(path, size, why, is_file=True)
-                for path, size, written in files
-                if size is not None and written is not None and written <= expired
-            ]
-            found.append(InspectedFolder(folder, tuple(garbage)))
-        return found
 
     def _stale_uploads(self, location: str) -> list[Garbage]:
         """Find uploads that will never be published; aborting them makes that final."""

@@ -15,7 +15,6 @@ from functools import cached_property, partial
 
 from airflow_hiveacid.acid.cleaning import KeptPath
 from airflow_hiveacid.acid.names import (
-    SCRIPT_NOTES,
     Base,
     TableRef,
     parse_directory,
@@ -33,7 +32,6 @@ from airflow_hiveacid.errors import (
     HiveAcidError,
     NotTransactional,
     SharedLocation,
-    StorageError,
     TableReplaced,
     TransactionAborted,
 )
@@ -138,7 +136,6 @@ def cleaning(
             inspection = Inspection(client, table, snapshot, retention=retention)
             waiting = inspection.inspect(folders)
             waiting.append(inspection.inspect_table_folder(job.keep_notes_days))
-            waiting += inspection.inspect_progress(job.keep_notes_days)
         if any(inspected.garbage for inspected in waiting):
             with phases(Phase.READ, "the locations of other tables"):
                 table_folders.require_unshared(other_locations(client, table))
@@ -216,8 +213,6 @@ class _Cleaner:
                     )
                 for each in inspected:
                     self._hide(each)
-            for each in self._inspection.inspect_progress(job.keep_notes_days):
-                self._hide(each)
             self._delete_from_stores()
             if any(removal.garbage for removal in self._removals):
                 # From now on, everything hidden is known to be of this table.
@@ -339,20 +334,12 @@ class _Cleaner:
             if garbage.is_public:
                 continue
             with self._phases(Phase.CLEAN):
-                try:
-                    if garbage.upload is not None:
-                        self._take_back(location, garbage.path, garbage.upload)
-                    elif garbage.is_file:
-                        removal.storage.delete_file(garbage.path)
-                    else:
-                        removal.storage.delete_directory(garbage.path)
-                except StorageError as error:
-                    if not garbage.path.startswith(SCRIPT_NOTES):
-                        raise
-                    # The folder of the database may be that of others.
-                    removal.put_back(str(error))
-                    self.warnings.append(f"Could not remove the progress of scripts: {error}")
-                    return
+                if garbage.upload is not None:
+                    self._take_back(location, garbage.path, garbage.upload)
+                elif garbage.is_file:
+                    removal.storage.delete_file(garbage.path)
+                else:
+                    removal.storage.delete_directory(garbage.path)
 
     @cached_property
     def _replicated(self) -> bool:

@@ -35,8 +35,9 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
     the definitions of tables, and compactions within the limits of ``CompactJob.worker``, run in
     the worker; a script with any other statement is submitted to Spark.
 
-    Each statement is a transaction. When the task is retried, committed statements are not
-    repeated.
+    Each statement is a transaction. When the task is retried, committed changes of rows are not
+    repeated, and definitions run again: of several statements, each definition has ``IF NOT
+    EXISTS``, ``IF EXISTS`` or ``OR REPLACE``.
 
     Example::
 
@@ -139,6 +140,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
         require_text(self.sql, "sql")
         require_mapping(self.parameters, "parameters", 'parameters={"id": 7}')
         script = to_script(self.sql, self.database, self.parameters, self.trusted, self.all_rows)
+        script.require_repeatable()
         return dataclasses.replace(
             job,
             target=script.target,
@@ -192,7 +194,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
         # Thrift is heavy, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.compaction.script import joined_script
 
-        return joined_script(job, in_worker, on_spark)
+        return joined_script(in_worker, on_spark)
 
     def _publish(self, job: ScriptJob, report: dict[str, Any], context: "Context") -> None:
         self._report = report

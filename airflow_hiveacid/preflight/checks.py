@@ -87,7 +87,6 @@ from airflow_hiveacid.preflight.versions import (
     require_version,
 )
 from airflow_hiveacid.records.run_note_folder import RunNoteFolder
-from airflow_hiveacid.records.script_notes import ScriptNoteFile, script_home
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.text.sql_tokens import names_in, values_per_row
 
@@ -178,22 +177,10 @@ class Preflight:
             try:
                 self._check(job)
             except HiveAcidError as error:
-                if not isinstance(error, MetastoreError) and self._has_begun(script):
-                    # The statement may be completed, and its inputs deleted.
-                    self._note(f"Left to the job, which may find the work done: {error.what}")
-                    return
                 error.what = f"Statement {number} of {len(script.statements)}: {error.what}"
                 raise
             self._changing.update(table.lower() for table in job.defines or ())
             self._written.update(table.lower() for table in job.tables)
-
-    def _has_begun(self, script: ScriptJob) -> bool:
-        """Whether an earlier attempt of a script has begun; true if that is unknown."""
-        try:
-            home, token = script_home(self._client, script), script.run_token
-            return bool(home and token and ScriptNoteFile(home, token).read())
-        except HiveAcidError:
-            return True
 
     @_check.register
     def _(self, job: CompactJob) -> None:

@@ -1,14 +1,20 @@
 """Earlier attempts of a run: open transactions to abort, or the report of a commit."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from airflow_hiveacid.acid.cleaning import stale_staging
 from airflow_hiveacid.acid.names import TableRef, staging_txn
-from airflow_hiveacid.errors import ConflictError, StorageError, TableNotFound, UnprovenRun
-from airflow_hiveacid.jobs.options.run_token import source_token
+from airflow_hiveacid.errors import (
+    ConflictError,
+    ScriptChanged,
+    StorageError,
+    TableNotFound,
+    UnprovenRun,
+)
+from airflow_hiveacid.jobs.options.run_token import agent_info, run_of, source_token
 from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -217,6 +223,64 @@ class EarlierAttempts:
             " have been aborted and forgotten by the metastore: none of its directories is left."
             f" The note {where} contains what it was about to commit."
         )
+
+
+def require_same_statements(
+    client: MetastoreClient, tokens: Collection[str], tables: Iterable[TableRef]
+) -> None:
+    """Refuse a script whose run may have applied a statement that it no longer contains.
+
+    Such a statement was edited, or its text differs in each attempt: then the new text would be
+    applied as well.
+
+    Args:
+        client: The metastore.
+        tokens: The names of the transactions of all statements that change rows.
+        tables: The tables that they write.
+
+    Raises:
+        ScriptChanged: An earlier attempt has applied another statement, or may have.
+    """
+    _abort_other_statements(client, tokens)
+    for ref in tables:
+        try:
+            table = client.get_table(ref)
+        except TableNotFound:
+            continue
+        folder = RunNoteFolder(client, Storage.of(table.folder), table)
+        others = folder.of_other_statements(tokens)
+        if not others:
+            continue
+        snapshot = Snapshot.take(client, [ref])
+        for file in others:
+            outcome = folder.judge(file, snapshot.txns, snapshot.write_ids[ref.full_name])
+            if outcome in (RunOutcome.ABORTED, RunOutcome.NO_EVIDENCE):
+                continue
+            note = file.note
+            what = "another statement" if note is None else f"another statement, {note.operation},"
+            has = "has" if outcome is RunOutcome.APPLIED else "may have"
+            path = f"{table.folder.rstrip('/')}/{file.path}"
+            raise ScriptChanged(
+                f"An earlier attempt of this run {has} applied {what} to {ref}, which the script"
+                " no longer contains.",
+                remedy="Put it back as it was: it is not applied again. Values that differ in each "
+                "attempt, like the time, cannot be part of a statement. If the changed script is to be "
+                f"applied as well, run it by another run, or delete the note {path}.",
+            )
+
+
+def _abort_other_statements(client: MetastoreClient, tokens: Collection[str]) -> None:
+    """Abort the open transactions of the run, on the same tables, for statements of other texts."""
+    own = {agent_info(token) for token in tokens}
+    alike = {(run_of(token), token.rpartition("@")[2]) for token in own}
+    abort_open_transactions(
+        client,
+        *(
+            txn.token
+            for txn in client.get_open_txns_info()
+            if txn.token not in own and (run_of(txn.token), txn.token.rpartition("@")[2]) in alike
+        ),
+    )
 
 
 def _report_of(proofs: Sequence[_Proof]) -> RunReport:

@@ -2,9 +2,11 @@
 
 import re
 
-from airflow_hiveacid.acid.names import LARGEST_NOTE, UNFINISHED_PREFIX
+from airflow_hiveacid.acid.names import UNFINISHED_PREFIX
 from airflow_hiveacid.errors import StorageError
 from airflow_hiveacid.storage.folder import Storage
+
+_NAME = re.compile(rf"({UNFINISHED_PREFIX}.*)?([0-9]{{1,18}})\.json")
 
 
 class NumberedFile:
@@ -16,19 +18,11 @@ class NumberedFile:
     Args:
         storage: A folder.
         folder: The folder of the versions, below it.
-        prefix: Precedes the number in their names.
-        limit: The maximum size of a version in bytes.
     """
 
-    def __init__(
-        self, storage: Storage, folder: str, prefix: str = "", limit: int = LARGEST_NOTE
-    ) -> None:
+    def __init__(self, storage: Storage, folder: str) -> None:
         self._storage = storage
         self._folder = folder
-        self._prefix = prefix
-        self._limit = limit
-        name = rf"({UNFINISHED_PREFIX}.*)?{re.escape(prefix)}([0-9]{{1,18}})\.json"
-        self._name = re.compile(name)
 
     def read(self) -> tuple[int, bytes | None] | None:
         """Read the number and the content of the newest version; None without a version.
@@ -36,7 +30,7 @@ class NumberedFile:
         The content is None if it is too large.
         """
         while (number := self.newest()) is not None:
-            content = self._storage.read_small(self.path(number), self._limit)
+            content = self._storage.read_small(self.path(number))
             # Another process may just have replaced this version by its own.
             if content is not None or self.newest() == number:
                 return number, content
@@ -82,9 +76,9 @@ class NumberedFile:
 
     def path(self, number: int) -> str:
         """Build the path of a version, below the storage's folder."""
-        return f"{self._folder}/{self._prefix}{number}.json"
+        return f"{self._folder}/{number}.json"
 
     def _files(self) -> list[tuple[str, int, bool]]:
         files = self._storage.list_files(self._folder, missing_ok=True)
-        matches = (self._name.fullmatch(file.path) for file in files)
+        matches = (_NAME.fullmatch(file.path) for file in files)
         return [(match[0], int(match[2]), match[1] is not None) for match in matches if match]

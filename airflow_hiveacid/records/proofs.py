@@ -18,8 +18,11 @@ from typing import Self
 
 from airflow_hiveacid.acid.names import UNFINISHED_PREFIX, Base, Delta, parse_directory
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.jobs.options.run_token import run_of
 
 _UNFINISHED = re.compile(rf"{UNFINISHED_PREFIX}[0-9a-f]+_(.*)")
+# The other digits tell statements of one run apart.
+_RUN_DIGITS = 40
 _NAME = re.compile(r"([0-9a-f]{64})(?:\.([0-9]{1,18})(\.committed)?)?\.json")
 
 
@@ -28,7 +31,7 @@ class NoteName:
     """The name of a note's file.
 
     Attributes:
-        digest: The digest of the run token.
+        digest: The digest of the run token, which begins with that of the run.
         txn_id: The transaction; None for a note of the first version, which had one note per run.
         marked: Whether it was renamed after the commit.
     """
@@ -64,8 +67,13 @@ class NoteName:
 
 
 def digest_of(token: str) -> str:
-    """Compute the digest of a run token for file names."""
-    return hashlib.sha256(token.encode()).hexdigest()
+    """Compute the digest of a run token for file names; it begins with ``digest_of_run``."""
+    return digest_of_run(token) + hashlib.sha256(token.encode()).hexdigest()[_RUN_DIGITS:]
+
+
+def digest_of_run(token: str) -> str:
+    """Compute the part of the digest that all statements of a run have in common."""
+    return hashlib.sha256(run_of(token).encode()).hexdigest()[:_RUN_DIGITS]
 
 
 class RunOutcome(IntEnum):

@@ -4,7 +4,7 @@ Notes are not kept in the directories of the data, because a compaction replaces
 a run without changes has no directory.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +27,7 @@ from airflow_hiveacid.records.proofs import (
     NoteName,
     RunOutcome,
     digest_of,
+    digest_of_run,
     holds_write,
     outcome_by_lists,
 )
@@ -97,6 +98,18 @@ class RunNoteFolder:
         if any(file.note is None for file in files) and self._of_digest(names[0].digest) != names:
             return self.of_run(token)  # Another process has marked or removed a note meanwhile.
         return files
+
+    def of_other_statements(self, tokens: Collection[str]) -> list[NoteFile]:
+        """Read the notes of a run, except those on some of its statements.
+
+        Args:
+            tokens: The tokens of these statements, with the marks of their tables.
+        """
+        runs, known = {digest_of_run(token) for token in tokens}, {digest_of(t) for t in tokens}
+        names = self._names()
+        return self._read(
+            [n for n in names if n.digest.startswith(tuple(runs)) and n.digest not in known]
+        )
 
     def unmarked(self) -> list[NoteFile]:
         """Read the notes of all runs without a mark."""

@@ -13,7 +13,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, TaskDeferred
 
 from airflow_hiveacid import HiveAcidSqlOperator
-from airflow_hiveacid.acid.names import RUN_NOTES, SCRIPT_NOTES, TableRef
+from airflow_hiveacid.acid.names import RUN_NOTES, VIEW_REPORTS, TableRef
 from airflow_hiveacid.cluster.applications import application_tag
 from airflow_hiveacid.cluster.cluster_run import ClusterRun
 from airflow_hiveacid.cluster.run_files import RunFiles
@@ -93,7 +93,7 @@ def test_a_table_that_the_job_creates_gets_the_files_of_the_run(cluster, context
 def test_the_files_of_a_view_are_in_its_database_until_the_report_is_read(cluster, context, orders):
     sql = "CREATE OR REPLACE VIEW shop.ids AS SELECT id FROM shop.orders"
     database = orders.client.get_database("shop")
-    folder = f"{database.managed_location or database.location}/{SCRIPT_NOTES}"
+    folder = f"{database.managed_location or database.location}/{VIEW_REPORTS}"
     view = HiveTable.new(TableRef("shop", "ids"), [HiveColumn("id", "int")])
     view.raw.tableType, view.raw.sd.location = "VIRTUAL_VIEW", None
     view.raw.viewOriginalText = view.raw.viewExpandedText = "SELECT id FROM shop.orders"

@@ -100,8 +100,21 @@ def test_a_file_is_read_with_the_dag(submitted, context, tmp_path):
         wrong.resolve_template_files()
 
 
+def test_a_script_that_cannot_be_retried_is_refused_while_the_dag_is_parsed():
+    with pytest.raises(
+        InvalidJob, match=r"Statement 1 of 2, create_table of default\.t, cannot run"
+    ):
+        HiveAcidSqlOperator(task_id="t", sql="CREATE TABLE t (a int); INSERT INTO t VALUES (1)")
+    with pytest.raises(InvalidJob, match="a task of its own"):
+        HiveAcidSqlOperator(task_id="t", sql="DROP TABLE IF EXISTS t; INSERT INTO t VALUES (1)")
+    HiveAcidSqlOperator(task_id="t", sql="CREATE TABLE t (a int)")
+
+
 def test_definitions_need_no_spark(spark_submit, metastore_connection, hms4, context):
-    sql = "CREATE TABLE IF NOT EXISTS made (id int) STORED AS PARQUET; CREATE TABLE other (id int)"
+    sql = (
+        "CREATE TABLE IF NOT EXISTS made (id int) STORED AS PARQUET;"
+        "CREATE TABLE IF NOT EXISTS other (id int)"
+    )
     with MetastoreClient(hms4.options) as client:
         client.create_database("defined")
         operator = HiveAcidSqlOperator(
@@ -118,7 +131,7 @@ def test_definitions_need_no_spark(spark_submit, metastore_connection, hms4, con
 def test_a_killed_script_begins_no_further_statement(
     spark_submit, small_tables, context, monkeypatch
 ):
-    sql = "CREATE DATABASE first; CREATE DATABASE second"
+    sql = "CREATE DATABASE IF NOT EXISTS first; CREATE DATABASE IF NOT EXISTS second"
     operator = HiveAcidSqlOperator(task_id="t", sql=sql)
     create = MetastoreClient.create_database
 

@@ -1,7 +1,6 @@
 """ALTER TABLE ... ADD and DROP PARTITION and MSCK REPAIR, on the fake metastores and real ones."""
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,7 +12,7 @@ import pytest
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.dropped_partitions import PARTITIONS_DROPPED
 from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import RUN_DROPS, TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.explained.statement import explain
 from airflow_hiveacid.ddl.run import run_ddl
@@ -23,18 +22,14 @@ from airflow_hiveacid.errors import (
     MetastoreUnreachable,
     NotTransactional,
     SharedLocation,
-    StorageError,
     TableExists,
     TableNotFound,
-    UnprovenRun,
     UnsupportedTable,
     UserError,
     VersionGone,
 )
 from airflow_hiveacid.history.table_history import table_history, version_of
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.maintenance.table_detail import table_detail
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -42,7 +37,6 @@ from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.records.run_drops import RunDrop, RunDropFile
 from airflow_hiveacid.sql.questions import Explain
 from airflow_hiveacid.sql.script import to_jobs, to_steps
 from tests.fakes.metastore import REAL_AND_FAKE
@@ -97,11 +91,6 @@ def path_of(location: str) -> Path:
 
 def names(client: MetastoreClient, ref: TableRef) -> list[str]:
     return sorted(client.get_partition_names(ref))
-
-
-def records(client: MetastoreClient, ref: TableRef) -> list[Path]:
-    """List the records of runs that dropped partitions."""
-    return list((path_of(client.get_table(ref).folder) / RUN_DROPS).iterdir())
 
 
 NULL = "day=__HIVE_DEFAULT_PARTITION__"
@@ -229,160 +218,24 @@ def killed(client: MetastoreClient, patch: pytest.MonkeyPatch, after: int) -> It
 
 
 @REAL_AND_FAKE
-def test_a_retry_keeps_a_partition_that_others_have_created_since(
-    client, table, monkeypatch
-) -> None:
+def test_each_attempt_drops_what_is_there_then(client, table, monkeypatch) -> None:
     drop = f"ALTER TABLE {table} DROP PARTITION (day < '2026-01-03')"
     with killed(client, monkeypatch, after=1):
         run(client, drop, run_token="d/r/t/-1")
-    written = write(client, table, DAYS[0])
-    (report,) = run(client, drop, run_token="d/r/t/-1")
-    assert report.partitions == (DAYS[1],)
-    assert report.warnings == (f"{DAYS[0]} was created after an earlier attempt dropped it.",)
-    assert written.exists()
-    # The drop of another run is a new one.
-    assert run(client, drop, run_token="d/s/t/-1")[0].partitions == (DAYS[0],)
+    write(client, table, DAYS[0])
+    assert run(client, drop, run_token="d/r/t/-1")[0].partitions == tuple(DAYS[:2])
 
 
 @FAKE
-def test_a_retry_that_drops_nothing_completes_the_run(client, table, monkeypatch) -> None:
+def test_a_retry_that_finds_nothing_to_drop_ends_the_earlier_attempt(client, table) -> None:
     drop = f"ALTER TABLE {table} DROP PARTITION (day < '2026-01-03')"
-    for token, is_created_again in (("d/r/t/-1", False), ("d/s/t/-1", True)):
-        with killed(client, monkeypatch, after=2):
-            run(client, drop, run_token=token)
-        last = client.get_table(table).parameters[PARTITIONS_DROPPED]
-        if is_created_again:
-            write(client, table, DAYS[0])
-        killed_job = replace(*to_jobs(drop), run_token=token)
-        left = open_transaction(client, Owner.of(killed_job.token, "ann"))
-        assert run(client, drop, run_token=token)[0].partitions == ()
-        assert left in Snapshot.take(client, []).txns.aborted
-        assert client.get_table(table).parameters[PARTITIONS_DROPPED] == last
-        run(client, f"ALTER TABLE {table} ADD IF NOT EXISTS PARTITION (day = '2026-01-01')")
-        assert run(client, drop, run_token=token)[0].already_done
-
-
-@REAL_AND_FAKE
-def test_a_retry_of_a_complete_drop_drops_nothing(client, table) -> None:
-    drop = f"ALTER TABLE {table} DROP PARTITION (day < '2026-01-03')"
-    for token in ("d/r/t/-1", "d/s/t/-1"):
-        run(client, f"ALTER TABLE {table} ADD IF NOT EXISTS PARTITION (day = '2026-01-01')")
-        assert run(client, drop, run_token=token)[0].partitions[0] == DAYS[0]
-    written = write(client, table, DAYS[0])
-    for token in ("d/r/t/-1", "d/s/t/-1"):
-        (report,) = run(client, drop, run_token=token)
-        assert (report.already_done, report.partitions) == (True, ())
-    assert written.exists()
-    assert client.show_locks(table) == []
-
-
-@FAKE
-@pytest.mark.parametrize(
-    "name", ["delta_{0}_{0}_0000", "delete_delta_{0}_{0}_0000", "base_{0}", "base_{0}_v0000099"]
-)
-def test_a_retry_refuses_to_drop_rows_that_others_have_added_since(
-    client, table, monkeypatch, name: str
-) -> None:
-    drop = f"ALTER TABLE {table} DROP PARTITION (day < '2026-01-03')"
-    with killed(client, monkeypatch, after=1):
-        run(client, drop, run_token="d/r/t/-1")
-    written = write(client, table, DAYS[1], name)
-    with pytest.raises(UnprovenRun, match=r"begun to drop day=2026-01-02 of .*by another run"):
-        run(client, drop, run_token="d/r/t/-1")
-    assert written.exists()
-    assert client.show_locks(table) == []
-    assert run(client, drop)[0].partitions == (DAYS[1],)
-
-
-@FAKE
-def test_a_retry_refuses_rows_of_a_transaction_that_was_open_at_the_first_attempt(
-    client, table, monkeypatch
-) -> None:
-    """Hive allocates write ids before it requests locks."""
-    drop = f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-02')"
-    txn = client.open_txn("hive", "host", None)
-    write_id = client.allocate_write_id(txn, table)
-    with killed(client, monkeypatch, after=0):
-        run(client, drop, run_token="d/r/t/-1")
-    (partition,) = client.get_partitions(client.get_table(table), [DAYS[1]])
-    (path_of(partition.folder) / f"delta_{write_id:07d}_{write_id:07d}_0000").mkdir()
-    client.commit_txn(txn)
-    with pytest.raises(UnprovenRun):
-        run(client, drop, run_token="d/r/t/-1")
-
-
-@FAKE
-def test_a_retry_drops_a_partition_into_which_others_have_only_failed_to_write(
-    client, table, monkeypatch
-) -> None:
-    drop = f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-02')"
-    with killed(client, monkeypatch, after=0):
-        run(client, drop, run_token="d/r/t/-1")
-    txn = client.open_txn("user", "host", None)
-    write_id = client.allocate_write_id(txn, table)
-    (partition,) = client.get_partitions(client.get_table(table), [DAYS[1]])
-    (path_of(partition.folder) / f"delta_{write_id:07d}_{write_id:07d}_0000").mkdir()
-    client.abort_txn(txn)
-    assert run(client, drop, run_token="d/r/t/-1")[0].partitions == (DAYS[1],)
-
-
-@REAL_AND_FAKE
-def test_a_run_drops_partitions_of_a_table_that_was_created_again(client, table) -> None:
-    drop = f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-01')"
     run(client, drop, run_token="d/r/t/-1")
-    (record,) = records(client, table)
-    # A copy of a folder brings records of the earlier table.
-    content, was = record.read_text(), client.get_table(table).identity
-    while client.get_table(table).identity.created == was.created:  # In whole seconds.
-        client.drop_table(table)
-        run(client, f"CREATE TABLE {table} (id bigint) PARTITIONED BY (day date)")
-    run(client, f"ALTER TABLE {table} ADD PARTITION (day = '2026-01-01')")
-    record.parent.mkdir()
-    record.write_text(content)
-    (report,) = run(client, drop, run_token="d/r/t/-1")
-    assert (report.already_done, report.partitions) == (False, (DAYS[0],))
-    (report,) = run(client, drop, run_token="d/r/t/-1")
-    assert (report.already_done, report.partitions) == (True, ())
-
-
-@FAKE
-def test_a_record_of_a_drop_that_cannot_be_read_is_refused(client, table) -> None:
-    drop = f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-01')"
-    run(client, drop, run_token="d/r/t/-1")
-    (record,) = records(client, table)
-    record.write_text(record.read_text().replace('"settled": ', '"settled": "'))
-    with pytest.raises(StorageError, match=r"cannot be read as the record of a run .* delete the"):
-        run(client, drop, run_token="d/r/t/-1")
-
-
-@FAKE
-def test_the_second_of_two_attempts_that_begin_at_once_is_refused(
-    client, table, monkeypatch
-) -> None:
-    drop = f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-01')"
-    begin = RunDropFile.begin
-
-    def overtaken(file: RunDropFile, settled: int, created: Mapping[str, int]) -> RunDrop:
-        begin(RunDropFile(client.get_table(table), "d/r/t/-1"), settled, created)
-        return begin(file, settled, created)
-
-    monkeypatch.setattr(RunDropFile, "begin", overtaken)
-    with pytest.raises(UnprovenRun, match=r"Another attempt has written .*_hiveacid_drops"):
-        run(client, drop, run_token="d/r/t/-1")
-    assert DAYS[0] in names(client, table)
-
-
-@FAKE
-def test_a_cleaning_removes_records_of_drops_when_notes_expire(client, table) -> None:
-    for number in range(3):
-        run(client, f"ALTER TABLE {table} ADD IF NOT EXISTS PARTITION (day = '2026-01-01')")
-        drop = f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-01')"
-        run(client, drop, run_token=f"d/{number}/t/-1")
-    old = sorted(records(client, table), key=lambda path: path.stat().st_mtime_ns)[0]
-    os.utime(old, (0, 0))
-    clean(client, CleanJob(target=str(table), keep_notes_days=1))
-    assert old not in records(client, table)
-    assert len(records(client, table)) == 2
+    last = client.get_table(table).parameters[PARTITIONS_DROPPED]
+    killed_job = replace(*to_jobs(drop), run_token="d/r/t/-1")
+    left = open_transaction(client, Owner.of(killed_job.token, "ann"))
+    assert run(client, drop, run_token="d/r/t/-1")[0].partitions == ()
+    assert left in Snapshot.take(client, []).txns.aborted
+    assert client.get_table(table).parameters[PARTITIONS_DROPPED] == last
 
 
 @FAKE

@@ -6,12 +6,10 @@ from typing import Any
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import HiveAcidError
-from tests.faults.after import After
 from tests.faults.driver import ESCAPED, Told
 from tests.faults.operations import ADDED, DROPPED, Rows
 from tests.faults.run import Run
 
-_DROP_CALL = "drop_partitions_req"
 _ALTER_CALL = "alter_table_with_environment_context"
 _HAS_IDS = "has write ids of an earlier conversion"
 
@@ -37,37 +35,17 @@ class DefinitionRun(Run):
 
 
 class DropPartitionRun(DefinitionRun):
-    """A retry keeps rows that others have written since the drop, or is refused because of them."""
-
-    # The record of the run stays until it is old.
-    _stays = ("_hiveacid_drops/",)
-
-    @property
-    def _final_errors(self) -> Sequence[str]:
-        return [*super()._final_errors, "UnprovenRun"]
+    """Each attempt drops the partition that is there, also one that others have created since."""
 
     def _expected(self, rows: Rows) -> Rows:
         return {name: [row for row in own if row.p != DROPPED] for name, own in rows.items()}
 
+    def _expect_strangers(self, applied: bool) -> None:
+        self._old, self._done = self._rows(), False
+        self._new = self._expected(self._old)
+
     def _check_definition(self) -> None:
         """The rows show it; others may have created the partition again."""
-
-    def _check_zombies(self, seen: Rows) -> None:
-        if self._slept_before(_DROP_CALL):
-            # Between its last look at its lock and the call.
-            without = self._expected(seen)
-            assert without in (self._expected(self._old), self._expected(self._new)), seen
-            if seen == without:
-                self._old = self._new = seen
-                return
-        super()._check_zombies(seen)
-
-    def _check_refusal(self, error: HiveAcidError) -> None:
-        if error.id != "UnprovenRun" or self._done or self.scenario.after is After.NOTHING:
-            raise error
-        seen = self._rows()
-        assert seen in (self._old, self._new), seen
-        self._old = self._new = seen
 
 
 class AddPartitionsRun(DefinitionRun):

@@ -15,10 +15,9 @@ from airflow_hiveacid.acid.partition_filter import KeyComparison
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.jobs.definitions.catalog_jobs import (
     AlterColumnsJob,
+    CreateTableLikeJob,
     DropTableJob,
-    RenameTableJob,
 )
-from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import ConvertJob
 from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
@@ -271,18 +270,16 @@ def _export(tables: Tables) -> Job:
     return ExportChangesJob(source=changes, path=f"file:{tables.folder}/export", format="json")
 
 
-def _replacement(tables: Tables) -> Job:
-    """Replace a table by a copy with more rows."""
-    database = tables.main.database
-    new, old = f"{database}.next", f"{database}.old"
-    copy = QuerySource("SELECT * FROM t", {"t": TableSource(str(tables.main))})
+def _script(tables: Tables) -> Job:
+    """Insert by a table that the script creates, fills, and drops."""
+    own = f"{tables.main.database}.own"
+    rows = QuerySource("SELECT * FROM s", {"s": TableSource(own)})
     return ScriptJob.of(
         [
-            CreateTableAsJob(target=new, source=copy, partition_keys=("p",)),
-            InsertJob(target=new, source=tables.source(NEW)),
-            RenameTableJob(target=str(tables.main), new_name=old),
-            RenameTableJob(target=new, new_name=str(tables.main)),
-            DropTableJob(target=old),
+            CreateTableLikeJob(target=own, like=str(tables.main), if_not_exists=True),
+            InsertJob(target=own, source=tables.source(NEW)),
+            InsertJob(target=str(tables.main), source=rows),
+            DropTableJob(target=own, if_exists=True),
         ]
     )
 
@@ -349,8 +346,8 @@ def _views(tables: Tables) -> Job:
     return ScriptJob.of(
         [
             _view(tables, "replaced", 2, "replace"),
-            _view(tables, "created", 3, "create"),
-            DropTableJob(target=dropped, view=True),
+            _view(tables, "created", 3, "create_if_missing"),
+            DropTableJob(target=dropped, view=True, if_exists=True),
         ]
     )
 
@@ -392,8 +389,6 @@ _REBALANCES = frozenset({After.REBALANCE})
 # A version of a table contains the partitions of that time.
 _PARTITIONS = frozenset({After.EXPIRE_AND_RECREATE_PARTITION})
 _NOTES = frozenset({After.DAMAGE})
-# A script of definitions is no transaction: rows that others write between its statements get lost.
-_ALL_BUT_EXPIRY = frozenset(After) - {After.NOTHING, After.EXPIRE}
 # Where there is a rebuild, the directories of the new table have the names of those that are removed.
 OPERATIONS = {
     "insert": Operation(
@@ -452,7 +447,7 @@ OPERATIONS = {
         excludes=_REBALANCES,
         includes=frozenset({After.MIRROR, After.RECREATE_MIRROR}),
     ),
-    "script": Operation(_filled, _replacement, excludes=_ALL_BUT_EXPIRY),
+    "script": Operation(_filled, _script, excludes=_REBALANCES | _PARTITIONS),
     "stream": Operation(_filled, _stream, excludes=_PARTITIONS, includes=frozenset({After.COPY})),
     "drop partition": Operation(_filled, _drop_partition, excludes=_REBALANCES | _PARTITIONS),
     "add partitions": Operation(

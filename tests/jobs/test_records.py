@@ -22,7 +22,6 @@ from airflow_hiveacid.jobs.reports.stream_report import StreamReport
 from airflow_hiveacid.records.consumers import Cursor
 from airflow_hiveacid.records.exported_range import ExportedRange
 from airflow_hiveacid.records.mirror_notes import MirrorNote
-from airflow_hiveacid.records.script_note import ScriptNote
 from airflow_hiveacid.records.stream_state import StreamState
 
 GOLDEN = Path(__file__).parents[1] / "data" / "records"
@@ -31,7 +30,6 @@ RECORDS = {
     "compact_report": CompactReport,
     "clean_report": CleanReport,
     "script_report": ScriptReport,
-    "script_note": ScriptNote,
     "stream_report": StreamReport,
     "stream_state": StreamState,
     "need": CompactionNeed,

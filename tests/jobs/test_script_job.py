@@ -23,6 +23,7 @@ from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from airflow_hiveacid.sql.script import to_script
 
 ID = ColumnSpec("id", "int")
 
@@ -135,6 +136,90 @@ def test_only_definitions_need_no_spark() -> None:
     assert ScriptJob(
         target="a.b", statements=[create, DeleteJob(target="a.b", where="true")]
     ).needs_spark
+
+
+DELETE = "DELETE FROM t WHERE a = 1"
+TASK = r"into a task of its own\."
+
+
+@pytest.mark.parametrize(
+    ("statement", "remedy"),
+    [
+        ("CREATE DATABASE d", rf"Write CREATE DATABASE IF NOT EXISTS, or put it {TASK}"),
+        ("DROP DATABASE d", rf"Write DROP DATABASE IF EXISTS, or put it {TASK}"),
+        ("CREATE TABLE u (a int)", rf"Write CREATE TABLE IF NOT EXISTS, or put it {TASK}"),
+        ("CREATE TABLE u LIKE t", "Write CREATE TABLE IF NOT EXISTS, "),
+        ("CREATE TABLE u AS SELECT a FROM t", "Write CREATE TABLE IF NOT EXISTS, "),
+        ("DROP TABLE u", "Write DROP TABLE IF EXISTS, "),
+        ("CREATE VIEW u AS SELECT a FROM t", "Write CREATE OR REPLACE VIEW, "),
+        ("ALTER VIEW u AS SELECT a FROM t", "Write CREATE OR REPLACE VIEW, "),
+        ("DROP VIEW u", "Write DROP VIEW IF EXISTS, "),
+        ("ALTER TABLE u ADD PARTITION (d = 1)", "TABLE … ADD IF NOT EXISTS PARTITION, "),
+        ("ALTER TABLE u DROP PARTITION (d = 1)", "TABLE … DROP IF EXISTS PARTITION, "),
+        ("ALTER TABLE u UNSET TBLPROPERTIES ('a')", "UNSET TBLPROPERTIES IF EXISTS, "),
+        ("ALTER TABLE u SET TBLPROPERTIES ('a' = 'b')", f"Put it {TASK}"),
+        ("ALTER TABLE u ADD COLUMNS (b int)", f"Put it {TASK}"),
+        ("ALTER TABLE u RENAME COLUMN a TO b", f"Put it {TASK}"),
+        ("ALTER TABLE u RENAME TO v", f"Put it {TASK}"),
+        ("COMMENT ON TABLE u IS 'c'", f"Put it {TASK}"),
+        ("MSCK REPAIR TABLE u", f"Put it {TASK}"),
+        ("CONVERT TABLE u", f"Put it {TASK}"),
+        ("TRUNCATE TABLE u", f"Put it {TASK}"),
+    ],
+)
+def test_a_definition_that_cannot_run_again_is_the_only_statement(
+    statement: str, remedy: str
+) -> None:
+    script = to_script(f"{DELETE}; {statement}")
+    script.validate()
+    message = rf"Statement 2 of 2, \w+ of [\w.]+, cannot run again when the script is retried\. .*{remedy}"
+    with pytest.raises(InvalidJob, match=message):
+        replace(script, run_token="r").validate()
+    replace(to_script(statement), run_token="r").validate()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"DROP TABLE IF EXISTS T; {DELETE}",
+        f"DROP DATABASE IF EXISTS DEFAULT_2 CASCADE; {DELETE}; DELETE FROM default_2.u WHERE a = 1",
+        "DROP DATABASE IF EXISTS d; CREATE DATABASE IF NOT EXISTS d",
+        "DROP TABLE IF EXISTS t; INSERT INTO u SELECT * FROM t",
+        "DROP TABLE IF EXISTS t; CREATE TABLE IF NOT EXISTS u LIKE t",
+        "DROP TABLE IF EXISTS t; CREATE TABLE IF NOT EXISTS t AS SELECT 1 AS a",
+        "DROP VIEW IF EXISTS v; CREATE OR REPLACE VIEW v AS SELECT a FROM t",
+        "ALTER TABLE t DROP IF EXISTS PARTITION (d = 1); INSERT INTO t VALUES (1, 1)",
+        "ALTER TABLE t DROP IF EXISTS PARTITION (d = 1); FROM u INSERT INTO t SELECT a",
+    ],
+)
+def test_nothing_is_dropped_that_a_later_statement_names(text: str) -> None:
+    with pytest.raises(InvalidJob, match=r"Statement 1 of \d, .* the result of statement .*behind"):
+        replace(to_script(text), run_token="r").validate()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE IF NOT EXISTS u AS SELECT a FROM t; MERGE INTO t USING u ON t.a = u.a WHEN "
+        "NOT MATCHED THEN INSERT *; ALTER TABLE t COMPACT 'minor'; DROP TABLE IF EXISTS u",
+        "CREATE DATABASE IF NOT EXISTS d; CREATE TABLE IF NOT EXISTS d.t (a int); "
+        "CREATE VIEW IF NOT EXISTS v AS SELECT a FROM t; CREATE OR REPLACE VIEW w AS SELECT a FROM t;"
+        "DROP VIEW IF EXISTS w; DROP TABLE IF EXISTS d.t; DROP DATABASE IF EXISTS d CASCADE",
+        "INSERT INTO t VALUES (1, 1); ALTER TABLE t DROP IF EXISTS PARTITION (d = 1);"
+        "ALTER TABLE t ADD IF NOT EXISTS PARTITION (d = 2); ANALYZE TABLE t COMPUTE STATISTICS;"
+        "OPTIMIZE t; INSERT INTO u SELECT * FROM t",
+        "RESTORE TABLE t TO VERSION AS OF 7; ALTER TABLE t UNSET TBLPROPERTIES IF EXISTS ('a')",
+    ],
+)
+def test_a_script_that_can_run_again_is_accepted(text: str) -> None:
+    replace(to_script(text), run_token="r").validate()
+
+
+def test_the_target_of_a_script_is_a_table_that_it_does_not_drop() -> None:
+    own = "CREATE TABLE IF NOT EXISTS own (a int)"
+    script = to_script(f"{own}; INSERT INTO t SELECT a FROM own; DROP TABLE IF EXISTS own")
+    assert script.target == "default.t"
+    assert to_script(f"{own}; DROP TABLE IF EXISTS own").target == "default.own"
 
 
 @pytest.mark.parametrize(

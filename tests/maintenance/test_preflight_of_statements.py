@@ -24,8 +24,6 @@ from airflow_hiveacid.jobs.write_jobs import RestoreJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.preflight.checks import Preflight
 from airflow_hiveacid.preflight.driver_files import DriverFiles
-from airflow_hiveacid.records.script_note import ScriptNote
-from airflow_hiveacid.records.script_notes import ScriptNoteFile, script_home
 from tests.maintenance.test_preflight import (  # noqa: F401
     DELETE,
     INSERT,
@@ -143,20 +141,6 @@ def test_a_view_need_not_exist_and_its_tables_must(check: Check) -> None:  # noq
 def test_a_statement_of_a_script_is_identified_by_its_number(check: Check) -> None:  # noqa: F811
     with pytest.raises(UnknownColumn, match=r"^Statement 2 of 2: The condition 't.x'"):
         check(script(DELETE, replace(DELETE, where="t.x")))
-
-
-def test_inputs_of_a_script_may_be_missing_after_an_earlier_attempt(
-    check: Check,  # noqa: F811
-    client: MetastoreClient,  # noqa: F811
-) -> None:
-    dropped = DropTableJob(target="shop.gone")
-    again = replace(script(replace(DELETE, target="shop.gone"), dropped), run_token="d/r/t/-1")
-    with pytest.raises(TableNotFound, match=r"^Statement 1 of 2"):
-        check(again)
-    home = script_home(client, again)
-    assert home is not None
-    ScriptNoteFile(home, "d/r/t/-1").write(ScriptNote(run_token="d/r/t/-1"))
-    assert "may find the work done" in check(again)[0]
 
 
 def test_objects_created_by_the_script_are_not_required(check: Check) -> None:  # noqa: F811

@@ -471,21 +471,21 @@ IDENTITY_BREAKS = (
         "confirm what is hidden",
     ),
     _small(
-        "a script has no progress note",
+        "a retry of a script applies all statements",
         "scripts",
         Promise.STATEMENT_ONCE,
-        "a progress note",
+        "an applied statement is not applied again",
     ),
     _small(
-        "a script counts its completed statements",
+        "a retry of a script does not look for applied statements that it lacks",
         "scripts",
-        Promise.SCRIPT_COMPLETE,
-        "a digest for each statement",
+        Promise.STATEMENT_ONCE,
+        "a script without an applied statement is refused",
     ),
     _small(
-        "a begun statement is recognized by the name of its table",
+        "a script drops a table before it uses it",
         "scripts",
         Promise.SCRIPT_COMPLETE,
-        "a begun statement is recognized by the identity of its table",
+        "a dropped table is not named by a later statement",
     ),
 )

@@ -296,7 +296,7 @@ def _compact(job: ScriptJob, master: str) -> ScriptReport:
         return report
     rest, reason = found
     print(f"hiveacid: the rest on Spark: {reason}", file=sys.stderr, flush=True)
-    return joined_script(job, report, _run_on_spark(rest, master))
+    return joined_script(report, _run_on_spark(rest, master))
 
 
 def _as_text(report: RunReport | CompactReport) -> str:

@@ -9,10 +9,11 @@ from airflow_hiveacid.acid.column_changes import ColumnChange
 from airflow_hiveacid.acid.locks import LockType
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.accesses import accesses_of
 from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob, ColumnSpec
 from airflow_hiveacid.jobs.definitions.table_properties import FILE_PROPERTIES, require_settable
 from airflow_hiveacid.jobs.field_checks import awaits_rendering, freeze, require_table, require_text
-from airflow_hiveacid.jobs.job import READ, Access
+from airflow_hiveacid.jobs.job import READ, Access, Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,11 @@ class CreateDatabaseJob(DatabaseJob):
     if_not_exists: bool = False
 
     @property
+    def form_to_repeat(self) -> str | None:
+        """The form that accepts an existing database."""
+        return None if self.if_not_exists else "CREATE DATABASE IF NOT EXISTS"
+
+    @property
     def paths_written(self) -> tuple[str, ...]:
         """The folders of the database."""
         return tuple(path for path in (self.location, self.managed_location) if path)
@@ -77,11 +83,21 @@ class DropDatabaseJob(DatabaseJob):
 
     tag: ClassVar[str] = "drop_database"
     done: ClassVar[str] = "dropped"
-    removes: ClassVar[bool] = True
     effect: ClassVar[str] = "drops the database with its tables"
 
     if_exists: bool = False
     cascade: bool = False
+
+    @property
+    def form_to_repeat(self) -> str | None:
+        """The form that accepts a missing database."""
+        return None if self.if_exists else "DROP DATABASE IF EXISTS"
+
+    def is_undone_by(self, later: Job) -> bool:
+        """Whether a later statement names the database or one of its tables."""
+        return any(
+            access.table.partition(".")[0] == self.target.lower() for access in accesses_of(later)
+        )
 
     @property
     def defines(self) -> None:
@@ -115,6 +131,11 @@ class CreateTableLikeJob(CatalogJob):
     if_not_exists: bool = False
 
     @property
+    def form_to_repeat(self) -> str | None:
+        """The form that accepts an existing table."""
+        return None if self.if_not_exists else "CREATE TABLE IF NOT EXISTS"
+
+    @property
     def paths_written(self) -> tuple[str, ...]:
         """The folder of the table."""
         return (self.location,) if self.location else ()
@@ -140,12 +161,20 @@ class DropTableJob(CatalogJob):
 
     tag: ClassVar[str] = "drop_table"
     done: ClassVar[str] = "dropped"
-    removes: ClassVar[bool] = True
     effect: ClassVar[str] = "drops the table with its rows"
     affects_files: ClassVar[bool] = True
 
     if_exists: bool = False
     view: bool = False
+
+    @property
+    def form_to_repeat(self) -> str | None:
+        """The form that accepts a missing table or view."""
+        return None if self.if_exists else f"DROP {'VIEW' if self.view else 'TABLE'} IF EXISTS"
+
+    def is_undone_by(self, later: Job) -> bool:
+        """Whether a later statement names the table or view."""
+        return any(access.table == self.target.lower() for access in accesses_of(later))
 
     def _validate_own(self) -> None:
         return
@@ -161,7 +190,6 @@ class RenameTableJob(CatalogJob):
 
     tag: ClassVar[str] = "rename_table"
     done: ClassVar[str] = "renamed"
-    removes: ClassVar[bool] = True
     effect: ClassVar[str] = "gives the table another name"
     affects_files: ClassVar[bool] = True
 
@@ -268,6 +296,13 @@ class TablePropertiesJob(CatalogJob):
 
     def __post_init__(self) -> None:
         freeze(self, "unset")
+
+    @property
+    def form_to_repeat(self) -> str | None:
+        """The form that removes properties, and accepts missing ones."""
+        if self.set:
+            return ""
+        return None if self.if_exists else "ALTER TABLE … UNSET TBLPROPERTIES IF EXISTS"
 
     @property
     def definition_lock(self) -> LockType:

@@ -55,6 +55,11 @@ class CatalogJob(ScriptedJob):
     """Base of the jobs that need only the metastore, and no Spark."""
 
     @property
+    def form_to_repeat(self) -> str | None:
+        """None of its own."""
+        return ""
+
+    @property
     def defines(self) -> tuple[str, ...] | None:
         """The target."""
         return self.tables
@@ -93,6 +98,11 @@ class TableLayout(ScriptedJob):
     if_not_exists: bool = False
 
     @property
+    def form_to_repeat(self) -> str | None:
+        """The form that accepts an existing table."""
+        return None if self.if_not_exists else "CREATE TABLE IF NOT EXISTS"
+
+    @property
     def paths_written(self) -> tuple[str, ...]:
         """The folder of the table."""
         return (self.location,) if self.location else ()
@@ -109,7 +119,7 @@ class TableLayout(ScriptedJob):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTableJob(CatalogJob, TableLayout):
+class CreateTableJob(TableLayout, CatalogJob):
     """Create a transactional table; it needs no Spark.
 
     Attributes:
@@ -202,6 +212,11 @@ class TruncateJob(ScriptedJob):
     tag: ClassVar[str] = "truncate"
 
     partition: PartitionSpec | None = None
+
+    @property
+    def form_to_repeat(self) -> str | None:
+        """None, as for other definitions."""
+        return ""
 
     @property
     def operation(self) -> Operation:

@@ -8,6 +8,8 @@ from airflow_hiveacid.acid.partition_filter import OPERATORS, KeyComparison
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.field_checks import require_choice, require_text
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 
 PartitionAction = Literal["add", "drop", "repair"]
 
@@ -32,6 +34,20 @@ class PartitionsJob(CatalogJob):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "partitions", tuple(tuple(each) for each in self.partitions))
+
+    @property
+    def form_to_repeat(self) -> str | None:
+        """The form that accepts existing partitions, or missing ones."""
+        if self.action == "repair":
+            return ""
+        accepts = "IF NOT EXISTS" if self.action == "add" else "IF EXISTS"
+        return None if self.lenient else f"ALTER TABLE … {self.action.upper()} {accepts} PARTITION"
+
+    def is_undone_by(self, later: Job) -> bool:
+        """Whether it drops partitions, and a later statement writes rows of the table."""
+        if self.action != "drop" or isinstance(later, CatalogJob | CompactJob):
+            return False
+        return self.target.lower() in map(str.lower, later.tables)
 
     def _validate_own(self) -> None:
         require_choice(self.action, get_args(PartitionAction), "action")

@@ -52,6 +52,12 @@ class CreateViewJob(ScriptedJob):
         freeze(self, "columns")
 
     @property
+    def form_to_repeat(self) -> str | None:
+        """The form that accepts or replaces an existing view, and creates a missing one."""
+        may_repeat = self.mode in ("create_if_missing", "replace")
+        return None if may_repeat else "CREATE OR REPLACE VIEW"
+
+    @property
     def defines(self) -> tuple[str, ...]:
         """The view."""
         return (self.target,)

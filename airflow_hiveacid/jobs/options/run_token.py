@@ -86,15 +86,13 @@ def is_same_run(token: str, other: str) -> bool:
     return _parts(token)[0] == _parts(other)[0]
 
 
-def is_statement_of(token: str, run_token: str) -> bool:
-    """Whether a token, marked or not, is that of a statement of a script.
+def run_of(token: str) -> str:
+    """Return a token without the digest of the statement and the mark of the tables.
 
     Args:
-        token: The token.
-        run_token: The token of the script.
+        token: A token of a run, or the stored part of it in the metastore.
     """
-    run, statement, _ = _parts(token)
-    return run == run_token and bool(statement)
+    return _parts(token)[0]
 
 
 def agent_info(token: str) -> str:

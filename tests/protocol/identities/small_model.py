@@ -27,8 +27,8 @@ class Promise(StrEnum):
     TRUE = "a run that is reported as applied is in a table that exists"
     ROWS_ONCE = "a stream applies each row once"
     NO_ROW_LOST = "a stream commits no batch whose rows it has not applied"
-    STATEMENT_ONCE = "a statement of a script is executed once"
-    SCRIPT_COMPLETE = "a script that ends has executed all its statements"
+    STATEMENT_ONCE = "a statement of a script that changes rows is applied once"
+    SCRIPT_COMPLETE = "a script that ends has moved its rows, and lost none"
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ with DAG(
         task_id="create",
         sql=f"""
             CREATE DATABASE IF NOT EXISTS {DATABASE};
-            CREATE TABLE {TABLE} (id int, status string) PARTITIONED BY (day string)
+            CREATE TABLE IF NOT EXISTS {TABLE} (id int, status string) PARTITIONED BY (day string)
         """,
     )
     write = HiveAcidSqlOperator(
