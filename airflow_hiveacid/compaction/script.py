@@ -65,7 +65,7 @@ def run_script_in_worker(
         assert isinstance(job, CompactJob)
         return idle_report(client, job) or TableCompactor(scheduler, client, job, observers).run()
 
-    return run_script(script, run_one, observers)
+    return run_script(client, script, run_one, observers)
 
 
 def rest_of_script(script: ScriptJob, in_worker: ScriptReport) -> tuple[ScriptJob, str] | None:

@@ -70,6 +70,7 @@ def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:
 
 
 def run_script(
+    client: MetastoreClient,
     script: ScriptJob,
     run_one: Callable[[ScriptedJob, int], RunReport | CompactReport],
     observers: Sequence[PhaseObserver] = (),
@@ -77,6 +78,7 @@ def run_script(
     """Run the statements of a script, up to one that fails.
 
     Args:
+        client: The metastore.
         script: The script.
         run_one: Runs a statement, given with its number.
         observers: Receive the beginnings of statements.
@@ -85,6 +87,9 @@ def run_script(
         InvalidJob: The script has a run token, and a retry could not run it again.
     """
     script.validate()
+    # A statement may need a lock that an earlier attempt has requested for a later one.
+    if script.tokens:
+        abort_open_transactions(client, *script.tokens)
     reports: list[RunReport | CompactReport] = []
     for number, job in enumerate(script.runs(), start=1):
         try:
@@ -114,7 +119,7 @@ def run_script_of_ddl(
         assert isinstance(job, CatalogJob)
         return run_ddl(client, job)
 
-    return run_script(script, run_one, observers)
+    return run_script(client, script, run_one, observers)
 
 
 _ON_DATABASES: Mapping[type[CatalogJob], Callable[[MetastoreClient, Any], tuple[str, ...]]] = {

@@ -101,13 +101,17 @@ def _script(job: ScriptJob, driver: Driver) -> ScriptReport:
         assert isinstance(report, RunReport | CompactReport)
         return report
 
-    if job.run_token is not None:
-        writing = (RowJob, TruncateJob, TransactionJob, CreateTableAsJob)
-        changes = [each for each in job.runs() if isinstance(each, writing)]
-        tables = dict.fromkeys(TableRef.parse(table) for each in changes for table in each.tables)
-        with driver.client() as client:
-            require_same_statements(client, [each.known_token for each in changes], tables)
-    return run_script(job, run_one, driver.observers)
+    with driver.client() as client:
+        if job.run_token is not None:
+            _require_same_statements(client, job)
+        return run_script(client, job, run_one, driver.observers)
+
+
+def _require_same_statements(client: MetastoreClient, script: ScriptJob) -> None:
+    writing = (RowJob, TruncateJob, TransactionJob, CreateTableAsJob)
+    changes = [each for each in script.runs() if isinstance(each, writing)]
+    tables = dict.fromkeys(TableRef.parse(table) for each in changes for table in each.tables)
+    require_same_statements(client, [each.known_token for each in changes], tables)
 
 
 @execute.register

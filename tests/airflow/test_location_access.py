@@ -89,7 +89,10 @@ def test_a_driver_gets_the_locations_that_both_allow(
         ("CREATE DATABASE hr", ("hr", "create_database")),
         ("DROP DATABASE shop", ("shop", "drop_database")),
         ("DROP DATABASE shop CASCADE", ("shop.gone", "drop_table")),
-        ("CREATE TABLE db.x (a int); DROP DATABASE shop CASCADE", ("shop.days", "drop_table")),
+        (
+            "CREATE TABLE IF NOT EXISTS db.x (a int); DROP DATABASE IF EXISTS shop CASCADE",
+            ("shop.days", "drop_table"),
+        ),
     ],
 )
 def test_statements_on_databases_are_accesses(spark_submit, context, refused, sql, access):

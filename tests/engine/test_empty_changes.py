@@ -39,7 +39,7 @@ def test_each_version_has_an_entry(
         token = f"dag/run/{next(numbers)}/-1" if has_run else None
         run(spark, replace(to_script(text, database), metastore=hms.options, run_token=token))
 
-    run_sql("CREATE TABLE t (a int); INSERT INTO t VALUES (1)")
+    run_sql("CREATE TABLE IF NOT EXISTS t (a int); INSERT INTO t VALUES (1)")
     for statement in STATEMENTS.values():
         run_sql(statement)
     entries = table_history(client, TableRef(database, "t"))

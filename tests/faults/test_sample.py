@@ -34,6 +34,7 @@ FAILED = [
     "4.0.1/stream/pause/11/a copy of the checkpoint goes on/hold question/1",
     "4.0.1/drop partition/kill/6/others write",
     "3.1.3/drop partition/pause/5/others write",
+    "4.0.1/drop partition/pause/5/its transactions expire and others write/pause/3",
     "4.0.1/script/pause/217/nothing",
     "4.0.1/insert-only restore/lose question of commit_txn/0/its transactions expire",
     "3.1.3/stream/pause/52/a copy of the checkpoint goes on",
