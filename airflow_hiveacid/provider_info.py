@@ -37,9 +37,9 @@ def get_provider_info() -> dict[str, Any]:
                 "integration-name": _NAME,
                 "python-modules": [
                     "airflow_hiveacid.triggers.application",
-                    "airflow_hiveacid.triggers.compaction",
                     "airflow_hiveacid.triggers.compaction_event",
-                    "airflow_hiveacid.triggers.new_data",
+                    "airflow_hiveacid.triggers.condition",
+                    "airflow_hiveacid.triggers.new_data_event",
                 ],
             },
         ],

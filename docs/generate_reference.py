@@ -46,7 +46,7 @@ PAGES = {
     "sensors": (
         "Sensors and event triggers",
         ("sensors.", "triggers."),
-        ("sensors.base.HiveAcidCompactionSensor",),
+        ("sensors.compaction.HiveAcidCompactionSensor",),
     ),
     "jobs": ("Jobs, sources, clauses and policies", ("jobs.", "acid."), ("jobs.job.Job",)),
     "python": (

@@ -1,26 +1,82 @@
 """HiveAcidMirrorFreshSensor: waits for a mirror in Iceberg."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 
-from airflow_hiveacid.acid.mirror_lag import LagLimits, MirrorLag
+from airflow_hiveacid.acid.mirror_lag import LagLimits
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.catalog_options import all_catalog_options, require_no_secrets
-from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.field_checks import before_rendering, is_task_output, is_template
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.sensors.patient import PatientSensor
+from airflow_hiveacid.sensors.condition import ConditionSensor
+from airflow_hiveacid.triggers.condition import Condition, Poller
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.triggers.mirror_fresh import HiveAcidMirrorFreshTrigger
+
+@dataclass(frozen=True, kw_only=True)
+class MirrorFresh(Condition):
+    """A mirror has the versions of its Hive table; see HiveAcidMirrorFreshSensor."""
+
+    target: str
+    table: str
+    catalog: str
+    catalog_options: Mapping[str, str]
+    catalog_conn_id: str | None = None
+    version: int | None = None
+    limits: LagLimits
+
+    poll_seconds: ClassVar[float] = 120
+
+    def validate(self) -> None:
+        """Check the names and the options."""
+        self._job.validate()
+
+    @property
+    def server(self) -> str:
+        """The host of the catalog, or else its name."""
+        uri = self.catalog_options.get("uri", "")
+        return urlsplit(uri).netloc.rpartition("@")[2] or uri or self.catalog
+
+    def connected(self) -> "MirrorFresh":
+        """Return the condition with the options in the connection of the catalog."""
+        options = all_catalog_options(self.catalog_options, self.catalog_conn_id)
+        return replace(self, catalog_options=options)
+
+    def store(self) -> dict[str, Any]:
+        """Refuse to store secrets."""
+        require_no_secrets(self.catalog_options)
+        return super().store()
+
+    def poll(self, poller: Poller) -> dict[str, Any] | None:
+        """Return the lag of the mirror, once it is within the limits."""
+        from airflow_hiveacid.iceberg.run import lag_of_mirror
+        from airflow_hiveacid.metastore.client import MetastoreClient
+
+        job = replace(self._job, metastore=poller.metastore)
+        poller.require_access([self.target, job.subject])
+        with MetastoreClient(poller.metastore) as client:
+            lag = lag_of_mirror(client, job, self.version)
+        poller.log.info("%s, the mirror of %s, is %s.", self.table, self.target, lag)
+        found: dict[str, Any] = codec.encode(lag)
+        return found if self.limits.tolerate(lag) else None
+
+    @property
+    def _job(self) -> IcebergExportJob:
+        return IcebergExportJob(
+            target=self.target,
+            table=self.table,
+            catalog=self.catalog,
+            catalog_options=self.catalog_options,
+        )
 
 
-class HiveAcidMirrorFreshSensor(PatientSensor):
+class HiveAcidMirrorFreshSensor(ConditionSensor):
     """Waits until a mirror in Iceberg has the versions of its Hive table.
 
     It does not update the mirror: the task of a HiveAcidToIcebergOperator does. Each poll loads the
@@ -91,64 +147,27 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
             raise InvalidJob(f"The limits of {type(self).__name__} {self.task_id!r} are negative.")
         if not is_task_output((target, table, catalog)):
             with before_rendering():
-                self._job(catalog_options or {}).validate()
+                self._mirror(catalog_options or {}).validate()
         if not is_template(version):
             self._required_version()
         if self.deferrable:
             require_no_secrets(catalog_options or {})
 
-    def _find(self, context: "Context") -> dict[str, Any] | None:
-        # Thrift is heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.iceberg.run import lag_of_mirror
-        from airflow_hiveacid.metastore.client import MetastoreClient
+    def _condition(self, context: "Context") -> MirrorFresh:
+        options = self._render_texts(self.catalog_options or {}, context)
+        return self._mirror(options, self._required_version())
 
-        given = self._rendered_options(context)
-        if self.deferrable:
-            require_no_secrets(given)
-        job = self._job(all_catalog_options(given, self.catalog_conn_id))
-        version = self._required_version()
-        job.validate()
-        self._require_access([self.target, job.subject])
-        options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
-        with MetastoreClient(options) as client:
-            lag = lag_of_mirror(client, replace(job, metastore=options), version)
-        self.log.info("%s, the mirror of %s, is %s.", self.table, self.target, lag)
-        found: dict[str, Any] = codec.encode(lag)
-        return found if self._limits.tolerate(lag) else None
-
-    def _trigger(self, context: "Context", **waiting: Any) -> "HiveAcidMirrorFreshTrigger":
-        # It is needed only when a task runs.
-        from airflow_hiveacid.triggers.mirror_fresh import HiveAcidMirrorFreshTrigger
-
-        return HiveAcidMirrorFreshTrigger(
+    def _mirror(self, options: Mapping[str, str], version: int | None = None) -> MirrorFresh:
+        seconds = None if self.max_lag is None else self.max_lag.total_seconds()
+        return MirrorFresh(
             target=self.target,
             table=self.table,
             catalog=self.catalog,
-            catalog_options=self._rendered_options(context),
+            catalog_options=options,
             catalog_conn_id=self.catalog_conn_id,
-            version=self._required_version(),
-            max_versions=self.max_versions,
-            max_lag=self._limits.seconds,
-            **waiting,
+            version=version,
+            limits=LagLimits(versions=self.max_versions, seconds=seconds),
         )
-
-    def _result(self, event: dict[str, Any]) -> dict[str, Any]:
-        lag: dict[str, Any] = codec.encode(codec.from_record(MirrorLag, event["lag"], "event"))
-        return lag
-
-    def _rendered_options(self, context: "Context") -> dict[str, str]:
-        options: dict[str, str] = self._render_texts(self.catalog_options or {}, context)
-        return options
-
-    def _job(self, options: Mapping[str, str]) -> IcebergExportJob:
-        return IcebergExportJob(
-            target=self.target, table=self.table, catalog=self.catalog, catalog_options=options
-        )
-
-    @property
-    def _limits(self) -> LagLimits:
-        seconds = None if self.max_lag is None else self.max_lag.total_seconds()
-        return LagLimits(versions=self.max_versions, seconds=seconds)
 
     def _required_version(self) -> int | None:
         if self.version is None:

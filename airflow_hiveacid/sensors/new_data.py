@@ -1,23 +1,52 @@
 """HiveAcidNewDataSensor: waits for changes that a consumer has not seen yet."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.acid.consumers import require_consumer
-from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.field_checks import before_rendering, is_task_output, is_template
-from airflow_hiveacid.jobs.reports.report import ChangesRange
 from airflow_hiveacid.jobs.sources import ChangesSource
-from airflow_hiveacid.sensors.patient import PatientSensor
+from airflow_hiveacid.sensors.condition import ConditionSensor
+from airflow_hiveacid.triggers.condition import Condition, Poller
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.triggers.new_data import HiveAcidNewDataTrigger
+
+@dataclass(frozen=True)
+class NewData(Condition):
+    """A table has changes that a consumer has not seen; see HiveAcidNewDataSensor."""
+
+    table: str
+    consumer: str
+    after: str = "0"
+
+    def validate(self) -> None:
+        """Check the names and the version."""
+        require_consumer(self.consumer)
+        self._source.validate()
+
+    def poll(self, poller: Poller) -> dict[str, Any] | None:
+        """Return the versions of the changes."""
+        from airflow_hiveacid.metastore.client import MetastoreClient
+        from airflow_hiveacid.records.consumers import Consumer
+
+        poller.require_access([self.table])
+        with MetastoreClient(poller.metastore) as client:
+            found = Consumer(client, self.table, self.consumer).range(self._source)
+        if found is None:
+            poller.log.info("%s has seen all changes of %s.", self.consumer, self.table)
+            return None
+        poller.log.info("%s has changes up to version %d.", self.table, found.up_to)
+        return {"table": found.table, "after": found.after, "up_to": found.up_to}
+
+    @property
+    def _source(self) -> ChangesSource:
+        return ChangesSource(self.table, after=self.after)
 
 
-class HiveAcidNewDataSensor(PatientSensor):
+class HiveAcidNewDataSensor(ConditionSensor):
     """Waits until a table has changes that a consumer has not seen yet, and returns which.
 
     Each poll takes three small calls of the metastore, and reads the consumer's cursor in the
@@ -64,34 +93,5 @@ class HiveAcidNewDataSensor(PatientSensor):
         self.consumer = consumer
         self.after = after
 
-    def _find(self, context: "Context") -> dict[str, Any] | None:
-        # Thrift is heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.metastore.client import MetastoreClient
-        from airflow_hiveacid.records.consumers import Consumer
-
-        require_consumer(self.consumer)
-        source = ChangesSource(self.table, after=self.after)
-        source.validate()
-        self._require_access([self.table])
-        with MetastoreClient(HiveAcidMetastoreHook(self.metastore_conn_id).options()) as client:
-            found = Consumer(client, self.table, self.consumer).range(source)
-        if found is None:
-            self.log.info("%s has seen all changes of %s.", self.consumer, self.table)
-            return None
-        self.log.info("%s has changes up to version %d.", self.table, found.up_to)
-        return _value(found)
-
-    def _trigger(self, context: "Context", **waiting: Any) -> "HiveAcidNewDataTrigger":
-        # It is needed only when a task runs.
-        from airflow_hiveacid.triggers.new_data import HiveAcidNewDataTrigger
-
-        return HiveAcidNewDataTrigger(
-            table=self.table, consumer=self.consumer, after=self.after, **waiting
-        )
-
-    def _result(self, event: dict[str, Any]) -> dict[str, Any]:
-        return _value(codec.from_record(ChangesRange, event["range"], "event"))
-
-
-def _value(found: ChangesRange) -> dict[str, Any]:
-    return {"table": found.table, "after": found.after, "up_to": found.up_to}
+    def _condition(self, context: "Context") -> NewData:
+        return NewData(self.table, self.consumer, self.after)

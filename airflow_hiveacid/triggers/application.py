@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 from airflow.sdk.execution_time.xcom import XCom
 from airflow.triggers.base import BaseTrigger, TriggerEvent
-from asgiref.sync import sync_to_async
 
 from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.cluster.spark_submission import spark_connection
@@ -18,6 +17,7 @@ from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.reports.report import ErrorReport
+from airflow_hiveacid.triggers.base import StoredTrigger, ask_airflow
 from airflow_hiveacid.triggers.polls import THREADS, Server
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def require_patience(patience: Patience, error: HiveAcidError, log: Any) -> None
     log.warning("%s", error)
 
 
-class HiveAcidApplicationTrigger(BaseTrigger):
+class HiveAcidApplicationTrigger(StoredTrigger):
     """Fires once an application has ended or has disappeared.
 
     Meanwhile, it pushes the application's open transactions to the task's XComs.
@@ -80,30 +80,13 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         super().__init__()  # type: ignore[no-untyped-call]
         self.application_id = application_id
         self.tag = tag
-        self.tokens = tokens
+        self.tokens = list(tokens)
         self.report = report
         self.spark_conn_id = spark_conn_id
         self.metastore_conn_id = metastore_conn_id
         self.metastore = metastore
         self.poll_seconds = poll_seconds
         self.adopted = adopted
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the arguments that recreate the trigger."""
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                "application_id": self.application_id,
-                "tag": self.tag,
-                "tokens": list(self.tokens),
-                "report": self.report,
-                "spark_conn_id": self.spark_conn_id,
-                "metastore_conn_id": self.metastore_conn_id,
-                "metastore": self.metastore,
-                "poll_seconds": self.poll_seconds,
-                "adopted": self.adopted,
-            },
-        )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll repeatedly, in a thread: the cluster and the storage make us wait."""
@@ -150,7 +133,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
     async def on_kill(self) -> None:
         """End the application and abort its transactions: a user has ended the task."""
         run = await self._if_known(self._cluster_run())
-        metastore = await self._if_known(_airflows(self._metastore))
+        metastore = await self._if_known(ask_airflow(self._metastore))
         end = partial(abort_run, run, metastore, self.tokens, self.log)
         # Polls that hang must not prevent the end.
         await self._if_known(self._in_thread(end, "the end of "))
@@ -163,7 +146,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         ti = self.task_instance
         if ti is None:
             return False
-        states = await _airflows(
+        states = await ask_airflow(
             RuntimeTaskInstance.get_task_states,
             ti.dag_id,
             ti.map_index,
@@ -174,7 +157,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         return any(state in ("failed", "success") for state in states[ti.run_id].values())
 
     async def _cluster_run(self) -> "ClusterRun":
-        connection = await _airflows(spark_connection, self.spark_conn_id)
+        connection = await ask_airflow(spark_connection, self.spark_conn_id)
         xcoms = _TaskXComs(self.task_instance, self.log, asyncio.get_running_loop())
         return await self._in_thread(partial(self._build_run, connection, xcoms), "the start of ")
 
@@ -219,7 +202,7 @@ class _TaskXComs:
         if ti is None:
             return
         self._log.info("%s: %s", key, value)
-        pushed = _airflows(
+        pushed = ask_airflow(
             XCom.set,
             key,
             value,
@@ -229,13 +212,3 @@ class _TaskXComs:
             map_index=-1 if ti.map_index is None else ti.map_index,
         )
         asyncio.run_coroutine_threadsafe(pushed, self._loop).result()
-
-
-async def _airflows(function: Callable[..., ResultT], *args: Any, **kwargs: Any) -> ResultT:
-    """Call a function of Airflow.
-
-    It must go through sync_to_async: in other threads, calls of 3.1 would wait for an event loop
-    that isn't the triggerer's. By itself, that forgets the message of a cancellation, by which
-    Airflow knows that on_kill is due.
-    """
-    return await asyncio.shield(sync_to_async(function)(*args, **kwargs))

@@ -12,28 +12,30 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
+from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_metrics import emit
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.triggers.compaction import HiveAcidCompactionTrigger, build_poll
+from airflow_hiveacid.triggers.base import StoredTrigger, ask_airflow
 from airflow_hiveacid.triggers.polls import THREADS, Server
-from airflow_hiveacid.triggers.waiting import metastore_options
 
 if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
     from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll, PollResult
 
 log = logging.getLogger(__name__)
 
 _REPORTED = "hiveacid_told"
 _PARTITIONS_PER_EVENT = 100
+# The time limit of a poll: a pattern may match thousands of tables.
+_SECONDS = 3600
 # The tables that the triggers of one shared poll wait for. They all live in one process: that of
 # the triggerer, which runs the poll as well.
 _watched: defaultdict[Hashable, Counter[str]] = defaultdict(Counter)
 
 
-class HiveAcidCompactionEventTrigger(BaseEventTrigger):
+class HiveAcidCompactionEventTrigger(StoredTrigger, BaseEventTrigger):
     """Fires whenever more partitions of a table have become worth compacting.
 
     Example::
@@ -82,19 +84,6 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
         self.remind_after_hours = remind_after_hours
         _decode_policy(self.policy).validate()
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the arguments that recreate the trigger."""
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                "table": self.table,
-                "policy": self.policy,
-                "metastore_conn_id": self.metastore_conn_id,
-                "poke_interval": self.poke_interval,
-                "remind_after_hours": self.remind_after_hours,
-            },
-        )
-
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll alone, where Airflow knows of no shared polls."""
         async for event in self.filter_shared_stream(self.open_shared_stream(self.serialize()[1])):
@@ -112,16 +101,15 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
         watched, poll = _watched[_key(kwargs)], None
         conn_id = kwargs["metastore_conn_id"]
         server = Server(conn_id, f"{conn_id} for assets")
-        seconds = HiveAcidCompactionTrigger.poll_seconds
         while True:
             try:
                 if poll is None:
                     policy = _decode_policy(kwargs["policy"])
-                    options = await metastore_options(conn_id)
-                    build = partial(build_poll, options, policy, Budget())
-                    poll = await THREADS.run(server, build, seconds)
+                    options = await ask_airflow(HiveAcidMetastoreHook(conn_id).options)
+                    build = partial(_build_poll, options, policy)
+                    poll = await THREADS.run(server, build, _SECONDS)
                 survey = partial(_survey, poll, sorted(watched))
-                result = await THREADS.run(server, survey, seconds)
+                result = await THREADS.run(server, survey, _SECONDS)
             except HiveAcidError as error:
                 # A trigger that fails is started again at once, and would fail again.
                 log.error("Looking for compactions failed, will try again: %s", error)
@@ -153,6 +141,13 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
             watched[self.table] -= 1
             if not watched[self.table]:
                 del watched[self.table]
+
+
+def _build_poll(options: "MetastoreOptions", policy: CompactionPolicy) -> "CompactionPoll":
+    # Thrift and Arrow take a second to import, and DAG files import this module.
+    from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
+
+    return CompactionPoll(options, policy)
 
 
 def _survey(poll: "CompactionPoll", tables: Sequence[str]) -> "PollResult":

@@ -222,7 +222,7 @@ def test_a_table_that_a_trigger_has_found_is_asked_for(spark_submit, context, us
     with DAG("d"):
         task = deltas("db.orders")
     [[need]] = task.poke(context).xcom_value
-    event = {"status": "found", "needs": [need]}
+    event = {"status": "found", "found": [need]}
     assert task.execute_complete(context, event) == [[need]]
     use("refuse_orders")
     with pytest.raises(HiveAcidTaskRefused):

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_hiveacid.errors import MetastoreUnreachable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.triggers.mirror_fresh import HiveAcidMirrorFreshTrigger
+from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
 from airflow_hiveacid.triggers.polls import PollThreads, Server
 from tests.airflow.test_mirror_fresh import Watched
 from tests.compaction.written_table import WrittenTable
@@ -51,11 +51,11 @@ def test_eight_hostile_mirrors_do_not_delay_another_trigger(
     mirror = Watched(table, tmp_path)
     mirror.run()
 
-    def hostile(number: int) -> HiveAcidMirrorFreshTrigger:
+    def hostile(number: int) -> HiveAcidConditionTrigger:
         options = {"type": "rest", "uri": silent[0 if shared else number], "locations": "s3://a"}
         return mirror.trigger(catalog_options=options)
 
-    async def first_of(trigger: HiveAcidMirrorFreshTrigger) -> Any:
+    async def first_of(trigger: HiveAcidConditionTrigger) -> Any:
         async with aclosing(trigger.run()) as events:  # type: ignore[type-var]
             return (await anext(events)).payload
 

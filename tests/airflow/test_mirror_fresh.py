@@ -13,12 +13,14 @@ import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.sdk import DAG
 
+from airflow_hiveacid.acid.mirror_lag import LagLimits
 from airflow_hiveacid.errors import IcebergUnreachable, InvalidJob
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused, HiveAcidTaskTrouble
 from airflow_hiveacid.iceberg.lake import Lake
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sensors import HiveAcidMirrorFreshSensor
-from airflow_hiveacid.triggers.mirror_fresh import HiveAcidMirrorFreshTrigger
+from airflow_hiveacid.sensors.mirror_fresh import MirrorFresh
+from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.hostile.test_allowed_locations import Mirror
 from tests.iceberg.lakes import sql_options
@@ -51,19 +53,19 @@ class Watched(Mirror):
         }
         return HiveAcidMirrorFreshSensor(**given | more)
 
-    def trigger(self, **more: Any) -> HiveAcidMirrorFreshTrigger:
+    def trigger(self, **more: Any) -> HiveAcidConditionTrigger:
         given = {
             "target": self.target,
             "table": "ns.t",
             "catalog": "lake",
             "catalog_options": sql_options(self.folder),
-            "version": None,
-            "max_versions": 0,
-            "max_lag": None,
-            "metastore_conn_id": "hive_acid_default",
-            "poke_interval": SOON,
+            "limits": LagLimits(),
         }
-        return HiveAcidMirrorFreshTrigger(**given | more)
+        return HiveAcidConditionTrigger(
+            condition=MirrorFresh(**given | more),
+            metastore_conn_id="hive_acid_default",
+            poke_interval=SOON,
+        )
 
 
 def fresh(version: int, newest: int) -> dict[str, Any]:
@@ -131,7 +133,7 @@ def test_options_of_the_catalog_are_templates_that_airflow_does_not_show(
     sensor.deferrable = True
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute(context)
-    assert deferred.value.trigger.serialize()[1]["catalog_options"]["s3.region"] == "t"
+    assert deferred.value.trigger.serialize()[1]["condition"]["catalog_options"]["s3.region"] == "t"
     assert "catalog_options" not in sensor.template_fields
 
 
@@ -151,11 +153,11 @@ def test_secrets_of_the_catalog_come_from_a_connection(
     mirror.run()
 
     async def wait() -> Any:
-        trigger = HiveAcidMirrorFreshTrigger(**kwargs)
+        trigger = HiveAcidConditionTrigger(**kwargs)
         async with aclosing(trigger.run()) as events:  # type: ignore[type-var]
             return await next_of(events)
 
-    assert asyncio.run(wait()) == {"status": "found", "lag": {"format": 1, **fresh(2, 2)}}
+    assert asyncio.run(wait()) == {"status": "found", "found": fresh(2, 2)}
     missing = mirror.sensor(catalog_options=None, catalog_conn_id="gone")
     with pytest.raises(HiveAcidTaskRefused, match="no connection 'gone'"):
         missing.poke(context)
@@ -190,8 +192,8 @@ def test_a_sensor_that_defers_waits_in_its_trigger(mirror: Watched) -> None:
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute({})
     _, kwargs = deferred.value.trigger.serialize()
-    assert (kwargs["version"], kwargs["poke_interval"]) == (2, 7)
-    found = {"status": "found", "lag": {"format": 1, **fresh(2, 2)}}
+    assert (kwargs["condition"]["version"], kwargs["poke_interval"]) == (2, 7)
+    found = {"status": "found", "found": fresh(2, 2)}
     assert sensor.execute_complete({}, found) == fresh(2, 2)
 
 
@@ -222,7 +224,7 @@ def test_the_trigger_waits_for_a_run_of_the_mirror(
 
     mirror.hive.insert(2)
     monkeypatch.setattr(Lake, "table", look)
-    assert asyncio.run(wait()) == {"status": "found", "lag": {"format": 1, **fresh(2, 2)}}
+    assert asyncio.run(wait()) == {"status": "found", "found": fresh(2, 2)}
 
 
 def test_the_trigger_reports_a_table_that_is_no_mirror(mirror: Watched) -> None:
@@ -320,6 +322,6 @@ def test_the_files_of_a_mirror_are_at_allowed_locations(
             elsewhere.accept()
 
 
-async def _payload(trigger: HiveAcidMirrorFreshTrigger) -> Any:
+async def _payload(trigger: HiveAcidConditionTrigger) -> Any:
     async with aclosing(trigger.run()) as events:  # type: ignore[type-var]
         return (await anext(events)).payload

@@ -16,8 +16,9 @@ from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused, HiveAcidTa
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.records.consumers import Consumer
 from airflow_hiveacid.sensors import HiveAcidNewDataSensor
+from airflow_hiveacid.sensors.new_data import NewData
 from airflow_hiveacid.triggers import HiveAcidNewDataEventTrigger
-from airflow_hiveacid.triggers.new_data import HiveAcidNewDataTrigger
+from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
 from tests.engine.acid_tables import create
 from tests.metastore_calls import counted_calls
 
@@ -46,11 +47,9 @@ class Table:
         given = {"task_id": "t", "table": self.ref.full_name, "consumer": "audit"}
         return HiveAcidNewDataSensor(**given | more)
 
-    def trigger(self, after: str = "0") -> HiveAcidNewDataTrigger:
-        return HiveAcidNewDataTrigger(
-            table=self.ref.full_name,
-            consumer="audit",
-            after=after,
+    def trigger(self, after: str = "0") -> HiveAcidConditionTrigger:
+        return HiveAcidConditionTrigger(
+            condition=NewData(self.ref.full_name, "audit", after),
             metastore_conn_id="hive_acid_default",
             poke_interval=SOON,
         )
@@ -102,10 +101,10 @@ def test_a_sensor_that_defers_waits_in_its_trigger(table: Table) -> None:
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute({})
     _, kwargs = deferred.value.trigger.serialize()
-    assert (kwargs["after"], kwargs["poke_interval"]) == ("1", 7)
+    assert (kwargs["condition"]["after"], kwargs["poke_interval"]) == ("1", 7)
     table.write()
     assert table.sensor(deferrable=True, after="1").execute({}) == table.found(1, 2)
-    found = {"status": "found", "range": {"format": 1, **table.found(1, 2)}}
+    found = {"status": "found", "found": table.found(1, 2)}
     assert sensor.execute_complete({}, found) == table.found(1, 2)
 
 
@@ -158,7 +157,7 @@ def test_a_sensor_that_defers_waits_for_a_metastore_that_is_away(
         async with aclosing(table.trigger().run()) as events:  # type: ignore[type-var]
             return await next_of(events)
 
-    assert asyncio.run(wait())["range"]["up_to"] == 1
+    assert asyncio.run(wait())["found"]["up_to"] == 1
 
 
 def test_a_wrong_name_is_refused_while_the_dag_is_parsed(table: Table) -> None:
@@ -189,7 +188,7 @@ def test_the_trigger_of_a_sensor_waits_for_a_version(table: Table) -> None:
             return await pending
 
     event = asyncio.run(wait())
-    assert event == {"status": "found", "range": {"format": 1, **table.found(1, 2)}}
+    assert event == {"status": "found", "found": table.found(1, 2)}
 
 
 class _Store:

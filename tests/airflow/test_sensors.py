@@ -294,13 +294,13 @@ def test_it_defers_to_a_trigger_that_knows_all_but_no_secret(orders):
         sensor.execute({})
     _, kwargs = deferred.value.trigger.serialize()
     assert deferred.value.timeout.total_seconds() == 600
-    assert kwargs["policy"]["max_deltas"] == 7
-    assert Budget(**kwargs["budget"]) == Budget(max_partitions=3)
+    assert kwargs["condition"]["policy"]["max_deltas"] == 7
+    assert Budget(**kwargs["condition"]["budget"]) == Budget(max_partitions=3)
     assert (kwargs["metastore_conn_id"], kwargs["poke_interval"]) == ("hive_acid_default", 11)
     assert "s3cret" not in json.dumps(kwargs)
     complete = getattr(sensor, deferred.value.method_name)
     need = {"table": "shop.orders", "type": "minor"}
-    assert complete({}, {"status": "found", "needs": [need]}) == [[need]]
+    assert complete({}, {"status": "found", "found": [need]}) == [[need]]
 
 
 @pytest.mark.parametrize(

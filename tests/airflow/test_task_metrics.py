@@ -8,6 +8,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from airflow_hiveacid import HiveAcidCleanOperator, HiveAcidCompactOperator, HiveAcidDeleteOperator
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.errors import TableNotFound
 from airflow_hiveacid.hooks import task_metrics
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
@@ -21,8 +22,9 @@ from airflow_hiveacid.jobs.reports.report import (
 from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.maintenance import metrics
 from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor
+from airflow_hiveacid.sensors.compaction import CompactionNeeded
 from airflow_hiveacid.triggers import HiveAcidCompactionEventTrigger
-from airflow_hiveacid.triggers.compaction import HiveAcidCompactionTrigger
+from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
 
 
 @dataclass
@@ -208,25 +210,24 @@ def test_a_sensor_emits_the_figures_of_its_survey(stats, spark_submit):
     assert deltas(stats) == [("db.orders", 2)] * 2
 
 
-def test_triggers_emit_the_figures_of_their_surveys(stats, spark_submit, small_tables):
-    waiting = HiveAcidCompactionTrigger(
-        table="db.orders",
-        partitions=None,
-        policy={"max_deltas": 1},
-        budget={},
-        metastore_conn_id="hive_acid_default",
-        poke_interval=60,
-    )
-    assert waiting.prepare(small_tables.options)() is not None
-    assert deltas(stats) == [("db.orders", 2)]
-
-    async def first_event():
-        trigger = HiveAcidCompactionEventTrigger(table="db.orders", policy={"max_deltas": 1})
+def test_triggers_emit_the_figures_of_their_surveys(stats, spark_submit):
+    async def first_event(trigger):
         async with aclosing(trigger.run()) as events:
             return await anext(events)
 
-    event = asyncio.run(first_event())
-    assert event.payload["needs"]
+    needed = CompactionNeeded(
+        table="db.orders",
+        partitions=None,
+        policy=CompactionPolicy(max_deltas=1),
+        budget=Budget(),
+    )
+    waiting = HiveAcidConditionTrigger(
+        condition=needed, metastore_conn_id="hive_acid_default", poke_interval=60
+    )
+    assert asyncio.run(first_event(waiting)).payload["found"]
+    assert deltas(stats) == [("db.orders", 2)]
+    watching = HiveAcidCompactionEventTrigger(table="db.orders", policy={"max_deltas": 1})
+    assert asyncio.run(first_event(watching)).payload["needs"]
     assert deltas(stats) == [("db.orders", 2)] * 2
 
 

@@ -9,10 +9,12 @@ from importlib import import_module
 import pytest
 from airflow.sdk import Asset, AssetWatcher
 
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.names import Base
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.sensors.compaction import CompactionNeeded
 from airflow_hiveacid.triggers import HiveAcidCompactionEventTrigger, compaction_event
-from airflow_hiveacid.triggers.compaction import HiveAcidCompactionTrigger
+from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
 from tests.maintenance.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.usefixtures("metastore_connection")
@@ -20,16 +22,12 @@ SOON = 0.05
 EAGER = {"max_deltas": 1, "max_delta_ratio": None}
 
 
-def waiting(**options):
-    given = {
-        "table": "shop.orders",
-        "partitions": None,
-        "policy": EAGER,
-        "budget": {},
-        "metastore_conn_id": "hive_acid_default",
-        "poke_interval": SOON,
-    }
-    return HiveAcidCompactionTrigger(**given | options)
+def waiting(table="shop.orders", **options):
+    condition = CompactionNeeded(
+        table=table, partitions=None, policy=CompactionPolicy(**EAGER), budget=Budget()
+    )
+    given = {"metastore_conn_id": "hive_acid_default", "poke_interval": SOON}
+    return HiveAcidConditionTrigger(condition=condition, **given | options)
 
 
 def watching(**options):
@@ -70,7 +68,7 @@ def test_the_trigger_of_a_sensor_fires_once_there_is_something(orders):
 
     event = asyncio.run(wait())
     assert event["status"] == "found"
-    assert [(need["table"], need["deltas"]) for need in event["needs"]] == [("shop.orders", 2)]
+    assert [(need["table"], need["deltas"]) for need in event["found"]] == [("shop.orders", 2)]
 
 
 def test_looking_does_not_block_the_triggerer(orders):

@@ -1,4 +1,4 @@
-"""PatientSensor: a sensor that outlasts a short absence of the metastore, also in the triggerer."""
+"""ConditionSensor: waits for a condition, and outlasts a short absence of the metastore."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
@@ -18,14 +18,13 @@ from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.reports.report import ErrorReport
+from airflow_hiveacid.triggers.condition import Condition, HiveAcidConditionTrigger, Poller
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.triggers.waiting import WaitingTrigger
 
-
-class PatientSensor(NamedTemplateFields, BaseSensorOperator):
+class ConditionSensor(NamedTemplateFields, BaseSensorOperator):
     """Waits on the worker or in the triggerer, and polls again after a short outage of the metastore.
 
     :param metastore_conn_id: The metastore.
@@ -48,32 +47,34 @@ class PatientSensor(NamedTemplateFields, BaseSensorOperator):
         self.metastore_patience = metastore_patience
         self.deferrable = deferrable
         self._patience: Patience | None = None
+        self._memory: dict[str, Any] = {}
 
     def poke(self, context: "Context") -> PokeReturnValue:
         """Look once."""
         try:
-            found = self._find(context)
+            value = self._look(context)
         except HiveAcidError as error:
-            self._tolerate(error, context)
+            if not self._patience_in(context).tolerates(error):
+                raise task_failure(error) from None
+            self.log.warning("%s Looking again in %s s.", error, self.poke_interval)
             return PokeReturnValue(False)
         self._patience_in(context).answered()
-        return PokeReturnValue(found is not None, found)
+        return PokeReturnValue(value is not None, value)
 
     def execute(self, context: "Context") -> Any:
         """Wait on the worker or, when deferrable, in the triggerer."""
         if not self.deferrable:
             with _refusals_fail(soft_fail=self.soft_fail):
                 return super().execute(context)
+        try:
+            trigger = self._trigger(context)
+        except HiveAcidError as error:
+            raise task_failure(error) from None
         poked = self.poke(context)
         if poked.is_done:
             return poked.xcom_value
         self.defer(
-            trigger=self._trigger(
-                context,
-                metastore_conn_id=self.metastore_conn_id,
-                poke_interval=self.poke_interval,
-                patience=self.metastore_patience.total_seconds(),
-            ),
+            trigger=trigger,
             method_name="execute_complete",
             timeout=timedelta(seconds=self.timeout),
         )
@@ -89,40 +90,45 @@ class PatientSensor(NamedTemplateFields, BaseSensorOperator):
         """Return the trigger's result."""
         if event["status"] == "error":
             raise task_failure(codec.from_record(ErrorReport, event["error"], "event"))
-        return self._result(event)
+        try:
+            return self._value(event["found"])
+        except HiveAcidError as error:
+            raise task_failure(error) from None
 
     @abstractmethod
-    def _find(self, context: "Context") -> Any:
-        """Return the XCom value; None as long as the sensor has to wait.
+    def _condition(self, context: "Context") -> Condition:
+        """Return the condition to wait for.
 
         :param context: The task's.
         """
 
-    @abstractmethod
-    def _trigger(self, context: "Context", **waiting: Any) -> "WaitingTrigger":
-        """Return the trigger that waits for the same result.
-
-        :param context: The task's.
-        :param waiting: The parameters of every WaitingTrigger.
-        """
-
-    @abstractmethod
-    def _result(self, event: dict[str, Any]) -> Any:
+    def _value(self, found: Any) -> Any:
         """Return the XCom value.
 
-        :param event: The event of the trigger with its result.
+        :param found: The result of the condition.
         """
+        return found
 
-    def _tolerate(self, error: HiveAcidError, context: "Context") -> None:
-        """Tolerate an unreachable metastore until the next poke.
+    def _look(self, context: "Context") -> Any:
+        condition = self._condition(context).connected()
+        condition.validate()
+        poller = Poller(
+            HiveAcidMetastoreHook(self.metastore_conn_id).options(),
+            self.log,
+            self._require_access,
+            self._memory,
+            self._store_in(context),
+        )
+        found = condition.poll(poller)
+        return None if found is None else self._value(found)
 
-        :param error: The error of a poll.
-        :param context: The task's.
-        :raises HiveAcidTaskFailure: The error has another cause, or has persisted for too long.
-        """
-        if not self._patience_in(context).tolerates(error):
-            raise task_failure(error) from None
-        self.log.warning("%s Looking again in %s s.", error, self.poke_interval)
+    def _trigger(self, context: "Context") -> HiveAcidConditionTrigger:
+        return HiveAcidConditionTrigger(
+            condition=self._condition(context),
+            metastore_conn_id=self.metastore_conn_id,
+            poke_interval=self.poke_interval,
+            patience=self.metastore_patience.total_seconds(),
+        )
 
     def _require_access(self, tables: Iterable[str]) -> None:
         """Ask the authorizer whether the DAG may read tables.
@@ -135,11 +141,15 @@ class PatientSensor(NamedTemplateFields, BaseSensorOperator):
 
     def _patience_in(self, context: "Context") -> Patience:
         if self._patience is None:
-            store: Any = context.get("task_state_store") if self.reschedule else None
+            store = self._store_in(context)
             # Before Airflow 3.3, the start of the outage could not be passed to the next process.
             forgets = self.reschedule and store is None
             self._patience = Patience(timedelta(0) if forgets else self.metastore_patience, store)
         return self._patience
+
+    def _store_in(self, context: "Context") -> Any:
+        # Since Airflow 3.3: the state shared by the processes of a rescheduled sensor.
+        return context.get("task_state_store") if self.reschedule else None
 
 
 @contextmanager

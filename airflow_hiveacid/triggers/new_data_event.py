@@ -1,10 +1,10 @@
-"""Triggers that wait for changes of a table: for a sensor, and for assets."""
+"""HiveAcidNewDataEventTrigger: an asset event for each new version of a table."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
@@ -12,10 +12,9 @@ from airflow_hiveacid.acid.consumers import last_final_version
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.sources import ChangesSource
+from airflow_hiveacid.triggers.base import StoredTrigger, ask_airflow
+from airflow_hiveacid.triggers.condition import Condition
 from airflow_hiveacid.triggers.polls import THREADS, Server
-from airflow_hiveacid.triggers.waiting import Poll, WaitingTrigger, metastore_options
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
@@ -25,39 +24,7 @@ log = logging.getLogger(__name__)
 _REPORTED = "hiveacid_told_version"
 
 
-class HiveAcidNewDataTrigger(WaitingTrigger):
-    """Fires once a table has changes that a consumer has not seen; see HiveAcidNewDataSensor.
-
-    :param table: The table.
-    :param consumer: The name of the consumer.
-    :param after: The version after which a new consumer begins.
-    :param waiting: The parameters of WaitingTrigger.
-    """
-
-    parameters: ClassVar[tuple[str, ...]] = ("table", "consumer", "after")
-
-    def __init__(self, *, table: str, consumer: str, after: str, **waiting: Any) -> None:
-        super().__init__(**waiting)
-        self.table = table
-        self.consumer = consumer
-        self.after = after
-
-    def prepare(self, options: "MetastoreOptions") -> Poll:
-        """Return the poll of the table's versions."""
-        # Thrift takes a second to import.
-        from airflow_hiveacid.metastore.client import MetastoreClient
-        from airflow_hiveacid.records.consumers import Consumer
-
-        def poll() -> dict[str, Any] | None:
-            with MetastoreClient(options) as client:
-                consumer = Consumer(client, self.table, self.consumer)
-                found = consumer.range(ChangesSource(self.table, after=self.after))
-            return None if found is None else {"range": codec.to_record(found)}
-
-        return poll
-
-
-class HiveAcidNewDataEventTrigger(BaseEventTrigger):
+class HiveAcidNewDataEventTrigger(StoredTrigger, BaseEventTrigger):
     """Fires whenever a table has a new version that is closed to further commits.
 
     Example::
@@ -95,28 +62,17 @@ class HiveAcidNewDataEventTrigger(BaseEventTrigger):
         self.metastore_conn_id = metastore_conn_id
         self.poke_interval = poke_interval
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the arguments that recreate the trigger."""
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                "table": self.table,
-                "metastore_conn_id": self.metastore_conn_id,
-                "poke_interval": self.poke_interval,
-            },
-        )
-
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll repeatedly, in a thread, and report each new version once."""
         store = getattr(self, "asset_state_store", None)  # Since Airflow 3.3.
         reported: str | None = None if store is None else await store.aget(_REPORTED)
         while True:
             try:
-                options = await metastore_options(self.metastore_conn_id)
+                options = await ask_airflow(HiveAcidMetastoreHook(self.metastore_conn_id).options)
                 newest, table = await THREADS.run(
                     Server(self.metastore_conn_id, self.metastore_conn_id),
                     partial(self._newest_version, options),
-                    WaitingTrigger.poll_seconds,
+                    Condition.poll_seconds,
                 )
             except HiveAcidError as error:
                 # A trigger that fails is started again at once, and would fail again.
