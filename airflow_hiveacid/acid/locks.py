@@ -7,6 +7,7 @@ from typing import Self
 
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.acid.schema import TableKind
 
 
 class LockType(IntEnum):
@@ -130,6 +131,11 @@ _BLOCKED_BY: dict[MetastoreVersion, dict[LockType, frozenset[LockType]]] = {
 }
 
 
+def restoring_operation(kind: TableKind) -> Operation:
+    """Return the operation of a restore: rows of an insert-only table cannot be deleted."""
+    return Operation.OVERWRITE if kind is TableKind.INSERT_ONLY else Operation.MERGE
+
+
 def partitions_to_lock(partitions: Sequence[str] | None) -> Sequence[str] | None:
     """Return the partitions that a statement locks; None means the whole table.
 
@@ -156,11 +162,13 @@ def transaction_components(
 
     Args:
         version: The metastore's generation.
-        targets: The tables that it writes, one for each table.
-        reads: The other transactional tables that it reads.
+        targets: The tables that it writes, with its operations.
+        reads: The transactional tables that it reads.
     """
-    components = [each for read in reads for each in read_lock_components(read, True)]
-    for target in targets:
+    joined = joined_targets(targets)
+    others = [read for read in dict.fromkeys(reads) if read not in joined]
+    components = [each for read in others for each in read_lock_components(read, True)]
+    for target in joined.values():
         components += lock_components(
             version, target.operation, target.ref, target.partitioned, target.partitions
         )

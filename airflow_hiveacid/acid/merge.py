@@ -161,7 +161,7 @@ def validate_clauses(when: Sequence[Clause]) -> None:
             raise InvalidJob(f"{where}: the condition must be a text, not {clause.condition!r}.")
         elif not clause.condition.strip():
             raise InvalidJob(f"{where}: the condition is empty.")
-        if (assignments := _assignments(clause)) is not None:
+        if (assignments := assignments_of(clause)) is not None:
             validate_assignments(assignments, where)
         if isinstance(clause, NotMatchedInsert) and clause.row is not None:
             if clause.values is not None:
@@ -253,7 +253,7 @@ def expressions_of(clause: Clause, where: str) -> Iterator[tuple[str, str]]:
     """
     if clause.condition is not None:
         yield f"{where}: the condition", clause.condition
-    for column, expression in (_assignments(clause) or {}).items():
+    for column, expression in (assignments_of(clause) or {}).items():
         yield f"{where}: the expression of {column}", expression
     if isinstance(clause, NotMatchedInsert):
         for number, expression in enumerate(clause.row or (), start=1):
@@ -265,7 +265,7 @@ def with_expressions(clause: Clause, change: Callable[[str], str]) -> Clause:
     changed: dict[str, object] = {}
     if clause.condition is not None:
         changed["condition"] = change(clause.condition)
-    if (given := _assignments(clause)) is not None:
+    if (given := assignments_of(clause)) is not None:
         name = "values" if isinstance(clause, NotMatchedInsert) else "set"
         changed[name] = {column: change(value) for column, value in given.items()}
     if isinstance(clause, NotMatchedInsert) and clause.row is not None:
@@ -273,7 +273,8 @@ def with_expressions(clause: Clause, change: Callable[[str], str]) -> Clause:
     return replace(clause, **changed)  # type: ignore[arg-type]
 
 
-def _assignments(clause: Clause) -> Mapping[str, str] | None:
+def assignments_of(clause: Clause) -> Mapping[str, str] | None:
+    """Return the expressions of the columns that a clause names; None if it names none."""
     if isinstance(clause, NotMatchedInsert):
         return clause.values
     if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):

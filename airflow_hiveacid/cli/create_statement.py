@@ -21,10 +21,10 @@ from airflow_hiveacid.acid.schema import (
     Union,
     parse_type,
 )
-from airflow_hiveacid.errors import NotTransactional
 from airflow_hiveacid.jobs.definitions.table_properties import free_properties
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.metastore.table_rules import require_transactional
 from airflow_hiveacid.text.printable import printable
 
 # Names that the metastore has chosen: those of another table have to differ.
@@ -48,8 +48,7 @@ def create_statement(table: HiveTable, constraints: TableConstraints = NO_CONSTR
         NotTransactional: It is a plain table, or a view.
         UnsupportedTable: It is stored in a format that is not known, or has an unknown type.
     """
-    if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{table.ref} is not a transactional table.")
+    require_transactional(table)
     return "\n".join(_lines(table, constraints))
 
 

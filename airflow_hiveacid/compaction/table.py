@@ -27,12 +27,11 @@ from airflow_hiveacid.errors import (
     NothingToCompact,
     SnapshotMoved,
     SparkNeeded,
-    UnsupportedMetastore,
 )
 from airflow_hiveacid.jobs.job import Access
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.reports.report import CompactReport, ErrorReport, PartitionReport
-from airflow_hiveacid.maintenance.survey import Survey, compactable, compaction_of
+from airflow_hiveacid.maintenance.survey import Survey, compactable, compaction_of, require_mode
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
@@ -74,11 +73,7 @@ class TableCompactor:
     def run(self) -> CompactReport:
         """Compact every partition that needs it; a failed partition does not stop the others."""
         job = self._job
-        if job.mode != "auto" and not self._client.version.has_queue:
-            raise UnsupportedMetastore(
-                f"mode={job.mode!r} needs the queue of Hive Metastore 4.",
-                remedy='Use mode="auto".',
-            )
+        require_mode(self._client, job)
         if job.mode == "worker":
             done = list(self._serve())
         else:

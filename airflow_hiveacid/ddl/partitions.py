@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from airflow_hiveacid.acid.dropped_partitions import PARTITIONS_DROPPED, DroppedPartitions
-from airflow_hiveacid.acid.locks import LockType
 from airflow_hiveacid.acid.names import TableRef, parse_partition_name
 from airflow_hiveacid.acid.partition_filter import (
     KeyComparison,
@@ -64,15 +63,26 @@ def change_partitions(
         TableNotFound: A clause of a drop matches no partition.
         UnsupportedTable: The folder of a partition to add has files.
     """
-    table = transactional_table(client, ref)
-    if not table.partition_keys:
-        raise UserError(f"{ref} has no partitions.")
+    table = partitioned_table(client, ref)
     match job.action:
         case "add":
             return _add(client, table, job)
         case "drop":
             return _drop(client, table, job)
     return _repair(client, table, job)
+
+
+def partitioned_table(client: MetastoreClient, ref: TableRef) -> HiveTable:
+    """Describe a transactional table whose partitions are to be added or dropped.
+
+    Raises:
+        NotTransactional: The table is a plain one.
+        UserError: It has no partition keys.
+    """
+    table = transactional_table(client, ref)
+    if not table.partition_keys:
+        raise UserError(f"{ref} has no partitions.")
+    return table
 
 
 def partitions_to_drop(
@@ -105,24 +115,45 @@ def partitions_to_drop(
     return tuple(sorted({name for matches in found for name in matches}))
 
 
+def partitions_to_add(
+    table: HiveTable,
+    names: Sequence[str],
+    values: Sequence[Sequence[str | None]],
+    *,
+    lenient: bool,
+) -> tuple[dict[str, HivePartition], list[str]]:
+    """Return the partitions that ADD PARTITION adds, and the existing ones that it names.
+
+    Args:
+        table: The table.
+        names: The names of its partitions.
+        values: The values of each named partition.
+        lenient: Whether partitions may exist.
+
+    Raises:
+        TableExists: A partition exists.
+    """
+    wanted = {(new := HivePartition.new(table, each)).name: new for each in values}
+    equal = equal_partitions(wanted, names, table.key_types)
+    existing = sorted({name for found in equal.values() for name in found})
+    if existing and not lenient:
+        raise TableExists(
+            f"{table.ref} has the partition {existing[0]} already.",
+            remedy="Write ADD IF NOT EXISTS PARTITION if it may exist.",
+        )
+    return {name: new for name, new in wanted.items() if not equal[name]}, existing
+
+
 def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
     values = [values_of_partition(clause, table.key_types) for clause in job.partitions]
     # Another attempt finds the partitions that the first one has added.
     lenient = job.lenient or job.run_token is not None
     with ExclusiveTable(
-        client, table.ref, job.token, job.lock_wait_seconds, type_=LockType.SHARED_READ
+        client, table.ref, job.token, job.lock_wait_seconds, type_=job.definition_lock
     ) as held:
         table = require_same_table(client, table)
-        wanted = {(new := HivePartition.new(table, each)).name: new for each in values}
         names = client.get_partition_names(table.ref)
-        equal = equal_partitions(wanted, names, table.key_types)
-        existing = sorted({name for found in equal.values() for name in found})
-        if existing and not lenient:
-            raise TableExists(
-                f"{table.ref} has the partition {existing[0]} already.",
-                remedy="Write ADD IF NOT EXISTS PARTITION if it may exist.",
-            )
-        added = {name: new for name, new in wanted.items() if not equal[name]}
+        added, existing = partitions_to_add(table, names, values, lenient=lenient)
         require_different_values(table.ref.full_name, added, names)
         require_unused_partitions(client, table, [*added.values()])
         add_partitions(client, table, [*added.values()], held.confirm_alive)
@@ -142,7 +173,12 @@ def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chan
     # As Hive: the statement waits for readers and writers of these partitions, or of the whole
     # table.
     with ExclusiveTable(
-        client, table.ref, job.token, job.lock_wait_seconds, partitions=dropped
+        client,
+        table.ref,
+        job.token,
+        job.lock_wait_seconds,
+        partitions=dropped,
+        type_=job.definition_lock,
     ) as held:
         require_same_table(client, table)
         require_own_folders(client, table, dropped)
@@ -174,7 +210,7 @@ def _record(
 def _repair(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
     """Register the folders of partitions that have no files."""
     with ExclusiveTable(
-        client, table.ref, job.token, job.lock_wait_seconds, type_=LockType.SHARED_READ
+        client, table.ref, job.token, job.lock_wait_seconds, type_=job.definition_lock
     ) as held:
         table = require_same_table(client, table)
         known = partition_locations(client, table)

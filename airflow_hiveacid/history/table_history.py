@@ -13,11 +13,10 @@ from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
 from airflow_hiveacid.acid.dropped_partitions import DroppedPartitions
 from airflow_hiveacid.acid.names import METADATA_FILE, TableRef
-from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.versions import as_of_write_id, without
 from airflow_hiveacid.acid.write_facts import WriteFacts, merged_writes
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.errors import NotTransactional, StorageError, VersionUnknown
+from airflow_hiveacid.errors import StorageError, VersionUnknown
 from airflow_hiveacid.history.directories import (
     HistoryDirectory,
     Trace,
@@ -42,7 +41,7 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.locations import partition_locations
-from airflow_hiveacid.metastore.table_rules import existing_table
+from airflow_hiveacid.metastore.table_rules import existing_table, require_transactional
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.records.run_note import RunNote
 from airflow_hiveacid.records.run_note_folder import RunNoteFolder
@@ -205,8 +204,7 @@ class _Folders:
         since: float | None = None,
     ) -> Self:
         table = existing_table(client, ref)
-        if table.kind is TableKind.NOT_ACID:
-            raise NotTransactional(f"{ref} is not a transactional table.")
+        require_transactional(table)
         snapshot = Snapshot.take(client, [ref])
         reading = NoteReading(seconds, since)
         folders = cls(client, table, snapshot, reading, _listed(table, limit))

@@ -18,7 +18,6 @@ from airflow_hiveacid.acid.partition_filter import find_partitions
 from airflow_hiveacid.acid.partition_keys import have_one_text
 from airflow_hiveacid.acid.partition_size import PartitionSize
 from airflow_hiveacid.acid.read_rates import rate_of_property
-from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.errors import (
     AnswerLost,
@@ -26,8 +25,8 @@ from airflow_hiveacid.errors import (
     DataError,
     HiveAcidError,
     MetastoreUnreachable,
-    NotTransactional,
     TableNotFound,
+    UnsupportedMetastore,
     UnsupportedTable,
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
@@ -38,7 +37,11 @@ from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, Hive
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.many_tables import TABLES_PER_CALL, transactional_tables
-from airflow_hiveacid.metastore.table_rules import existing_table, requested_partitions
+from airflow_hiveacid.metastore.table_rules import (
+    existing_table,
+    requested_partitions,
+    require_transactional,
+)
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -402,6 +405,15 @@ def compaction_of(client: MetastoreClient, job: CompactJob) -> tuple[HiveTable, 
     return table, replace(job, partitions=requested_partitions(client, table, job.partitions))
 
 
+def require_mode(client: MetastoreClient, job: CompactJob) -> None:
+    """Raise UnsupportedMetastore for a mode that needs the queue of Hive Metastore 4."""
+    if job.mode != "auto" and not client.version.has_queue:
+        raise UnsupportedMetastore(
+            f"mode={job.mode!r} needs the queue of Hive Metastore 4.",
+            remedy='Use mode="auto".',
+        )
+
+
 def require_compactable(table: HiveTable) -> None:
     """Refuse a table that cannot be compacted.
 
@@ -409,8 +421,7 @@ def require_compactable(table: HiveTable) -> None:
         NotTransactional: The table is not transactional.
         UnsupportedTable: The table is sorted inside of its buckets, or has an unsupported format.
     """
-    if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{table.ref} is not a transactional table.")
+    require_transactional(table)
     if table.sort_columns:
         raise UnsupportedTable(
             f"{table.ref} is sorted by {', '.join(table.sort_columns)}, which no compaction keeps.",

@@ -18,13 +18,12 @@ from airflow_hiveacid.acid.names import (
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.sidecar import parse_note
 from airflow_hiveacid.acid.versions import newest_version
-from airflow_hiveacid.errors import NotTransactional
 from airflow_hiveacid.history.directories import Trace, directories_of, traces_of
 from airflow_hiveacid.history.entries import HistoryEntry, Overwrites, compaction_entry
 from airflow_hiveacid.layout.listing import list_files, read_marker, versions_of
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations
-from airflow_hiveacid.metastore.table_rules import existing_table
+from airflow_hiveacid.metastore.table_rules import existing_table, require_transactional
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.records.consumers import KnownConsumer, known_consumers
 from airflow_hiveacid.records.mirror_notes import KnownMirror, known_mirrors
@@ -122,8 +121,7 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
         StorageError: A folder cannot be listed.
     """
     table = existing_table(client, ref)
-    if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{ref} is not a transactional table.")
+    require_transactional(table)
     snapshot = Snapshot.take(client, [ref])
     locations: dict[str | None, str] = {None: table.folder}
     if table.partition_keys:

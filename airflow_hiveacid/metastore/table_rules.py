@@ -60,6 +60,18 @@ def transactional_table(client: MetastoreClient, ref: TableRef) -> HiveTable:
     return table
 
 
+def require_transactional(table: HiveTable) -> None:
+    """Raise NotTransactional for a plain table and for a view."""
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(f"{table.ref} is not a transactional table.")
+
+
+def require_versions(table: HiveTable) -> None:
+    """Raise NotTransactional for a table whose versions are read, but which has none."""
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(f"{table.ref} is not transactional: it has no versions.")
+
+
 def existing_database(client: MetastoreClient, name: str) -> HiveDatabase:
     """Describe a database.
 
@@ -83,8 +95,7 @@ def check_kind(table: HiveTable, operation: Operation) -> None:
         NotTransactional: The table is not transactional.
         InsertOnlyTable: The table takes inserts only.
     """
-    if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{table.ref.full_name} is not a transactional table.")
+    require_transactional(table)
     changes = operation in (Operation.UPDATE, Operation.DELETE, Operation.MERGE)
     if table.kind is TableKind.INSERT_ONLY and changes:
         name = table.ref.full_name
@@ -133,6 +144,17 @@ def require_all_columns(
         raise UnknownColumn(
             f"{what} takes all columns from the source, which has no {', '.join(missing)}.",
             remedy=f"Add them to the source or name the columns; it has {', '.join(names)}.",
+        )
+
+
+def require_full_row(table: HiveTable, row: Sequence[str] | None) -> None:
+    """Raise UnknownColumn unless the row of a merge has a value for each column, or is None."""
+    names = column_names(table)
+    if row is not None and len(names) != len(row):
+        raise UnknownColumn(
+            f"An insert clause of the merge has {len(row)} values, but "
+            f"{table.ref.full_name} has {len(names)} columns: {', '.join(names)}.",
+            remedy="Give a value for each of them, or name the columns.",
         )
 
 
@@ -229,6 +251,7 @@ def specified_partitions(
     table: HiveTable,
     partitions: Sequence[Mapping[str, str | None]] | None,
     static: Mapping[str, str | None] | None,
+    dynamic: Sequence[str],
 ) -> Sequence[Mapping[str, str | None]] | None:
     """Return the values of the partitions that an insert names; None if its rows determine them.
 
@@ -236,7 +259,14 @@ def specified_partitions(
         table: The table.
         partitions: The values of all keys of each partition.
         static: The values of some keys, or of all.
+        dynamic: The partition keys whose values the rows have, in order; empty if none is named.
+
+    Raises:
+        UserError: A key is unknown, missing, or out of order, or its value is certainly invalid.
     """
+    _require_insert_keys(table, static or (), dynamic)
+    for key, value in (static or {}).items():
+        require_value(table, key, value)
     if partitions is None and static:
         given = {key.lower() for key in static}
         return [static] if given == table.key_types.keys() else None
@@ -329,9 +359,7 @@ def partitions_to_truncate(
     return chosen
 
 
-def require_insert_keys(
-    table: HiveTable, static: Iterable[str], dynamic: Sequence[str], what: str
-) -> None:
+def _require_insert_keys(table: HiveTable, static: Iterable[str], dynamic: Sequence[str]) -> None:
     """Reject unknown keys with a value, and keys without one that are not exactly the other keys.
 
     Rows have the values of keys by position: a wrong key, or another order, would put them into
@@ -341,11 +369,11 @@ def require_insert_keys(
         table: The table.
         static: The partition keys with a value for all rows, in any order.
         dynamic: The partition keys whose values the rows have, in order; empty if none is named.
-        what: A description of the insert for the beginning of the message.
 
     Raises:
         UserError: A key is unknown, missing, or out of order.
     """
+    what = f"The insert into {table.ref.full_name}"
     keys = [key.name.lower() for key in table.partition_keys]
     given, named = [name.lower() for name in static], [name.lower() for name in dynamic]
     if unknown := [name for name in given if name not in keys]:

@@ -13,17 +13,15 @@ from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.merge import (
     Clause,
     MatchedUpdate,
-    NotMatchedBySourceUpdate,
     NotMatchedInsert,
+    assignments_of,
 )
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import (
     AuthenticationFailed,
     HiveAcidError,
     MetastoreError,
     MetastoreUnreachable,
-    NotTransactional,
     TableExists,
     TableNotFound,
     UnknownColumn,
@@ -61,7 +59,7 @@ from airflow_hiveacid.jobs.write_jobs import (
     SourceJob,
     UpdateJob,
 )
-from airflow_hiveacid.maintenance.survey import require_compactable
+from airflow_hiveacid.maintenance.survey import require_compactable, require_mode
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import (
@@ -75,8 +73,9 @@ from airflow_hiveacid.metastore.table_rules import (
     requested_partitions,
     require_all_columns,
     require_columns,
-    require_insert_keys,
-    require_value,
+    require_full_row,
+    require_versions,
+    specified_partitions,
 )
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.preflight.driver_files import DriverFiles
@@ -184,11 +183,7 @@ class Preflight:
 
     @_check.register
     def _(self, job: CompactJob) -> None:
-        if job.mode != "auto" and not self._client.version.has_queue:
-            raise UnsupportedMetastore(
-                f"mode={job.mode!r} needs the queue of Hive Metastore 4.",
-                remedy='Use mode="auto".',
-            )
+        require_mode(self._client, job)
         if job.mode == "worker" or job.target.lower() in self._changing:
             return
         table = self._table(job.target)
@@ -278,8 +273,8 @@ class Preflight:
                 return
             table = self._table(source.name)
             versions = isinstance(source, ChangesSource) or source.as_of is not None
-            if versions and table.kind is TableKind.NOT_ACID:
-                raise NotTransactional(f"{source.name} is not transactional: it has no versions.")
+            if versions:
+                require_versions(table)
             if source.name.lower() in self._written:
                 return
             if isinstance(source, TableSource):
@@ -334,10 +329,8 @@ class Preflight:
     @_check_names.register
     def _(self, job: InsertJob, table: HiveTable) -> None:
         what = f"The insert into {table.ref.full_name}"
-        require_insert_keys(table, job.static or (), job.dynamic, what)
-        names_of_partitions(table, job.partitions or ())
-        for key, value in (job.static or {}).items():
-            require_value(table, key, value)
+        specified = specified_partitions(table, job.partitions, job.static, job.dynamic)
+        names_of_partitions(table, specified or ())
         if job.columns is not None:
             find_columns(table, list(job.columns), what)
         elif isinstance(job.source, QuerySource) and job.by_position:
@@ -368,7 +361,7 @@ class Preflight:
             what = f"An {'insert' if inserts else 'update'} clause of the merge"
             if clause.condition is not None and not inserts:
                 require(clause.condition, "A condition of the merge")
-            given = _given(clause)
+            given = assignments_of(clause)
             if given is None:
                 self._require_all_columns(clause, job, table)
             if given is not None:
@@ -377,7 +370,7 @@ class Preflight:
                 if not inserts:
                     require(value, f"{what}: the value of column {name}")
             if isinstance(clause, NotMatchedInsert):
-                _require_row(clause, table)
+                require_full_row(table, clause.row)
 
     def _require_all_columns(self, clause: Clause, job: MergeJob, table: HiveTable) -> None:
         """Refuse UPDATE SET * and INSERT * if the source lacks a column."""
@@ -423,16 +416,6 @@ class Preflight:
         return table
 
 
-def _require_row(clause: NotMatchedInsert, table: HiveTable) -> None:
-    names = column_names(table)
-    if clause.row is not None and len(names) != len(clause.row):
-        raise UnknownColumn(
-            f"An insert clause of the merge has {len(clause.row)} values, but "
-            f"{table.ref.full_name} has {len(names)} columns: {', '.join(names)}.",
-            remedy="Give a value for each of them, or name the columns.",
-        )
-
-
 def _require_values(job: InsertJob, source: QuerySource, table: HiveTable) -> None:
     given = {key.lower() for spec in (job.static, *(job.partitions or ())) for key in spec or ()}
     names = [name for name in column_names(table) if name.lower() not in given]
@@ -452,11 +435,3 @@ def _refuse_name(unknown: "UnknownName | None", what: str) -> None:
             f"{what} names an unknown column: {unknown.name}.",
             remedy=columns_there([unknown.name.rpartition(".")[2]], known),
         )
-
-
-def _given(clause: Clause) -> Mapping[str, str] | None:
-    if isinstance(clause, NotMatchedInsert):
-        return clause.values
-    if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
-        return clause.set
-    return None

@@ -302,6 +302,10 @@ def test_every_kind_of_statement_is_explained_and_changes_nothing(
     for type_, reason in (("minor", "no"), ("rebalance", f"The rows of {name} must be sorted.")):
         compaction = told(f"ALTER TABLE t COMPACT '{type_}'")["statement"]
         assert compaction["requires Spark"] == reason
+    rebalance = told("ALTER TABLE t COMPACT 'rebalance'")["locks"][name]
+    assert rebalance == "EXCL_WRITE on the partitions below, one after the other"
+    nothing = told("ALTER TABLE t DROP IF EXISTS PARTITION (day = 'tue')")
+    assert (nothing["rows"], nothing["locks"]) == ([], {"none": None})
     for statement in ("CREATE TABLE x (a int)", "CREATE DATABASE x", "SHOW TABLES", "DESCRIBE t"):
         assert told(statement)["locks"] == {"none": None}
     dropped = told(f"DROP DATABASE {database} CASCADE")["locks"]

@@ -59,6 +59,10 @@ def test_a_value_is_added_once_under_its_canonical_name(client, table) -> None:
     clause = "PARTITION (dc = {}, d = '2026-01-01')"
     with pytest.raises(TableExists, match=r"has the partition dc=1\.50/d=2026-01-01 already"):
         run(client, f"ALTER TABLE {table} ADD {clause.format('1.5')}")
+    (step,) = to_steps(f"EXPLAIN ALTER TABLE {table} ADD {clause.format('1.5')}")
+    assert isinstance(step, Explain)
+    with pytest.raises(TableExists, match=r"has the partition dc=1\.50/d=2026-01-01 already"):
+        explain(client, step.job)
     clauses = " ".join(map(clause.format, ("1.500", "'2.00'", "1E+2", "100")))
     (step,) = to_steps(f"EXPLAIN ALTER TABLE {table} ADD IF NOT EXISTS {clauses}")
     assert isinstance(step, Explain)

@@ -6,7 +6,7 @@ from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.table_rules import require_insert_keys
+from airflow_hiveacid.metastore.table_rules import specified_partitions
 
 
 def _table(*keys: str) -> HiveTable:
@@ -40,7 +40,9 @@ def _table(*keys: str) -> HiveTable:
     ],
 )
 def test_dynamic_keys_are_the_last_ones_in_order(static: list[str], dynamic: list[str]) -> None:
-    require_insert_keys(_table("a", "B", "c"), static, dynamic, "The insert")
+    given = dict.fromkeys(static, "x")
+    named = specified_partitions(_table("a", "B", "c"), None, given, dynamic)
+    assert named == ([given] if len(given) == 3 else None)
 
 
 @pytest.mark.parametrize(
@@ -60,4 +62,4 @@ def test_other_partition_keys_are_refused(
     keys: list[str], static: list[str], dynamic: list[str], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        require_insert_keys(_table(*keys), static, dynamic, "The insert")
+        specified_partitions(_table(*keys), None, dict.fromkeys(static, "x"), dynamic)

@@ -1,34 +1,36 @@
 """EXPLAIN of statements that change definitions or partitions, or maintain a table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import LockType, Operation
+from airflow_hiveacid.acid.locks import LockComponent
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.partition_filter import find_partitions, values_of_partition
-from airflow_hiveacid.acid.partition_keys import equal_partitions
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.answers import Answer, Cell, Rows
+from airflow_hiveacid.cli.explained.locks import by_table, described_place, locks_in_the_way
 from airflow_hiveacid.cli.explained.partitions import partitions_to_read
 from airflow_hiveacid.compaction.placement import why_spark
-from airflow_hiveacid.ddl.partitions import partitions_to_drop
+from airflow_hiveacid.ddl.partitions import partitioned_table, partitions_to_add, partitions_to_drop
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.definitions.catalog_jobs import DatabaseJob, DropDatabaseJob
 from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction.compaction_transaction import (
+    compaction_components,
+    renumbers_rows,
+)
 from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.table_rules import (
     existing_database,
     existing_table,
-    transactional_table,
 )
 from airflow_hiveacid.metastore.txn.exclusive import definition_components
-from airflow_hiveacid.metastore.txn.lock_request import collides, describe
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _LISTERS = 8
@@ -85,15 +87,17 @@ def explain_definition(client: MetastoreClient, job: Job) -> Answer:
 def _locks_of_compaction(
     client: MetastoreClient, table: HiveTable, job: CompactJob
 ) -> dict[str, Cell]:
-    where = (
-        "on the partitions below, one after the other" if table.partition_keys else "on the table"
-    )
-    if job.type == CompactionType.REBALANCE and table.kind is TableKind.FULL_ACID:
-        return {table.ref.full_name: f"that of an {Operation.UPDATE.value}, {where}"}
-    locks: dict[str, Cell] = {table.ref.full_name: f"{LockType.SHARED_READ.name} {where}"}
-    if not client.version.has_queue:
-        locks[f"{table.ref.full_name}#compaction"] = "EXCLUSIVE, against other compactions"
-    return locks
+    renumbers = renumbers_rows(None if job.type is None else CompactionType(job.type), table.kind)
+    # The name of a partition does not matter.
+    partition = "any" if table.partition_keys else None
+    asked = compaction_components(client.version, table.ref, partition, renumbers=renumbers)
+    where = "on the partitions below, one after the other" if partition else "on the table"
+    return {
+        ref.full_name: f"{each.type.name} {where}"
+        if ref == table.ref
+        else f"{each.type.name}, against other compactions"
+        for ref, (each,) in by_table(asked).items()
+    }
 
 
 def explain_partitions(client: MetastoreClient, job: PartitionsJob) -> Answer:
@@ -101,23 +105,22 @@ def explain_partitions(client: MetastoreClient, job: PartitionsJob) -> Answer:
 
     Raises:
         InvalidJob: The statement is MSCK REPAIR TABLE.
+        TableExists: A partition to add exists.
         TableNotFound: A clause of a drop matches no partition.
     """
-    table = transactional_table(client, TableRef.parse(job.target))
+    table = partitioned_table(client, TableRef.parse(job.target))
     names = client.get_partition_names(table.ref)
     if job.action == "repair":
         raise InvalidJob("MSCK REPAIR TABLE cannot be explained; it adds partitions without files.")
+    touched: Sequence[str]
     if job.action == "drop":
         touched = partitions_to_drop(table, names, job.partitions, lenient=job.lenient)
         places = partition_locations(client, table) if touched else {}
-        lock = LockType.EXCLUSIVE
     else:
-        keys = table.key_types
-        values = [values_of_partition(clause, keys) for clause in job.partitions]
-        places = {(new := HivePartition.new(table, each)).name: new.folder for each in values}
-        equal = equal_partitions(places, names, keys)
-        touched = tuple(sorted(name for name in places if not equal[name]))
-        lock = LockType.SHARED_READ
+        values = [values_of_partition(clause, table.key_types) for clause in job.partitions]
+        added, _ = partitions_to_add(table, names, values, lenient=job.lenient)
+        places = {name: new.folder for name, new in added.items()}
+        touched = sorted(added)
 
     def cells_of(name: str) -> tuple[Cell, ...]:
         files = ReadOnlyStorage.of(places[name]).list_files(recursive=True, missing_ok=True)
@@ -125,22 +128,23 @@ def explain_partitions(client: MetastoreClient, job: PartitionsJob) -> Answer:
 
     with ThreadPoolExecutor(_LISTERS) as pool:
         rows: Rows = [*pool.map(cells_of, [name for name in touched if name in places])]
-    asked = definition_components(table.ref, lock, touched if job.action == "drop" else ())
-    partitions = asked[0].partition is not None
-    where = "on the partitions below" if partitions else "on the table"
+    drops = job.action == "drop"
+    asked: Sequence[LockComponent] = ()
+    if touched or not drops:
+        asked = definition_components(table.ref, job.definition_lock, touched if drops else ())
+    locks: dict[str, Cell] = {
+        ref.full_name: f"{job.definition_lock.name} {described_place(each, touched)}"
+        for ref, each in by_table(asked).items()
+    }
     details: dict[str, Mapping[str, Cell]] = {
         "statement": {
             "does": f"{job.action} partitions",
             "table": table.ref.full_name,
-            "partitions": f"{len(touched)} of {len(names)}"
-            if job.action == "drop"
-            else len(touched),
+            "partitions": f"{len(touched)} of {len(names)}" if drops else len(touched),
             "files": sum(int(str(row[1])) for row in rows),
             "bytes": sum(int(str(row[2])) for row in rows),
         },
-        "locks": {table.ref.full_name: f"{lock.name} {where}"},
+        "locks": locks or {"none": None},
+        **locks_in_the_way(client, asked),
     }
-    waits = [each for each in client.show_locks(table.ref) if collides(client.version, each, asked)]
-    if waits:
-        details["in the way now"] = {f"lock {each.lock_id}": describe(each) for each in waits}
     return Answer(("partition", "files", "bytes"), rows, details)

@@ -1,17 +1,16 @@
 """EXPLAIN: the partitions that a statement affects, and its locks, by the rules of the engine."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
 
 from airflow_hiveacid.acid.locks import (
     MAX_PARTITION_LOCKS,
-    LockType,
-    Operation,
+    LockComponent,
     Target,
-    joined_targets,
-    lock_components,
     partitions_to_lock,
+    restoring_operation,
     transaction_components,
 )
 from airflow_hiveacid.acid.merge import NotMatchedBySourceDelete, NotMatchedBySourceUpdate
@@ -26,6 +25,7 @@ from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, Res
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import (
+    check_kind,
     existing_table,
     names_of_partitions,
     partitions_of_insert,
@@ -78,13 +78,16 @@ def effect_of(client: MetastoreClient, job: RowChange, table: HiveTable) -> Effe
         client: The metastore.
         job: The statement.
         table: Its table.
+
+    Raises:
+        NotTransactional: The table is a plain one.
+        InsertOnlyTable: The table takes inserts only.
     """
+    restores = isinstance(job, RestoreJob)
+    operation = restoring_operation(table.kind) if restores else job.operation
+    check_kind(table, operation)
     names = client.get_partition_names(table.ref) if table.partition_keys else []
     touched, locked, where = _affected(job, client, table, names)
-    operation = job.operation
-    if isinstance(job, RestoreJob):
-        flat = table.kind is TableKind.INSERT_ONLY
-        operation = Operation.OVERWRITE if flat else Operation.MERGE
     return Effect(
         Target(table.ref, operation, bool(table.partition_keys), partitions_to_lock(locked)),
         touched,
@@ -94,29 +97,53 @@ def effect_of(client: MetastoreClient, job: RowChange, table: HiveTable) -> Effe
     )
 
 
-def describe_locks(client: MetastoreClient, effects: Sequence[Effect]) -> dict[str, Cell]:
-    """Describe the locks of the statements of one transaction, by the names of the tables."""
-    targets = joined_targets(effect.target for effect in effects)
+def explained_locks(
+    client: MetastoreClient, effects: Sequence[Effect]
+) -> dict[str, Mapping[str, Cell]]:
+    """Describe the locks of the statements of one transaction, and those it would wait for now."""
+    reads = sorted(
+        table.ref
+        for effect in effects
+        for table in effect.sources
+        if table.kind is not TableKind.NOT_ACID
+    )
+    targets = [effect.target for effect in effects]
+    asked = transaction_components(client.version, targets, reads)
+    written = {target.ref for target in targets}
     locks: dict[str, Cell] = {}
-    for ref, target in targets.items():
-        type_ = lock_components(client.version, target.operation, ref, False)[0].type
+    by_ref = by_table(asked)
+    for ref in sorted(by_ref, key=lambda ref: (ref not in written, ref)):
         own = [effect for effect in effects if effect.target.ref == ref]
-        locks[ref.full_name] = f"{type_.name} {_locked(target, own, alone=len(effects) == 1)}"
-    for read in _reads(targets, effects):
-        locks[read.full_name] = f"{LockType.SHARED_READ.name} on the table"
-    return locks
+        locks[ref.full_name] = _described(by_ref[ref], own, alone=len(effects) == 1)
+    return {"locks": locks, **locks_in_the_way(client, (*asked, *ticket_components(asked)))}
 
 
-def blocking_locks(client: MetastoreClient, effects: Sequence[Effect]) -> dict[str, Cell]:
-    """Describe the locks that the statements of one transaction would wait for at the moment."""
-    targets = joined_targets(effect.target for effect in effects)
-    reads = _reads(targets, effects)
-    asked = [*transaction_components(client.version, targets.values(), reads)]
-    asked += ticket_components(asked)
-    refs = sorted({TableRef(each.database, each.table) for each in asked})
-    locks = [lock for each in refs for lock in client.show_locks(each)]
+def locks_in_the_way(
+    client: MetastoreClient, asked: Sequence[LockComponent]
+) -> dict[str, Mapping[str, Cell]]:
+    """Describe the locks that a request would wait for at the moment, if there are any."""
+    locks = [lock for ref in sorted(by_table(asked)) for lock in client.show_locks(ref)]
     waits = [lock for lock in locks if collides(client.version, lock, asked)]
-    return {f"lock {lock.lock_id}": describe(lock) for lock in waits}
+    described = {f"lock {lock.lock_id}": describe(lock) for lock in waits}
+    return {"in the way now": described} if waits else {}
+
+
+def by_table(asked: Iterable[LockComponent]) -> dict[TableRef, list[LockComponent]]:
+    """Return the components of a request by their tables."""
+    found: dict[TableRef, list[LockComponent]] = defaultdict(list)
+    for each in asked:
+        found[TableRef(each.database, each.table)].append(each)
+    return found
+
+
+def described_place(components: Sequence[LockComponent], below: Collection[str]) -> str:
+    """Describe what is locked in a table; ``below`` are the partitions that the answer lists."""
+    partitions = [each.partition for each in components if each.partition is not None]
+    if not partitions:
+        return "on the table"
+    if {*partitions} == {*below}:
+        return "on the partitions below"
+    return f"on the partitions {first_names(partitions)}"
 
 
 def tables_read(client: MetastoreClient, inputs: Iterable[Source]) -> list[HiveTable]:
@@ -136,22 +163,18 @@ def tables_read(client: MetastoreClient, inputs: Iterable[Source]) -> list[HiveT
     return [*found.values()]
 
 
-def _reads(targets: Iterable[TableRef], effects: Sequence[Effect]) -> list[TableRef]:
-    written = {*targets}
-    tables = {each.ref: each for effect in effects for each in effect.sources}
-    acid = [ref for ref, table in tables.items() if table.kind is not TableKind.NOT_ACID]
-    return sorted(ref for ref in acid if ref not in written)
-
-
-def _locked(target: Target, effects: Sequence[Effect], *, alone: bool) -> str:
-    if any(not effect.where and effect.target.partitions is None for effect in effects):
-        return "on the table"
-    if wheres := [effect.where for effect in effects if effect.where]:
-        return "; ".join(dict.fromkeys(wheres))
-    assert target.partitions is not None
-    if alone and {*target.partitions} == {*effects[0].touched}:
-        return "on the partitions below"
-    return f"on the partitions {first_names(target.partitions)}"
+def _described(
+    components: Sequence[LockComponent], effects: Sequence[Effect], *, alone: bool
+) -> str:
+    """Describe the locks on a table that some statements write, or that others read."""
+    wheres = dict.fromkeys(effect.where for effect in effects if effect.where)
+    known = [effect for effect in effects if not effect.where]
+    # Those that lock the whole table determine it.
+    if wheres and all(effect.target.partitions is not None for effect in known):
+        where = "; ".join(wheres)
+    else:
+        where = described_place(components, effects[0].touched if alone and effects else ())
+    return f"{components[0].type.name} {where}"
 
 
 # The partitions that a statement touches, those that it locks at most, and which of these it locks,
@@ -194,7 +217,7 @@ def _by_condition(
 def _by_insert(
     job: InsertJob, client: MetastoreClient, table: HiveTable, names: Sequence[str]
 ) -> _Affected:
-    specified = specified_partitions(table, job.partitions, job.static)
+    specified = specified_partitions(table, job.partitions, job.static, job.dynamic)
     if specified is not None:
         named = names_of_partitions(table, specified)
         if named is None:

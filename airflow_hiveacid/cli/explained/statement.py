@@ -17,14 +17,13 @@ from airflow_hiveacid.cli.answers import Answer, Cell, Rows
 from airflow_hiveacid.cli.explained.definitions import explain_definition, explain_partitions
 from airflow_hiveacid.cli.explained.locks import (
     Effect,
-    blocking_locks,
-    describe_locks,
     effect_of,
+    explained_locks,
     tables_read,
 )
 from airflow_hiveacid.cli.explained.partitions import partitions_to_read
 from airflow_hiveacid.ddl.tables import find_table
-from airflow_hiveacid.errors import NotTransactional, TableExists
+from airflow_hiveacid.errors import TableExists
 from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.job import Job
@@ -69,16 +68,16 @@ def explain(client: MetastoreClient, job: Explained) -> Answer:
 
 def _change(client: MetastoreClient, job: RowChange) -> Answer:
     """Describe the partitions that a statement can affect, and its locks."""
-    table = _table(client, job)
+    table = existing_table(client, TableRef.parse(job.target))
     effect = effect_of(client, job, table)
+    locks = explained_locks(client, [effect])
+    clauses = dict(_clauses(job))
     details: dict[str, Mapping[str, Cell]] = {
         "statement": _described(table, effect),
-        "locks": describe_locks(client, [effect]),
+        "locks": locks.pop("locks"),
+        **({"clauses": clauses} if clauses else {}),
+        **locks,
     }
-    if clauses := dict(_clauses(job)):
-        details["clauses"] = clauses
-    if waits := blocking_locks(client, [effect]):
-        details["in the way now"] = waits
     read = partitions_to_read(client, table, effect.touched if table.partition_keys else None)
     return Answer(read.columns, read.rows, {**details, **read.details})
 
@@ -91,7 +90,7 @@ def _several(client: MetastoreClient, job: TransactionJob) -> Answer:
     effects = []
     for number, statement in enumerate(job.statements, start=1):
         assert isinstance(statement, RowChange)
-        table = _table(client, statement)
+        table = existing_table(client, TableRef.parse(statement.target))
         effects.append(effect := effect_of(client, statement, table))
         read = partitions_to_read(client, table, effect.touched if table.partition_keys else None)
         columns = ("statement", *read.columns[:_COMMON_COLUMNS])
@@ -100,17 +99,7 @@ def _several(client: MetastoreClient, job: TransactionJob) -> Answer:
         if clauses := dict(_clauses(statement)):
             details[f"{number}. clauses"] = clauses
         details |= {f"{number}. {topic}": values for topic, values in read.details.items()}
-    details["locks"] = describe_locks(client, effects)
-    if waits := blocking_locks(client, effects):
-        details["in the way now"] = waits
-    return Answer(columns, rows, details)
-
-
-def _table(client: MetastoreClient, job: RowChange) -> HiveTable:
-    table = existing_table(client, TableRef.parse(job.target))
-    if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{table.ref} is not a transactional table.")
-    return table
+    return Answer(columns, rows, {**details, **explained_locks(client, effects)})
 
 
 def _described(table: HiveTable, effect: Effect) -> dict[str, Cell]:
@@ -229,13 +218,7 @@ def _creation(client: MetastoreClient, job: CreateTableAsJob) -> Answer:
         return Answer((), [], {"statement": statement})
     target = Target(ref, Operation.INSERT, bool(keys))
     effect = Effect(target, sources=tables_read(client, job.insert.inputs_read.values()))
-    details: dict[str, Mapping[str, Cell]] = {
-        "statement": statement,
-        "locks": describe_locks(client, [effect]),
-    }
-    if waits := blocking_locks(client, [effect]):
-        details["in the way now"] = waits
-    return Answer((), [], details)
+    return Answer((), [], {"statement": statement, **explained_locks(client, [effect])})
 
 
 def _buckets(columns: Sequence[str], number: int) -> str:

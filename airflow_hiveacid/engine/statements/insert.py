@@ -27,7 +27,6 @@ from airflow_hiveacid.metastore.table_rules import (
     names_of_partitions,
     partitions_of_insert,
     partitions_to_truncate,
-    require_insert_keys,
     specified_partitions,
 )
 from airflow_hiveacid.progress import Phase
@@ -62,9 +61,7 @@ class InsertPlan:
             UserError: The table has no partitions, or a key is missing, unknown, or out of order,
                 or a value is invalid for the key's type.
         """
-        what = f"The insert into {table.ref.full_name}"
-        require_insert_keys(table, self.static or (), self.dynamic, what)
-        specified = specified_partitions(table, self.partitions, self.static)
+        specified = specified_partitions(table, self.partitions, self.static, self.dynamic)
         return None if specified is None else _partition_names(spark, table, specified)
 
 

@@ -32,8 +32,8 @@ from airflow_hiveacid.engine.read.spark_trees import parsed
 from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, columns_by_name, quoted
 from airflow_hiveacid.engine.rows.conversion import assignments, null_of
 from airflow_hiveacid.engine.write.row_ids import CLAUSE, SOURCE_ROW, RowKey
-from airflow_hiveacid.errors import UnknownColumn
 from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.table_rules import column_names, require_full_row
 
 SHOWN_DUPLICATES = 5
 
@@ -289,13 +289,8 @@ class MergeJoin:
         if clause.row is None:
             given = clause.values if clause.values is not None else self.all_values()
             return {**self._defaults(given), **with_defaults(given, self.rules)}
-        names = [column.name for column in all_columns(self.table)]
-        if len(names) != len(clause.row):
-            raise UnknownColumn(
-                f"An insert clause of the merge has {len(clause.row)} values, but "
-                f"{self.table.ref.full_name} has {len(names)} columns: {', '.join(names)}.",
-                remedy="Give a value for each of them, or name the columns.",
-            )
+        require_full_row(self.table, clause.row)
+        names = column_names(self.table)
         return with_defaults(dict(zip(names, clause.row, strict=True)), self.rules)
 
     def _defaults(self, given: Mapping[str, str]) -> dict[str, str]:

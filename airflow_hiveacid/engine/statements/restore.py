@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.locks import Operation, restoring_operation
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.versions import as_of_write_id
 from airflow_hiveacid.engine.read.acid_scan import KEY
@@ -44,7 +44,7 @@ class RestoreStatement(Statement):
     @property
     def operation(self) -> Operation:
         """A merge with the earlier version, or an overwrite by it."""
-        return Operation.OVERWRITE if self._is_flat else Operation.MERGE
+        return restoring_operation(self.table.kind)
 
     @property
     def only_adds(self) -> bool:

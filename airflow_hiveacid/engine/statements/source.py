@@ -21,7 +21,7 @@ from airflow_hiveacid.engine.statements.bound_parameters import bound_query
 from airflow_hiveacid.engine.statements.path_rows import path_rows
 from airflow_hiveacid.engine.statements.refused_sql import check_query
 from airflow_hiveacid.engine.statements.view_check import check_view
-from airflow_hiveacid.errors import InvalidJob, NotTransactional, UnsupportedTable
+from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
 from airflow_hiveacid.jobs.accesses import paths_of
 from airflow_hiveacid.jobs.sources import (
     BatchSource,
@@ -34,7 +34,7 @@ from airflow_hiveacid.jobs.sources import (
 )
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.table_rules import existing_table
+from airflow_hiveacid.metastore.table_rules import existing_table, require_versions
 from airflow_hiveacid.metastore.views_of_spark import database_of, outputs_of
 from airflow_hiveacid.sql.views import view_query
 
@@ -131,7 +131,7 @@ class SourceInputs:
             if isinstance(given, ChangesSource) or (
                 isinstance(given, TableSource) and given.version is not None
             ):
-                self._require_versions(given.name)
+                require_versions(self._tables[given.name])
         tables = [t.ref for t in self._tables.values() if t.kind is not TableKind.NOT_ACID]
         below = [ref for view in self._views.values() for ref in view.acid_tables]
         self.acid_tables = list(dict.fromkeys(tables + below))
@@ -195,10 +195,6 @@ class SourceInputs:
             rows = self._files(given, reader)
             shared.remember(given, rows)
         return rows
-
-    def _require_versions(self, name: str) -> None:
-        if self._tables[name].kind is TableKind.NOT_ACID:
-            raise NotTransactional(f"{name} is not transactional: it has no versions.")
 
     def _is_acid(self, given: TableSource) -> bool:
         return self._tables[given.name].kind is not TableKind.NOT_ACID

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
+from airflow_hiveacid.acid.locks import LockType
 from airflow_hiveacid.acid.partition_filter import OPERATORS, KeyComparison
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob
@@ -48,6 +49,11 @@ class PartitionsJob(CatalogJob):
         if self.action != "drop" or isinstance(later, CatalogJob | CompactJob):
             return False
         return self.target.lower() in map(str.lower, later.tables)
+
+    @property
+    def definition_lock(self) -> LockType:
+        """Readers and writers may continue unless partitions are dropped."""
+        return LockType.EXCLUSIVE if self.action == "drop" else LockType.SHARED_READ
 
     def _validate_own(self) -> None:
         require_choice(self.action, get_args(PartitionAction), "action")

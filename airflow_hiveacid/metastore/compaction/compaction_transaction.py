@@ -18,6 +18,7 @@ from airflow_hiveacid.acid.locks import (
     lock_components,
     read_lock_components,
 )
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList
@@ -47,6 +48,38 @@ _CLEAN_FIRST = (
     "Clean the table first: the metastore takes no new request until then, or until something is"
     " written."
 )
+
+
+def renumbers_rows(type_: CompactionType | None, kind: TableKind) -> bool:
+    """Return whether a compaction gives rows other row ids."""
+    return type_ is CompactionType.REBALANCE and kind is not TableKind.INSERT_ONLY
+
+
+def compaction_components(
+    version: MetastoreVersion, ref: TableRef, partition: str | None, *, renumbers: bool
+) -> tuple[LockComponent, ...]:
+    """Return the locks of a compaction of a partition, or of a table without partitions."""
+    partitions = None if partition is None else [partition]
+    if renumbers:
+        # Writers that change rows identify them by row id: the same lock, and the same entry
+        # for the check at commit, exclude all of them from beginning to commit.
+        return lock_components(version, Operation.UPDATE, ref, partition is not None, partitions)
+    (read,) = read_lock_components(ref, True, partitions)
+    if version.has_queue:
+        return (read,)
+    advisory = replace(
+        read,
+        type=LockType.EXCLUSIVE,
+        table=advisory_table(ref).name,
+        operation=DataOperation.NO_TXN,
+        is_transactional=False,
+    )
+    return (read, advisory)
+
+
+def advisory_table(ref: TableRef) -> TableRef:
+    """Return the name that compactions of a table lock in place of a queue."""
+    return TableRef(ref.database, f"{ref.name}#compaction")
 
 
 class CompactionTransaction(LiveTransaction):
@@ -320,32 +353,13 @@ class CompactionTransaction(LiveTransaction):
             self._queue.failed(self._claimed, self._undone)
 
     def _components(self) -> tuple[LockComponent, ...]:
-        partitions = None if self.partition is None else [self.partition]
-        if self._renumbers:
-            # Writers that change rows identify them by row id: the same lock, and the same entry
-            # for the check at commit, exclude all of them from beginning to commit.
-            named = partitions is not None
-            return lock_components(self.version, Operation.UPDATE, self.ref, named, partitions)
-        (read,) = read_lock_components(self.ref, True, partitions)
-        if self.version.has_queue:
-            return (read,)
-        advisory = replace(
-            read,
-            type=LockType.EXCLUSIVE,
-            table=self._advisory.name,
-            operation=DataOperation.NO_TXN,
-            is_transactional=False,
+        return compaction_components(
+            self.version, self.ref, self.partition, renumbers=self._renumbers
         )
-        return (read, advisory)
 
     @property
     def _renumbers(self) -> bool:
-        """Return whether rows get other row ids."""
-        return self.type is CompactionType.REBALANCE and self._kind is not TableKind.INSERT_ONLY
-
-    @property
-    def _advisory(self) -> TableRef:
-        return TableRef(self.ref.database, f"{self.ref.name}#compaction")
+        return renumbers_rows(self.type, self._kind)
 
     def _check_lock(self, lock: LockRequest) -> None:
         """Give up at once if another compactor of this package is working on HMS 3."""
@@ -353,5 +367,5 @@ class CompactionTransaction(LiveTransaction):
         if self.version.has_queue or lock.granted:
             return
         for held in lock.blockers():
-            if held.table == self._advisory:
+            if held.table == advisory_table(self.ref):
                 raise AlreadyCompacting(f"Another compactor is active: {describe(held)}.")
