@@ -258,8 +258,6 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run
 	@$(BENCH) bench/arrow_reads.py --rows $(call scaled,4000000) --json build/arrow_reads.json
 	@$(BENCH) bench/peers.py --courses partitions --rounds 1 --engines hiveacid iceberg flat \
 		--rows $(call scaled,4000000) --json build/partitions.json
-	@$(BENCH) bench/compaction_value.py --partitions $(call scaled,20000) --decided $(call scaled,100000) \
-		--real $(call scaled,41) --json build/compaction_value.json
 	@$(BENCH) bench/retry.py --rows $(call scaled,4000000) --json build/retry.json
 	@$(BENCH) bench/many_deletes.py --json build/many_deletes.json
 	@$(BENCH) bench/rebalance.py --rows $(call scaled,4000000) --json build/rebalance.json

@@ -12,15 +12,11 @@ from airflow_hiveacid.acid.compaction import (
     reason_to_skip,
     repair_type,
 )
-from airflow_hiveacid.acid.compaction_forecast import Forecast
 from airflow_hiveacid.acid.compaction_policy import USUAL_DELTAS, CompactionPolicy
-from airflow_hiveacid.acid.compaction_value import CompactionValue, hours_until_due, hours_waited
 from airflow_hiveacid.acid.partition_size import PartitionSize
 from airflow_hiveacid.text.quantities import bytes_in_words, duration_in_words
 
 _NAMED_BLOCKERS = 3
-# Wrong results have priority over slow reads.
-_WRONG_ANSWERS = 1e6
 # Share of everything that is read, if no base exists for a comparison with the deltas.
 MANY_DELETES = 0.2
 
@@ -102,25 +98,19 @@ class Decision:
         size: The measurements.
         type: The required compaction; None without one.
         reason: The reason for or against it.
-        benefit: The benefit for readers, for ordering.
         bytes: The size of the input of the compaction.
         required: Readers may see wrong rows, or rows of aborted writes would remain.
         waited_hours: The time since it became necessary.
-        hours_until_due: The time until the next one will be necessary.
-        work: The work according to the footers of the files, if they were read.
-        value: Its benefit and its cost, if compactions are chosen by them.
+        deferred: A compaction is necessary, and waits for the budget of a later run.
     """
 
     size: PartitionSize
     type: CompactionType | None
     reason: str
-    benefit: float = 0.0
     bytes: int = 0
     required: bool = False
     waited_hours: float = 0.0
-    hours_until_due: float = 0.0
-    work: Forecast | None = None
-    value: CompactionValue | None = None
+    deferred: bool = False
 
 
 def decide(
@@ -159,16 +149,13 @@ def decide(
         return Decision(size=size, type=None, reason=reason)
     read = size.delta_bytes + (size.base_bytes if type_ is CompactionType.MAJOR else 0)
     wrong = policy.right_for == "trino" and bool(size.misread)
-    limit = Excess(size, policy).limit
     return Decision(
         size=size,
         type=type_,
         reason=reason,
-        benefit=_benefit(size, policy),
         bytes=read,
         required=wrong or _call_of_aborts(size, policy) is not None,
-        waited_hours=hours_waited(size, limit, policy.max_delta_ratio),
-        hours_until_due=hours_until_due(size, limit, policy.max_delta_ratio),
+        waited_hours=_hours_waited(size, Excess(size, policy).limit, policy.max_delta_ratio),
     )
 
 
@@ -246,15 +233,22 @@ def _call_of_aborts(
     return None
 
 
-def _benefit(size: PartitionSize, policy: CompactionPolicy) -> float:
-    """Return the cost for readers: open directories, relative to their limit, and merged share."""
-    excess = Excess(size, policy)
-    base, deltas = excess.base, excess.deltas
-    # The share of everything, so that deltas above a tiny base do not outweigh all others.
-    share = deltas / (base + deltas) if deltas else 0.0
-    limit = USUAL_DELTAS if policy.max_deltas is None else max(1, policy.max_deltas)
-    wrong = policy.right_for == "trino" and bool(size.misread)
-    return len(size.deltas) / limit + share + wrong * _WRONG_ANSWERS
+def _hours_waited(size: PartitionSize, max_deltas: int | None, max_ratio: float | None) -> float:
+    """Estimate how long a partition has needed a compaction, from the ages of its deltas.
+
+    No record of earlier plans is necessary, which could be lost, or belong to an earlier table of
+    the same name. The deltas are assumed to be of equal size, and evenly spaced in time.
+    """
+    newest, oldest = size.newest_delta_hours, size.oldest_delta_hours
+    if newest is None or oldest is None or not size.deltas:
+        return 0.0
+    # The share of the deltas that existed when the first threshold was exceeded.
+    share = 1.0
+    if max_deltas is not None:
+        share = min(share, max_deltas / len(size.deltas))
+    if max_ratio is not None and size.base_bytes and size.delta_bytes:
+        share = min(share, max_ratio * size.base_bytes / size.delta_bytes)
+    return oldest - share * (oldest - newest)
 
 
 def _describe_waiting(names: Sequence[str], blockers: Sequence[Blocker], now: datetime) -> str:

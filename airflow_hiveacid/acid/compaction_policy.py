@@ -108,18 +108,12 @@ class Budget:
         max_bytes: The maximum input of all compactions together; None for no limit. The first
             compaction always runs, as one above the limit would never run otherwise.
         max_partitions: The maximum number of partitions; None for no limit.
-        max_core_seconds: The maximum cost of all compactions together, except those that correct
-            rows. With this limit, compactions are chosen by benefit per cost. None for no limit.
-        max_wait_hours: With max_core_seconds, compactions that are worth their cost run before they
-            have waited for longer than this time, if the budgets are sufficient.
-        hours_between_runs: The time between runs with this budget.
+        max_wait_hours: Compactions that have waited for longer come before those that save more.
     """
 
     max_bytes: int | None = None
     max_partitions: int | None = None
-    max_core_seconds: float | None = None
-    max_wait_hours: float = 24.0
-    hours_between_runs: float = 1.0
+    max_wait_hours: float = 168.0
 
     def validate(self) -> None:
         """Raise InvalidJob if a limit is invalid."""
@@ -127,11 +121,8 @@ class Budget:
             limit = getattr(self, name)
             if limit is not None and limit < 1:
                 raise InvalidJob(f"budget.{name} must be at least 1, or None.")
-        if self.max_core_seconds is not None and not 0 < self.max_core_seconds < math.inf:
-            raise InvalidJob("budget.max_core_seconds must be more than 0, or None.")
-        for name in ("max_wait_hours", "hours_between_runs"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise InvalidJob(f"budget.{name} must be more than 0.")
+        if not 0 < self.max_wait_hours < math.inf:
+            raise InvalidJob("budget.max_wait_hours must be more than 0.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from airflow_hiveacid.acid.read_rates import ReadRate
-from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.acid.trino import RIGHT, Misread
 
 
@@ -35,8 +33,7 @@ class PartitionSize:
         misread: The directories that Trino misreads.
         oldest_delta_hours: The age of the oldest delta, if known.
         newest_delta_hours: The age of the newest delta, if known.
-        identity: The creation of the table; None if it is unknown.
-        reads: The rate of its reads; None if only assumptions are available.
+        reads_per_day: The rate of reads that the table's property sets; None without it.
     """
 
     table: str
@@ -61,8 +58,7 @@ class PartitionSize:
     misread: Misread = RIGHT
     oldest_delta_hours: float | None = None
     newest_delta_hours: float | None = None
-    identity: TableIdentity | None = None
-    reads: ReadRate | None = None
+    reads_per_day: float | None = None
 
     @property
     def has_originals(self) -> bool:

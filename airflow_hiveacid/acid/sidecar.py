@@ -21,8 +21,6 @@ from airflow_hiveacid.acid.write_ids import Range, WriteIdList
 
 # The field of a compaction's note with the merged writes: see ``acid.write_facts``.
 MERGED_WRITES = "writes"
-# The field of a compaction's note with its CPU time, if it ran in one thread.
-CORE_SECONDS = "core_seconds"
 
 _FORMAT = 1
 

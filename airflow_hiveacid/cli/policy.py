@@ -1,9 +1,7 @@
 """The thresholds of automatic compaction on the command line."""
 
 import argparse
-from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import get_args
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, Engine, Measure
@@ -56,38 +54,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     budget.add_argument(
         "--max-partitions", type=int, metavar="N", help="compact at most N partitions"
     )
-
-
-def add_value(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that choose compactions by benefit per cost."""
-    value = parser.add_argument_group("the choice by benefit per cost, also of several tables")
-    value.add_argument(
-        "--budget",
-        metavar="TIME",
-        help="core-seconds for all compactions together, like 10m: rank them by the seconds that "
-        "readers save for each core-second",
-    )
-    value.add_argument(
+    budget.add_argument(
         "--max-wait",
-        default="24h",
+        default="7 days",
         metavar="TIME",
-        help="compactions that are worth their cost run before they have waited for longer than "
-        "this time, if the budget is sufficient (default: %(default)s)",
-    )
-    value.add_argument(
-        "--every",
-        default="1h",
-        metavar="TIME",
-        help="the time between runs with this budget (default: %(default)s)",
-    )
-    value.add_argument(
-        "--read-samples",
-        type=Path,
-        metavar="FILE",
-        help="add a sample of the locks of readers to this file, and use all samples in it",
-    )
-    value.add_argument(
-        "--shadow", action="store_true", help="compare with the order of the thresholds"
+        help="compactions that have waited for longer come before more useful ones "
+        "(default: %(default)s)",
     )
 
 
@@ -115,13 +87,10 @@ def budget(arguments: argparse.Namespace) -> Budget:
     Raises:
         InvalidJob: One makes no sense.
     """
-    budget = Budget(max_bytes=arguments.max_bytes, max_partitions=arguments.max_partitions)
-    if getattr(arguments, "budget", None) is not None:
-        budget = replace(
-            budget,
-            max_core_seconds=parse_duration(arguments.budget, "--budget").total_seconds(),
-            max_wait_hours=parse_duration(arguments.max_wait, "--max-wait") / timedelta(hours=1),
-            hours_between_runs=parse_duration(arguments.every, "--every") / timedelta(hours=1),
-        )
+    budget = Budget(
+        max_bytes=arguments.max_bytes,
+        max_partitions=arguments.max_partitions,
+        max_wait_hours=parse_duration(arguments.max_wait, "--max-wait") / timedelta(hours=1),
+    )
     budget.validate()
     return budget

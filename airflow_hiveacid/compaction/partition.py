@@ -1,7 +1,6 @@
 """Compaction of one partition, or of a table without partitions, in its own transaction."""
 
 import os
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from airflow_hiveacid.acid.names import (
 )
 from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.sidecar import CORE_SECONDS, WrittenFile, directory_note, replacing
+from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note, replacing
 from airflow_hiveacid.acid.write_facts import only_write_id, taken_over
 from airflow_hiveacid.compaction.planner import PlannedCompaction, Planner
 from airflow_hiveacid.compaction.row_order import RowOrder
@@ -109,7 +108,6 @@ class PartitionCompactor(ABC):
         self._published: list[str] = []
         self._size = 0
         self._bytes_written = 0
-        self._began = 0.0
         self._input_facts: dict[str, Any] = {}
 
     @abstractmethod
@@ -159,7 +157,6 @@ class PartitionCompactor(ABC):
             raise
 
     def _run(self, type_: CompactionType, reason: str) -> PartitionReport:
-        self._began = time.thread_time()
         hidden = self.compaction.version.hides_compactions
         if not hidden and not self.storage.renames_at_once:
             raise UnsupportedTable(
@@ -352,16 +349,9 @@ class PartitionCompactor(ABC):
             "user": os.environ.get("USER", ""),
             "proof": codec.encode(self._proof()),
             "seconds": self.phases.seconds,
-            **self._core_seconds(),
             **self._input_facts,
         }
         return directory_note(note, written)
-
-    def _core_seconds(self) -> dict[str, float]:
-        """The CPU time so far, if no other thread or process has a part in it."""
-        if not self.tasks.in_caller:
-            return {}
-        return {CORE_SECONDS: round(time.thread_time() - self._began, 4)}
 
     def _remember(self) -> None:
         """Note the readers of the replaced directories, which the cleaner could also find out."""

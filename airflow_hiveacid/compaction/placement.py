@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_choice import choose
 from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_forecast import Forecast
+from airflow_hiveacid.acid.compaction_rank import rank
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.compaction.forecast import forecast, most_work, reason_for_spark
 from airflow_hiveacid.compaction.table import joint_report
@@ -177,7 +177,7 @@ def _requests(client: MetastoreClient, table: HiveTable, job: CompactJob) -> lis
         survey = Survey(client, job.policy).survey([table.ref], job.partitions)
         return [
             _Request(each.size.partition, each.type, each.bytes)
-            for each in choose(survey, job.budget)
+            for each in rank(survey, job.budget)
             if each.type is not None
         ]
     type_ = CompactionType(job.type)

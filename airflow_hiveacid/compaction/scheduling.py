@@ -20,13 +20,7 @@ R = TypeVar("R")
 
 
 class Tasks(ABC):
-    """Runs the tasks of one transaction.
-
-    Attributes:
-        in_caller: Whether all tasks so far ran in the thread that asked for them.
-    """
-
-    in_caller = False
+    """Runs the tasks of one transaction."""
 
     def run(
         self, work: Callable[[T], R], items: Sequence[T], *, effort: int | None = None

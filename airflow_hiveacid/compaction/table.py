@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_choice import choose
+from airflow_hiveacid.acid.compaction_rank import rank
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.sort_order import split_order_by
@@ -125,7 +125,7 @@ class TableCompactor:
             ], []
         now = datetime.now(UTC)
         sizes = Survey(self._client, job.policy).survey([self._ref], job.partitions, now)
-        decisions = choose(sizes, job.budget)
+        decisions = rank(sizes, job.budget)
         surveyed = {decision.size.partition for decision in sizes}
         for decision in decisions:
             self._clock.note(f"{_name(self._ref, decision.size.partition)}: {decision.reason}")

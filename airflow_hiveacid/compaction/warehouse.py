@@ -15,11 +15,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_choice import choose
 from airflow_hiveacid.acid.compaction_decision import Decision
+from airflow_hiveacid.acid.compaction_rank import rank
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.compaction.placement import needs_spark, why_spark
-from airflow_hiveacid.compaction.ranking import rank
 from airflow_hiveacid.compaction.scheduling import Scheduler
 from airflow_hiveacid.compaction.table import TableCompactor
 from airflow_hiveacid.errors import (
@@ -201,12 +200,11 @@ class WarehouseMaintainer:
         patterns = self._maintenance.tables
         tables = sorted({ref for pattern in patterns for ref in tables_of(self._client, pattern)})
         decisions, skipped, failed = self._survey(tables)
-        ordered = self._ordered(decisions)
+        ordered = rank(decisions, self._maintenance.budget)
         skipped += [
             SkippedWork(table=each.size.table, partition=each.size.partition, reason=each.reason)
             for each in ordered
-            # A compaction beyond the budget keeps its benefit.
-            if each.type is None and (each.benefit or each.size.problem or each.size.auto_off)
+            if each.deferred or each.size.problem or each.size.auto_off
         ]
         works = _works(ordered)
         self._each(self._compact_table, works)
@@ -220,13 +218,6 @@ class WarehouseMaintainer:
             skipped=(*skipped, *(reason for work in works for reason in work.skipped)),
             on_spark=tuple(group for work in works for group in work.on_spark),
         )
-
-    def _ordered(self, decisions: Sequence[Decision]) -> Sequence[Decision]:
-        """Order the compactions, and postpone those beyond the budget."""
-        budget = self._maintenance.budget
-        if budget.max_core_seconds is None:
-            return choose(decisions, budget)
-        return rank(self._client, decisions, budget).decisions
 
     def _each(self, run: Callable[[_Item], None], items: Iterable[_Item]) -> None:
         """Run a step for several tables concurrently."""

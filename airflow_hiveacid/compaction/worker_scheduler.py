@@ -107,7 +107,6 @@ class _WorkerTasks(Tasks):
     ) -> None:
         self._what = what
         self._slots = slots
-        self.in_caller = True
         self._count = count
         self._size = size
         self._inline_effort = inline_effort
@@ -123,7 +122,6 @@ class _WorkerTasks(Tasks):
         effort = self._size if effort is None else effort
         if self._inline_effort is None or effort < self._inline_effort:
             return [self._inline(caught, item) for item in items]
-        self.in_caller = False
         with ThreadPoolExecutor(self._count) as threads:
             try:
                 return list(threads.map(partial(self._in_process, caught), items))

@@ -4,16 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from airflow_hiveacid.acid.compaction_choice import choose
 from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
+from airflow_hiveacid.acid.compaction_rank import rank
 from airflow_hiveacid.acid.partition_size import PartitionSize
-from airflow_hiveacid.acid.read_rates import ReadSamples
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.metric_collection import survey_samples
 from airflow_hiveacid.maintenance.metrics import Sample
-from airflow_hiveacid.maintenance.read_evidence import with_rate, with_sample
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import tables_of
@@ -66,7 +64,6 @@ class CompactionPoll:
         self._client = MetastoreClient(metastore)
         self._survey = Survey(self._client, policy, quiet)
         self._budget = budget or Budget()
-        self._read_samples = ReadSamples()
 
     @property
     def quiet(self) -> dict[str, list[str]]:
@@ -91,13 +88,10 @@ class CompactionPoll:
             if require_access is not None:
                 require_access(sorted(ref.full_name for ref in refs))
             decisions = self._survey.survey(sorted(refs), partitions)
-            if self._budget.max_core_seconds is not None:
-                self._read_samples = with_sample(self._read_samples, self._client, decisions)
-                decisions = [with_rate(each, self._read_samples) for each in decisions]
         # Some partitions are not the whole table.
         whole = decisions if partitions is None else ()
         samples = tuple(survey_samples(whole, datetime.now(UTC)))
-        decisions = choose(decisions, self._budget)
+        decisions = rank(decisions, self._budget)
         needs = tuple(filter(None, map(CompactionNeed.of, decisions)))
         others = [decision for decision in decisions if decision.type is None]
         log = (

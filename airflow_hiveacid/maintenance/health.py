@@ -7,7 +7,8 @@ from functools import partial
 
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.compaction_decision import Decision
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
+from airflow_hiveacid.acid.compaction_rank import rank
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import HiveAcidError, TableNotFound
@@ -218,10 +219,7 @@ def measured(health: TableHealth, decisions: Sequence[Decision], now: datetime) 
     delete_bytes = sum(size.delete_bytes for size in sizes)
     read = base_bytes + delta_bytes
     ages = [size.base_age_hours for size in sizes if size.base_age_hours is not None]
-    needs = sorted(
-        (decision for decision in decisions if decision.type is not None),
-        key=lambda decision: -decision.benefit,
-    )
+    needs = [each for each in rank(decisions, Budget()) if each.type is not None]
     return replace(
         health,
         partitions=len(sizes),

@@ -1,8 +1,8 @@
 """Finding out that a compaction has nothing to do, before anything is started for it."""
 
 from airflow_hiveacid.acid.compaction import CompactionType, reason_to_skip
-from airflow_hiveacid.acid.compaction_choice import choose
 from airflow_hiveacid.acid.compaction_decision import Decision
+from airflow_hiveacid.acid.compaction_rank import rank
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import DataError, StorageError
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
@@ -39,7 +39,7 @@ def idle_report(client: MetastoreClient, job: CompactJob) -> CompactReport | Non
         survey = Survey(client, job.policy).survey([ref], job.partitions)
     except (DataError, StorageError):
         return None  # Spark may have credentials that this process lacks, or report it better.
-    decisions = choose(survey, job.budget)
+    decisions = rank(survey, job.budget)
     if job.partitions:
         found = {decision.size.partition for decision in decisions}
         if not found.issuperset(job.partitions):

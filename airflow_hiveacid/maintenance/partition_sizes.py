@@ -16,8 +16,6 @@ from airflow_hiveacid.acid.names import (
     parse_directory,
 )
 from airflow_hiveacid.acid.partition_size import PartitionSize
-from airflow_hiveacid.acid.read_rates import ReadRate
-from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.acid.trino import Misread
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, Range, ValidTxnList
 from airflow_hiveacid.errors import HiveAcidError
@@ -62,8 +60,7 @@ class PartitionSizes:
         rules: Rules,
         *,
         counted: Mapping[str, int] | None = None,
-        identity: TableIdentity | None = None,
-        reads: ReadRate | None = None,
+        reads_per_day: float | None = None,
     ) -> None:
         """Prepare for one table.
 
@@ -73,16 +70,14 @@ class PartitionSizes:
             txns: The visible transactions.
             rules: The rules for reading a directory.
             counted: The rows that were counted before; If None, no rows are counted.
-            identity: The creation of the table.
-            reads: The rate of reads that the table's property sets.
+            reads_per_day: The rate of reads that the table's property sets.
         """
         self._table = table
         self._write_ids = write_ids
         self._txns = txns
         self._rules = rules
         self._counted = counted
-        self._identity = identity
-        self._reads = reads
+        self._reads_per_day = reads_per_day
         self._states: dict[tuple[object, ...], _State] = {}
         self.rows: dict[str, int] = {}
 
@@ -146,8 +141,7 @@ class PartitionSizes:
             misread=self._misread(folder, prefix, state, originals > 0),
             oldest_delta_hours=oldest,
             newest_delta_hours=newest,
-            identity=self._identity,
-            reads=self._reads,
+            reads_per_day=self._reads_per_day,
         )
 
     def _misread(

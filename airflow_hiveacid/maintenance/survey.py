@@ -12,12 +12,12 @@ from typing import Any
 
 from airflow_hiveacid.acid.compaction_decision import Decision, decide
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, auto_compaction_off
+from airflow_hiveacid.acid.compaction_rank import reads_per_day
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.partition_filter import find_partitions
 from airflow_hiveacid.acid.partition_keys import have_one_text
 from airflow_hiveacid.acid.partition_size import PartitionSize
-from airflow_hiveacid.acid.read_rates import rate_of_property
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.errors import (
     AnswerLost,
@@ -330,8 +330,7 @@ class Survey:
             survey_tables.snapshot.txns,
             Rules.of(self._client.version),
             counted=counted,
-            identity=table.identity,
-            reads=rate_of_property(table.parameters),
+            reads_per_day=reads_per_day(table.parameters),
         )
         measured: list[PartitionSize] = []
         locations, located_at = None, now

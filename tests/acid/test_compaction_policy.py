@@ -5,7 +5,6 @@ import pytest
 
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_choice import choose
 from airflow_hiveacid.acid.compaction_decision import decide
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, auto_compaction_off
 from airflow_hiveacid.acid.partition_size import PartitionSize
@@ -195,6 +194,9 @@ def test_quiet_hours_are_in_utc_and_may_span_midnight(hours, time, quiet):
         (CompactionPolicy(quiet_hours="24:00-05:00"), "quiet_hours"),
         (Budget(max_bytes=0), "max_bytes"),
         (Budget(max_partitions=0), "max_partitions"),
+        (Budget(max_wait_hours=0), "max_wait_hours"),
+        (Budget(max_wait_hours=float("nan")), "max_wait_hours"),
+        (Budget(max_wait_hours=float("inf")), "max_wait_hours"),
     ],
 )
 def test_thresholds_without_sense(policy, message):
@@ -254,52 +256,3 @@ def test_a_reason_names_the_blockers_of_a_compaction():
     nobody = decide(replace(waiting, deltas=deltas(2)), HIVE, now=NOON)
     assert nobody.type is None
     assert nobody.reason.endswith("cannot be taken yet: a write id is still open.")
-
-
-def decisions(*measured):
-    return [
-        decide(replace(partition, partition=str(n)), HIVE, now=NOON)
-        for n, partition in enumerate(measured)
-    ]
-
-
-def chosen(called, budget):
-    return [
-        (decision.size.partition, decision.type is not None) for decision in choose(called, budget)
-    ]
-
-
-def test_the_most_useful_compactions_come_first_and_all_others_keep_their_order():
-    called = decisions(size(3), size(11), size(50), size(4), size(11, delta_bytes=600))
-    everything = [("2", True), ("4", True), ("1", True), ("0", False), ("3", False)]
-    assert chosen(called, Budget()) == everything
-    assert sorted(map(id, choose(called, Budget()))) == sorted(map(id, called))
-
-
-def test_partitions_beyond_the_budget_wait_with_a_reason():
-    called = decisions(size(20, delta_bytes=40), size(11, delta_bytes=30), size(12, delta_bytes=70))
-    by_number = choose(called, Budget(max_partitions=1))
-    assert [decision.type for decision in by_number] == [MINOR, None, None]
-    assert by_number[1].size is called[1].size
-    assert by_number[1].reason.startswith("11 delta directories")
-    assert by_number[1].reason.endswith("It waits: this run's budget of 1 partition is used up.")
-    # The second by benefit is too large, the third fits.
-    by_bytes = choose(called, Budget(max_bytes=70))
-    assert [(decision.size.partition, decision.type) for decision in by_bytes] == [
-        ("0", MINOR),
-        ("1", MINOR),
-        ("2", None),
-    ]
-    assert "budget of 70 B" in by_bytes[2].reason
-
-
-def test_a_compaction_larger_than_the_budget_runs_when_it_is_the_most_useful():
-    called = decisions(size(20, delta_bytes=90), size(11, delta_bytes=30))
-    assert chosen(called, Budget(max_bytes=50)) == [("0", True), ("1", False)]
-
-
-def test_benefit_does_not_explode_where_the_base_is_tiny():
-    tiny = size(1, base_bytes=1, delta_bytes=90)
-    assert decide(size(40, delta_bytes=900), HIVE, now=NOON).benefit > (
-        decide(tiny, HIVE, now=NOON).benefit
-    )

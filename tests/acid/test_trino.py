@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType, plan_compaction
-from airflow_hiveacid.acid.compaction_choice import choose
 from airflow_hiveacid.acid.compaction_decision import decide
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
+from airflow_hiveacid.acid.compaction_rank import rank
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
 from airflow_hiveacid.acid.partition_size import PartitionSize
 from airflow_hiveacid.acid.trino import RIGHT, Misread
@@ -210,7 +210,7 @@ def test_wrong_answers_come_before_slow_ones():
         policy,
         now=NOON,
     )
-    first, _ = choose([slow, wrong], Budget(max_partitions=1))
+    first, _ = rank([slow, wrong], Budget(max_partitions=1))
     assert first is wrong
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, WorkerLimits
+from airflow_hiveacid.acid.compaction_rank import READS_PROPERTY
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.read_rates import READS_PROPERTY
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.compaction.warehouse import JobObserver, WarehouseMaintainer
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
@@ -119,7 +119,7 @@ def test_work_beyond_the_budget_is_reported_and_runs_next_time(
     assert then.table == left.table
 
 
-def test_a_budget_of_core_seconds_selects_by_benefit_per_cost(
+def test_a_budget_selects_the_tables_that_are_read_most(
     client: MetastoreClient, database: str, make: Callable[[str], WrittenTable]
 ) -> None:
     tables = [make(name) for name in ("a", "b", "c")]
@@ -130,7 +130,7 @@ def test_a_budget_of_core_seconds_selects_by_benefit_per_cost(
     # The tables differ only in how often they are read.
     for table, reads in zip(tables, (24, 2400, 240), strict=True):
         replace_definition(client, table.ref, partial(read, reads))
-    report = maintain(client, f"{database}.*", budget=Budget(max_core_seconds=0.25))
+    report = maintain(client, f"{database}.*", budget=Budget(max_partitions=1))
     assert [each.table for each in report.tables] == [str(tables[1].ref)]
     assert {each.table for each in report.skipped} == {str(tables[0].ref), str(tables[2].ref)}
 

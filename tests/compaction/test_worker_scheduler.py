@@ -50,10 +50,8 @@ def test_tasks_with_little_work_stay_in_this_process_for_any_input(
     scheduler: WorkerScheduler,
 ) -> None:
     with scheduler.tasks(1, "it", 1 << 40) as tasks:
-        few = tasks.run(functions.process_of, [1], effort=INLINE_BYTES - 1)
-        assert (few, tasks.in_caller) == ([os.getpid()], True)
+        assert tasks.run(functions.process_of, [1], effort=INLINE_BYTES - 1) == [os.getpid()]
         assert os.getpid() not in tasks.run(functions.process_of, [1], effort=INLINE_BYTES)
-        assert not tasks.in_caller
 
 
 def test_results_of_other_processes_keep_their_order_and_errors_are_results(

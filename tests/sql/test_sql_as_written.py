@@ -121,6 +121,7 @@ REFUSED = [
     "CREATE TABLE t (a int) TBLPROPERTIES ('hiveacid.retention' = 'bananas')",
     "CREATE TABLE t (a int) TBLPROPERTIES ('hiveacid.retentoin' = '7 days')",
     "CREATE TABLE t (a int) TBLPROPERTIES ('hiveacid.column_mapping' = 'number')",
+    "CREATE TABLE t (a int) TBLPROPERTIES ('hiveacid.reads_per_day' = 'often')",
     "CREATE TABLE t (a int) PARTITIONED BY (m map<int,int>)",
     "CREATE TABLE t LIKE u INCLUDING ALL",
     "CREATE TABLE t LIKE u WITH SERDEPROPERTIES ('k' = 'v')",

@@ -379,6 +379,9 @@ CASES = {
     "ALTER TABLE t SET TBLPROPERTIES ('A' = 'B', 'c' = '')": TablePropertiesJob(
         target="db.t", set={"A": "B", "c": ""}
     ),
+    "ALTER TABLE t SET TBLPROPERTIES ('hiveacid.reads_per_day' = '240')": TablePropertiesJob(
+        target="db.t", set={"hiveacid.reads_per_day": "240"}
+    ),
     "ALTER TABLE t UNSET TBLPROPERTIES IF EXISTS ('A', 'b')": TablePropertiesJob(
         target="db.t", unset=("A", "b"), if_exists=True
     ),

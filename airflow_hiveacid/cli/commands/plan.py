@@ -5,22 +5,26 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.acid.compaction_choice import choose
 from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_forecast import Forecast
 from airflow_hiveacid.acid.compaction_policy import WorkerLimits
+from airflow_hiveacid.acid.compaction_rank import rank
 from airflow_hiveacid.acid.conflicts import MATRIX, matrix_rows
 from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.authorizer import may_access, system_user
 from airflow_hiveacid.cli import policy, target
 from airflow_hiveacid.cli.command import Command
-from airflow_hiveacid.cli.ranked_plan import print_ranking
 from airflow_hiveacid.cli.shown_partitions import first_decisions, print_rest
 from airflow_hiveacid.cli.terminal import print_table
-from airflow_hiveacid.errors import DataError, UserError
+from airflow_hiveacid.errors import DataError, HiveAcidError, UserError
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.text.quantities import bytes_in_words
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.metastore.client import MetastoreClient
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -28,13 +32,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "table",
         nargs="?",
         metavar="DB.TABLE",
-        help="the table's name; with --budget also a pattern, like 'sales.*'",
+        help="a table, or a pattern of transactional tables, like 'sales.*'",
     )
     target.add_metastore(parser)
     target.add_partitions(parser)
     target.add_json(parser)
     policy.add_arguments(parser)
-    policy.add_value(parser)
     target.add_limit(parser, "print the first N partitions, of which --json lists all")
     parser.add_argument(
         "--conflicts",
@@ -50,35 +53,32 @@ def run(arguments: argparse.Namespace) -> int:
     Returns:
         0, or the exit code of unreadable data when a partition cannot be read.
     """
-    from airflow_hiveacid.compaction.placement import forecasts_of
-    from airflow_hiveacid.maintenance.survey import Survey, compactable
+    from airflow_hiveacid.maintenance.survey import Survey
     from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.many_tables import tables_of
 
     if arguments.table is None:
         return _print_conflicts(arguments)
-    ref = TableRef.parse(arguments.table)
+    name = TableRef.parse(arguments.table).full_name
     partitions, budget = target.partitions(arguments), policy.budget(arguments)
-    if budget.max_core_seconds is not None:
-        return print_ranking(arguments, budget)
-    if arguments.shadow or arguments.read_samples:
-        raise UserError(
-            "--shadow and --read-samples compare compactions by their value.",
-            remedy="Set --budget, too.",
-        )
+    survey_policy = policy.policy(arguments)
     with closing(MetastoreClient(target.metastore(arguments))) as client:
-        print(f"hiveacid: measuring {ref} ...", file=sys.stderr, flush=True)
-        survey = Survey(client, policy.policy(arguments))
-        decisions = choose(survey.survey([ref], partitions), budget)
+        print(f"hiveacid: measuring {name} ...", file=sys.stderr, flush=True)
+        refs = tables_of(client, name)
+        if "*" in name:
+            user = system_user()
+            refs = [ref for ref in refs if may_access(user, Access(ref.full_name, None, READ))]
+        decisions = rank(Survey(client, survey_policy).survey(refs, partitions), budget)
         # The forecasts of thousands of partitions take minutes.
         shown = decisions if arguments.json else first_decisions(decisions, arguments.limit)
-        forecasts = forecasts_of(client, compactable(client, ref), shown)
+        forecasts = _forecasts(client, shown)
     if arguments.json:
-        described = _as_json(ref, decisions, forecasts)
+        described = _as_json(name, decisions, forecasts)
         if arguments.conflicts:
             described |= _conflicts()
         print(json.dumps(described, ensure_ascii=False))
     else:
-        _print(ref, decisions, list(zip(shown, forecasts, strict=True)))
+        _print(name, decisions, list(zip(shown, forecasts, strict=True)))
         if arguments.conflicts:
             print()
             _print_matrix()
@@ -89,11 +89,10 @@ def run(arguments: argparse.Namespace) -> int:
 COMMAND = Command(
     name="plan",
     help="show the partitions that need a compaction, and why",
-    description="Measure the partitions of a table and show which of them need a "
+    description="Measure the partitions of one or several tables and show which of them need a "
     "compaction, the most useful first, with the reason for every decision. Thresholds in the "
-    "properties of the table take precedence over those given here. The footers of the files "
-    "show the amount of work, and whether it requires Spark. With --budget, compactions are ranked "
-    "by the reading time that they save until the next one is due, for each core-second.",
+    "properties of a table take precedence over those given here. The footers of the files "
+    "show the amount of work, and whether it requires Spark.",
     configure=_configure,
     run=run,
 )
@@ -120,8 +119,31 @@ def _print_matrix() -> None:
     print_table(head, rows)
 
 
+def _forecasts(client: "MetastoreClient", decisions: Sequence[Decision]) -> list[Forecast | None]:
+    """Predict the work of compactions; the failure of one of several tables is a warning."""
+    from airflow_hiveacid.compaction.placement import forecasts_of
+    from airflow_hiveacid.maintenance.survey import compactable
+
+    by_table: dict[str, list[Decision]] = {}
+    for decision in decisions:
+        by_table.setdefault(decision.size.table, []).append(decision)
+    found: dict[int, Forecast | None] = {}
+    for name, own in by_table.items():
+        if all(decision.type is None for decision in own):
+            continue
+        try:
+            forecasts = forecasts_of(client, compactable(client, TableRef.parse(name)), own)
+        except HiveAcidError as error:
+            if len(by_table) == 1:
+                raise
+            print(f"hiveacid: warning: the work on {name} is unknown: {error}", file=sys.stderr)
+            continue
+        found |= {id(each): forecast for each, forecast in zip(own, forecasts, strict=True)}
+    return [found.get(id(decision)) for decision in decisions]
+
+
 def _as_json(
-    ref: TableRef, decisions: Sequence[Decision], forecasts: Sequence[Forecast | None]
+    name: str, decisions: Sequence[Decision], forecasts: Sequence[Forecast | None]
 ) -> dict[str, Any]:
     partitions = []
     for decision, forecast in zip(decisions, forecasts, strict=True):
@@ -130,7 +152,15 @@ def _as_json(
         if forecast is not None:
             work = {"forecast": codec.encode(forecast), "run_in": _place(forecast)}
         partitions.append(plain.pop("size") | plain | work)
-    return {"table": ref.full_name, "partitions": partitions}
+    return {"table": name, "partitions": partitions}
+
+
+def _place_of(decision: Decision, name: str) -> str:
+    """The partition, with its table if several are planned."""
+    table, partition = decision.size.table, decision.size.partition
+    if partition is None:
+        return table
+    return partition if table == name else f"{table}/{partition}"
 
 
 def _place(forecast: Forecast | None) -> str:
@@ -147,17 +177,19 @@ def _reason(decision: Decision, forecast: Forecast | None) -> str:
 
 
 def _print(
-    ref: TableRef,
+    name: str,
     decisions: Sequence[Decision],
     shown: Sequence[tuple[Decision, Forecast | None]],
 ) -> None:
     called = [decision for decision in decisions if decision.type is not None]
     size = bytes_in_words(sum(decision.bytes for decision in called))
-    print(f"{ref}: {len(called)} of {len(decisions)} to compact, {size} to read")
+    waiting = sum(decision.deferred for decision in decisions)
+    waits = f", {waiting} deferred" if waiting else ""
+    print(f"{name}: {len(called)} of {len(decisions)} to compact, {size} to read{waits}")
     rows = [
         (
             "-" if decision.type is None else decision.type.value,
-            decision.size.partition or ref.full_name,
+            _place_of(decision, name),
             "" if decision.type is None else bytes_in_words(decision.bytes),
             _place(forecast),
             _reason(decision, forecast),

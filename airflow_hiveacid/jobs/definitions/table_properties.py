@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from airflow_hiveacid.acid.compaction_rank import READS_PROPERTY, reads_per_day
 from airflow_hiveacid.acid.dropped_partitions import PARTITIONS_DROPPED
 from airflow_hiveacid.acid.retention import CONSUMER_RETENTION, RETENTION
 from airflow_hiveacid.acid.schema import ColumnMapping
@@ -52,7 +53,7 @@ _CHOICES: Mapping[str, Sequence[str]] = {
     COLUMN_MAPPING: [*ColumnMapping],
     NANOSECONDS: [TRUNCATE, REFUSE],
 }
-_SETTABLE = (RETENTION, CONSUMER_RETENTION, *_CHOICES)
+_SETTABLE = (RETENTION, CONSUMER_RETENTION, READS_PROPERTY, *_CHOICES)
 _STATISTICS = "Engines keep their statistics in it."
 _OURS = "This package stores its own state in it."
 _KIND = "A transactional table stays one of its kind."
@@ -105,7 +106,13 @@ def _require_valid(name: str, value: str) -> None:
             remedy=did_you_mean(name, _SETTABLE) or f"Known are {', '.join(_SETTABLE)}.",
         )
     choices = _CHOICES.get(name)
-    if choices is None:
+    if name == READS_PROPERTY:
+        if reads_per_day({name: value}) is None:
+            raise InvalidJob(
+                f"The property {name!r} cannot be {value[:100]!r}.",
+                remedy="Set it to the number of reads in a day, like 24.",
+            )
+    elif choices is None:
         parse_duration(value, name)
     elif value.strip().lower() not in choices:
         raise InvalidJob(
