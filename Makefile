@@ -26,7 +26,7 @@ AIRFLOWS ?= 3.1 3.2 3.3
 SPARKS ?= 3.5 4.0 4.1 4.2
 GROUP ?= dev
 # The scan inside Spark, compiled for the installed Spark.
-JAR := airflow_hiveacid/engine/jars/hiveacid-scan_2.13.jar
+JAR := hiveacid/spark/jars/hiveacid-scan_2.13.jar
 JAVA_SOURCES := $(wildcard java/*.py java/org/hiveacid/spark/*.java)
 compile_jar = $(MAKE) --no-print-directory --silent $(JAR)
 JOB ?= tests/airflow/test_quickstart.py

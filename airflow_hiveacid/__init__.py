@@ -5,7 +5,7 @@ file while it parses, and neither should pay for Spark. ``__init__.pyi`` lists t
 sensors and triggers are in the subpackages of these names.
 """
 
-from airflow_hiveacid.public_names import loaders
+from hiveacid.public_names import loaders
 
 __version__ = "0.1.0"
 __getattr__, __dir__ = loaders(__name__)

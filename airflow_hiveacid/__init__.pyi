@@ -1,29 +1,6 @@
 """Public names of the package: type checkers read this stub, and the package loads names by it."""
 
-from airflow_hiveacid.acid.compaction_policy import Budget as Budget
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy as CompactionPolicy
-from airflow_hiveacid.acid.compaction_policy import WorkerLimits as WorkerLimits
-from airflow_hiveacid.acid.merge import MatchedDelete as MatchedDelete
-from airflow_hiveacid.acid.merge import MatchedUpdate as MatchedUpdate
-from airflow_hiveacid.acid.merge import NotMatchedBySourceDelete as NotMatchedBySourceDelete
-from airflow_hiveacid.acid.merge import NotMatchedBySourceUpdate as NotMatchedBySourceUpdate
-from airflow_hiveacid.acid.merge import NotMatchedInsert as NotMatchedInsert
 from airflow_hiveacid.assets import table_asset as table_asset
-from airflow_hiveacid.engine.python.data_source import HiveAcidDataSource as HiveAcidDataSource
-from airflow_hiveacid.engine.python.read_together import read_together as read_together
-from airflow_hiveacid.engine.python.registered_tables import register_views as register_views
-from airflow_hiveacid.engine.python.table import AcidTable as AcidTable
-from airflow_hiveacid.engine.python.transaction import AcidTransaction as AcidTransaction
-from airflow_hiveacid.engine.write.statement import WriteOptions as WriteOptions
-from airflow_hiveacid.errors import HiveAcidError as HiveAcidError
-from airflow_hiveacid.jobs.compaction_need import compaction_groups as compaction_groups
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions as MetastoreOptions
-from airflow_hiveacid.jobs.sources import BatchSource as BatchSource
-from airflow_hiveacid.jobs.sources import ChangesSource as ChangesSource
-from airflow_hiveacid.jobs.sources import PathSource as PathSource
-from airflow_hiveacid.jobs.sources import QuerySource as QuerySource
-from airflow_hiveacid.jobs.sources import TableSource as TableSource
-from airflow_hiveacid.jobs.stream_job import StreamSource as StreamSource
 from airflow_hiveacid.notifier import HiveAcidFailureNotifier as HiveAcidFailureNotifier
 from airflow_hiveacid.operators.analyze import HiveAcidAnalyzeOperator as HiveAcidAnalyzeOperator
 from airflow_hiveacid.operators.changes import HiveAcidChangesOperator as HiveAcidChangesOperator
@@ -49,6 +26,29 @@ from airflow_hiveacid.operators.transaction import (
 )
 from airflow_hiveacid.operators.update import HiveAcidUpdateOperator as HiveAcidUpdateOperator
 from airflow_hiveacid.retries import hive_acid_retry_policy as hive_acid_retry_policy
-from airflow_hiveacid.scan.table_scan import TableScan as TableScan
+from hiveacid.errors import HiveAcidError as HiveAcidError
+from hiveacid.jobs.compaction_need import compaction_groups as compaction_groups
+from hiveacid.jobs.options.metastore_options import MetastoreOptions as MetastoreOptions
+from hiveacid.jobs.sources import BatchSource as BatchSource
+from hiveacid.jobs.sources import ChangesSource as ChangesSource
+from hiveacid.jobs.sources import PathSource as PathSource
+from hiveacid.jobs.sources import QuerySource as QuerySource
+from hiveacid.jobs.sources import TableSource as TableSource
+from hiveacid.jobs.stream_job import StreamSource as StreamSource
+from hiveacid.rules.compaction_policy import Budget as Budget
+from hiveacid.rules.compaction_policy import CompactionPolicy as CompactionPolicy
+from hiveacid.rules.compaction_policy import WorkerLimits as WorkerLimits
+from hiveacid.rules.merge import MatchedDelete as MatchedDelete
+from hiveacid.rules.merge import MatchedUpdate as MatchedUpdate
+from hiveacid.rules.merge import NotMatchedBySourceDelete as NotMatchedBySourceDelete
+from hiveacid.rules.merge import NotMatchedBySourceUpdate as NotMatchedBySourceUpdate
+from hiveacid.rules.merge import NotMatchedInsert as NotMatchedInsert
+from hiveacid.spark.python.data_source import HiveAcidDataSource as HiveAcidDataSource
+from hiveacid.spark.python.read_together import read_together as read_together
+from hiveacid.spark.python.registered_tables import register_views as register_views
+from hiveacid.spark.python.table import AcidTable as AcidTable
+from hiveacid.spark.python.transaction import AcidTransaction as AcidTransaction
+from hiveacid.spark.write.statement import WriteOptions as WriteOptions
+from hiveacid.tables.scan.table_scan import TableScan as TableScan
 
 __version__: str

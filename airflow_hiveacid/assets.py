@@ -8,9 +8,9 @@ from urllib.parse import SplitResult, urlsplit
 from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.definitions.asset import AssetRef
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.reports.report import by_table
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.reports.report import by_table
+from hiveacid.rules.names import TableRef
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset

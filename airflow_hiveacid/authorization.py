@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.authorizer import user_of
-from airflow_hiveacid.errors import AccessRefused, TaskKilled
-from airflow_hiveacid.jobs.accesses import accesses_of, paths_of
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.secret_text import without_secrets
+from hiveacid.errors import AccessRefused, TaskKilled
+from hiveacid.jobs.accesses import accesses_of, paths_of
+from hiveacid.jobs.job import Job
+from hiveacid.metastore.authorizer import user_of
+from hiveacid.secret_text import without_secrets
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -31,8 +31,8 @@ def require_job_access(job: Job, context: "Context") -> None:
     :raises AccessRefused: A location or an access is refused.
     """
     # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-    from airflow_hiveacid.maintenance import location_owners
-    from airflow_hiveacid.metastore.client import MetastoreClient
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.upkeep import location_owners
 
     with MetastoreClient(job.connection) as client:
         location_owners.require_job_access(client, user_of(context["ti"].dag_id), job)

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from importlib import import_module
 
-from airflow_hiveacid.acid.constraints import is_default
-from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedBySourceUpdate, NotMatchedInsert
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.sources import SOURCE
-from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, RestoreJob, UpdateJob
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.sources import SOURCE
+from hiveacid.jobs.write_jobs import InsertJob, MergeJob, RestoreJob, UpdateJob
+from hiveacid.rules.constraints import is_default
+from hiveacid.rules.merge import MatchedUpdate, NotMatchedBySourceUpdate, NotMatchedInsert
 
 TARGET = "the target"
 
@@ -83,7 +83,7 @@ def _by_name(job: InsertJob, columns: Sequence[str]) -> str:
     fixed = {key.lower() for key in job.static or only}
     names = job.columns or [column for column in columns if column not in fixed]
     # Reading SQL takes its parser, and DAG files import this module.
-    return import_module("airflow_hiveacid.sql.outputs").with_names(query, names) or "SELECT 1"
+    return import_module("hiveacid.sql.outputs").with_names(query, names) or "SELECT 1"
 
 
 def _merged(job: MergeJob, columns: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -7,22 +7,22 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.assets import table_asset, to_openlineage
 from airflow_hiveacid.column_lineage import TARGET, column_origins
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.reports.report import by_table
-from airflow_hiveacid.jobs.sources import ChangesSource, PathSource, TableSource
-from airflow_hiveacid.secret_text import without_secrets
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.export_job import ExportChangesJob
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.reports.report import by_table
+from hiveacid.jobs.sources import ChangesSource, PathSource, TableSource
+from hiveacid.rules.names import TableRef
+from hiveacid.secret_text import without_secrets
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset, OutputDataset
     from airflow.sdk import Context
 
-    from airflow_hiveacid.metastore.catalog import HiveTable
+    from hiveacid.metastore.catalog import HiveTable
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ def _key(source: _Named) -> str:
 def _look_up(metastore: MetastoreOptions, names: set[str]) -> "dict[str, HiveTable]":
     """Return the tables that the metastore describes; a lineage without schemas is valid, too."""
     # Thrift is heavy, and DAG files import this module.
-    from airflow_hiveacid.metastore.client import MetastoreClient
+    from hiveacid.metastore.client import MetastoreClient
 
     tables = {}
     try:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import BaseNotifier
 
-from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
-from airflow_hiveacid.jobs.reports.report import ErrorReport
-from airflow_hiveacid.text.printable import printable
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.rules.printable import printable
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from airflow_hiveacid.public_names import PACKAGE, homes
+from hiveacid.public_names import PACKAGE, homes
 
 _NAME = "Hive ACID"
 # The released versions and the one that comes next, the newest first, as in CHANGELOG.md.
@@ -78,7 +78,7 @@ def get_provider_info() -> dict[str, Any]:
                 "plugin-class": "airflow_hiveacid.plugin.plugin.HiveAcidPlugin",
             },
         ],
-        "cli": ["airflow_hiveacid.cli.airflow_commands.get_commands"],
+        "cli": ["airflow_hiveacid.airflow_commands.get_commands"],
         "asset-uris": [
             {
                 "schemes": ["hiveacid"],

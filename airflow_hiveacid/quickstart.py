@@ -17,22 +17,22 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cli.foreground import until_ended
-from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.cluster.packaged import example_dags, package_zip, spark_app_path
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.job_json import to_json
-from airflow_hiveacid.jobs.options.metastore_options import METASTORE_VARIABLE
-from airflow_hiveacid.jobs.sources import PathSource
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.playground.local_airflow import LocalAirflow
 from airflow_hiveacid.playground.own_folder import own_folder
 from airflow_hiveacid.playground.programs import run_program
-from airflow_hiveacid.text.quantities import bytes_in_words
+from hiveacid.cli.foreground import until_ended
+from hiveacid.cli.terminal import print_table
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.job_json import to_json
+from hiveacid.jobs.options.metastore_options import METASTORE_VARIABLE
+from hiveacid.jobs.sources import PathSource
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.quantities import bytes_in_words
 
 TABLE = TableRef("demo", "customers")
 MASTER = "local[2]"
@@ -198,7 +198,7 @@ def show_rows(metastore: EmbeddedMetastore, *options: str) -> None:
     command = ["cat", str(TABLE), "--metastore", metastore.uri, *options]
     print(f"   hiveacid {' '.join(command)}\n", flush=True)
     rows = subprocess.run(
-        [sys.executable, "-m", "airflow_hiveacid.cli.main", *command],
+        [sys.executable, "-m", "hiveacid.cli.main", *command],
         check=True,
         stdout=subprocess.PIPE,
         encoding="utf-8",

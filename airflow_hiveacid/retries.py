@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
 
-from airflow_hiveacid.errors import ConflictError, HiveAcidError
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskConflict, HiveAcidTaskTrouble
+from hiveacid.errors import ConflictError, HiveAcidError
 
 if TYPE_CHECKING:
     from airflow.sdk import ExceptionRetryPolicy

@@ -22,18 +22,18 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.analysis.analyze import analyze
-from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
-from airflow_hiveacid.orc.row_keys.keys import Keys
-from airflow_hiveacid.scan.table_scan import TableScan
+from hiveacid.jobs.analyze_job import AnalyzeJob
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.delete_file import write_delete_file
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.tables.scan.table_scan import TableScan
+from hiveacid.tables.statistics.analyze import analyze
 
 COLUMNS = {
     "id": "bigint",

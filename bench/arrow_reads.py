@@ -23,12 +23,12 @@ from engines import KEY
 from lineitem import TYPES, lineitem
 from session import TASKS, seconds_of, session
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.scan.table_scan import TableScan
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.tables.scan.table_scan import TableScan
 
 SOME = [KEY, "l_quantity", "l_shipdate"]
 

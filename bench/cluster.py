@@ -36,20 +36,20 @@ from pyspark.sql import SparkSession
 from scale import Write, metastore
 from spark_clusters import SparkCluster, running_cluster
 
-from airflow_hiveacid.acid.names import Base, Delta, TableRef
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.session import APPLICATION_SETTINGS
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
-from airflow_hiveacid.orc.row_keys.keys import Keys
-from airflow_hiveacid.storage.folder import LocalStorage, ReadOnlyStorage, Storage
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.delete_file import write_delete_file
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.rules.names import Base, Delta, TableRef
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.session import APPLICATION_SETTINGS
+from hiveacid.storage.folder import LocalStorage, ReadOnlyStorage, Storage
+from hiveacid.upkeep.table_cleaning import clean
 from tests.metastore_calls import DESCRIBED, counted_calls
 from tests.places import place_of
 

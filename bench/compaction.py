@@ -25,21 +25,21 @@ from pyspark.sql.functions import broadcast
 from pyspark.sql.types import StructField, StructType
 from session import CODEC, TASKS, seconds_of, session
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cluster.packaged import spark_app_path
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.acid_scan import ACID_FIELDS
-from airflow_hiveacid.engine.rows.columns import spark_struct
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.jobs.job_json import to_json
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.reports.report import PartitionReport
-from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.orc.format.tail import OrcTail
+from hiveacid.jobs.job_json import to_json
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.reports.report import PartitionReport
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.read.acid_scan import ACID_FIELDS
+from hiveacid.spark.rows.columns import spark_struct
+from hiveacid.spark.session import scan_session
 
 DELTAS = 8
 ROW_ID = ["originalTransaction", "bucket", "rowId"]

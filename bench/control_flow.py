@@ -27,11 +27,11 @@ from typing import NamedTuple
 from session import session
 
 import airflow_hiveacid
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
 
 PACKAGE = str(Path(airflow_hiveacid.__file__).parent) + "/"
 NOT_FOLLOWED = ("orc/", "metastore/thrift/")

@@ -5,7 +5,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from session import TASKS, session
 
-from airflow_hiveacid.engine.spark_versions import SPARK_4_1, VERSION
+from hiveacid.spark.spark_versions import SPARK_4_1, VERSION
 
 ICEBERG_CATALOG = "ice"
 # Iceberg 1.12 has no package for Spark 4.0.

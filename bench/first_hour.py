@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore, free_port
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore, free_port
 
 ROOT = Path(__file__).parents[1]
 GUIDE = Path("docs") / "first-merge.md"

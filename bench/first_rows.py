@@ -27,11 +27,11 @@ import pyarrow as pa
 from pyarrow import orc
 from scale import COLUMNS, DAY, PER_CALL, Write, _folder, metastore
 
-from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta, TableRef
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.orc.copying.transplant import transplant
+from hiveacid.metastore.catalog import HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.rules.names import ACID_VERSION_FILE, Base, BucketFile, Delta, TableRef
+from hiveacid.rules.row_id import encode_bucket
 from tests.live.page_airflow import PageAirflow
 
 LARGE = TableRef("large", "facts")
@@ -80,7 +80,7 @@ class Installation:
 
 def first_row(uri: str, *words: str) -> dict[str, float]:
     """Return the seconds until a terminal shows the first table or partition, and until the end."""
-    command = [sys.executable, "-m", "airflow_hiveacid.cli.main", *words, "--metastore", uri]
+    command = [sys.executable, "-m", "hiveacid.cli.main", *words, "--metastore", uri]
     ours, theirs = pty.openpty()
     began = time.perf_counter()
     process = subprocess.Popen(

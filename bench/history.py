@@ -23,8 +23,15 @@ from typing import Any
 
 from scale import metastore
 
-from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.names import (
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.records.proofs import NoteName, digest_of
+from hiveacid.records.run_note import RunNote
+from hiveacid.records.table_history import table_history, version_of
+from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.names import (
     ACID_VERSION_FILE,
     RUN_NOTES,
     SIDECAR_FILE,
@@ -33,15 +40,8 @@ from airflow_hiveacid.acid.names import (
     Delta,
     TableRef,
 )
-from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
-from airflow_hiveacid.acid.write_facts import taken_over
-from airflow_hiveacid.history.table_history import table_history, version_of
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.records.proofs import NoteName, digest_of
-from airflow_hiveacid.records.run_note import RunNote
+from hiveacid.rules.sidecar import WrittenFile, directory_note
+from hiveacid.rules.write_facts import taken_over
 
 TABLE, PARTED = TableRef("bench", "events"), TableRef("bench", "events_by_day")
 DAY, DAYS = [HiveColumn("day", "int")], 1000

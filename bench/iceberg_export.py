@@ -23,10 +23,10 @@ from lineitem import lineitem
 from pyiceberg.catalog import load_catalog
 from session import seconds_of, session
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes
-from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.jobs.iceberg_job import IcebergDeletes
+from hiveacid.jobs.reports.iceberg_report import IcebergExportReport
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import TableRef
 
 CATALOG = "lake"
 

@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.metastore.catalog import HiveColumn
+from hiveacid.metastore.catalog import HiveColumn
 
 TYPES = {
     "l_orderkey": "bigint",

@@ -21,17 +21,17 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from session import TASKS, session
 
-from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.jobs.sources import PathSource
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, MergeJob
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.sources import PathSource
+from hiveacid.jobs.write_jobs import DeleteJob, MergeJob
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
 
 DIMENSION, FACTS = TableRef("bench", "customers"), TableRef("bench", "orders")
 DIMENSION_ROWS, UPSERTS, DELETES = 4_000_000, 500_000, 100_000

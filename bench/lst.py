@@ -37,8 +37,8 @@ from pyspark.sql import DataFrame, SparkSession
 from session import seconds_of
 from tpcds import CHANNELS, FACTS, Tpcds, tables_in
 
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.compaction_policy import CompactionPolicy
 
 WARM_UP_SCALE = 0.01
 # Below this scale a month has too few rows for a partition, and partitions have a year.

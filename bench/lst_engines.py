@@ -12,19 +12,19 @@ from engines import Delta, Iceberg
 from pyspark.sql import DataFrame, SparkSession
 from tpcds import FACTS, Fact
 
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.compaction.warehouse import WarehouseMaintainer
-from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-from airflow_hiveacid.engine.python.read_together import read_together
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.jobs.compaction_need import partitions_of
-from airflow_hiveacid.jobs.maintenance import Maintenance
-from airflow_hiveacid.jobs.sources import TableSource
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.jobs.compaction_need import partitions_of
+from hiveacid.jobs.maintenance import Maintenance
+from hiveacid.jobs.sources import TableSource
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.read_together import read_together
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.upkeep.compaction.warehouse import WarehouseMaintainer
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.places import place_of
 
 Versions = Mapping[str, int]

@@ -14,11 +14,11 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from session import seconds_of, session
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
 
 COLUMNS = [HiveColumn("id", "bigint"), HiveColumn("v", "string")]
 

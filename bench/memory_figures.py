@@ -21,9 +21,9 @@ from pathlib import Path
 
 from small_compaction import DELTAS, TASKS, Bench
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
 from tests.fakes.metastore import FakeMetastore
 
 PAGE = Path(__file__).parents[1] / "docs" / "sizing.md"
@@ -34,7 +34,7 @@ DELETE = """\
 import sys
 from pathlib import Path
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.engine.session import application_session
+from hiveacid.spark.session import application_session
 uri, rows = sys.argv[1], int(sys.argv[2])
 spark = application_session("memory")
 

@@ -25,12 +25,12 @@ from lineitem import COLUMNS
 from pyspark.sql import SparkSession
 from session import seconds_of, session
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.progress import Phase
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.progress import Phase
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
 from tests.observers import At
 from tests.s3.store import S3Store
 

@@ -53,8 +53,8 @@ from tables import Tables
 from tiny import Tiny
 from works import Works
 
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
 ENGINES: dict[str, type[Engine]] = {
     engine.name: engine

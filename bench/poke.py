@@ -18,13 +18,13 @@ from pathlib import Path
 
 from pyarrow import fs
 
-from airflow_hiveacid.acid.compaction_decision import Decision
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta, TableRef
-from airflow_hiveacid.maintenance.survey import Survey
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.compaction_decision import Decision
+from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.names import ACID_VERSION_FILE, Base, BucketFile, Delta, TableRef
+from hiveacid.upkeep.survey import Survey
 
 TABLE = TableRef("bench", "events")
 DELTAS = 11

@@ -21,18 +21,18 @@ from engines import ON
 from lineitem import COLUMNS
 from session import seconds_of, session
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.jobs.reports.report import CommitRetry, RunReport
-from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
-from airflow_hiveacid.orc.format.envelope import FIELDS
-from airflow_hiveacid.orc.format.stripe_footer import StripeFooter
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.progress import Phase, PhaseObserver
+from hiveacid.jobs.reports.report import CommitRetry, RunReport
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.txn.heartbeat import Heartbeat
+from hiveacid.orc.format.envelope import FIELDS
+from hiveacid.orc.format.stripe_footer import StripeFooter
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.progress import Phase, PhaseObserver
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.write.statement import WriteOptions
 
 TABLE = TableRef("bench", "lineitem")
 Job = Callable[[AcidTable], RunReport]

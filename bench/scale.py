@@ -27,23 +27,23 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from session import session
 
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta, TableRef
-from airflow_hiveacid.cli.main import main as command_line
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.write.statement import MAX_PARTITION_LOCKS
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
-from airflow_hiveacid.maintenance.survey import Survey
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift import idl_txns
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.cli.main import main as command_line
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift import idl_txns
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import ACID_VERSION_FILE, Base, BucketFile, Delta, TableRef
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.write.statement import MAX_PARTITION_LOCKS
+from hiveacid.upkeep.compaction_poll import CompactionPoll
+from hiveacid.upkeep.survey import Survey
+from hiveacid.upkeep.table_cleaning import clean
 from tests.fakes.metastore import FakeMetastore
 from tests.metastore_calls import DESCRIBED, counted_calls
 

@@ -18,14 +18,14 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.maintenance.metric_collection import metastore_samples
-from airflow_hiveacid.maintenance.prometheus_text import prometheus_text
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.names import TableRef
+from hiveacid.upkeep.metric_collection import metastore_samples
+from hiveacid.upkeep.prometheus_text import prometheus_text
 
 TABLE = TableRef("bench", "events")
 

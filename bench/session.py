@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.session import APPLICATION_SETTINGS
+from hiveacid.spark.session import APPLICATION_SETTINGS
 
 TASKS = 2
 CODEC = "zlib"

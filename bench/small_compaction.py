@@ -28,14 +28,14 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
-from airflow_hiveacid.acid.names import Delta, TableRef
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
-from airflow_hiveacid.orc.row_keys.keys import Keys
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.delete_file import write_delete_file
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.rules.names import Delta, TableRef
+from hiveacid.rules.row_id import encode_bucket
 from tests.fakes.metastore import FakeMetastore
 from tests.places import place_of
 
@@ -62,7 +62,7 @@ import resource, sys
 from pathlib import Path
 from types import SimpleNamespace
 from airflow_hiveacid import HiveAcidCleanOperator, HiveAcidCompactOperator
-from airflow_hiveacid.jobs import CleanJob, CompactJob
+from hiveacid.jobs import CleanJob, CompactJob
 run_in, *names = sys.argv[1:]
 for name in names:
     ti = SimpleNamespace(

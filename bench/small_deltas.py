@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from airflow_hiveacid.acid.names import Delta, TableRef
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
-from airflow_hiveacid.orc.row_keys.keys import Keys
 from bench.small_compaction import COLUMNS, Bench
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.delete_file import write_delete_file
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.rules.names import Delta, TableRef
+from hiveacid.rules.row_id import encode_bucket
 from tests.fakes.metastore import FakeMetastore
 from tests.places import place_of
 
@@ -34,12 +34,12 @@ ROWS = 10
 PROGRAM = """\
 import resource, sys
 import pyarrow.dataset
-from airflow_hiveacid.compaction.table import TableCompactor
-from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.scan.table_scan import TableScan
+from hiveacid.upkeep.compaction.table import TableCompactor
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.tables.scan.table_scan import TableScan
 def used():
     each = [resource.getrusage(who) for who in (0, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in each)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from airflow_hiveacid.metastore.dev.distribution import find_java
-from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.distribution import find_java
+from hiveacid.metastore.dev.embedded import HOST, free_port
 from tests.live.airflow_api import wait_until
 from tests.live.process_group import ProcessGroup
 from tests.live.yarn import Yarn, spark_home

@@ -19,13 +19,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.jobs.job_json import to_json
-from airflow_hiveacid.jobs.sources import PathSource
-from airflow_hiveacid.jobs.write_jobs import MergeJob
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs.job_json import to_json
+from hiveacid.jobs.sources import PathSource
+from hiveacid.jobs.write_jobs import MergeJob
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
+from hiveacid.rules.names import TableRef
 from tests.fakes.metastore import FakeMetastore
 
 ROWS = 1000
@@ -34,7 +34,7 @@ WORKER = """\
 import json, sys, time
 from types import SimpleNamespace
 from airflow_hiveacid import HiveAcidMergeOperator
-from airflow_hiveacid.jobs.job_json import from_json
+from hiveacid.jobs.job_json import from_json
 ti = SimpleNamespace(
     dag_id="d", run_id=sys.argv[2], task_id="t", map_index=-1, xcom_push=lambda key, value: None
 )

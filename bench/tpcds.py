@@ -19,7 +19,7 @@ from pathlib import Path
 
 import duckdb
 
-from airflow_hiveacid.metastore.dev.distribution import cache_folder
+from hiveacid.metastore.dev.distribution import cache_folder
 
 DUCKDB = "1.5.5"
 # Queries that read the maintained tables, and whose result has a complete order.

@@ -14,13 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import ConflictError
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.errors import ConflictError
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
 
 TABLE = TableRef("default", "hot")
 AT_ONCE = 0.25

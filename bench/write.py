@@ -16,11 +16,11 @@ from lineitem import COLUMNS, lineitem
 from pyspark.sql import SparkSession
 from session import CODEC, TASKS, seconds_of, session
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
 
 
 def measure(rows: int, runs: int, folder: Path) -> dict[str, object]:

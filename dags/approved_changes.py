@@ -30,9 +30,9 @@ from airflow_hiveacid import (
     PathSource,
     TableSource,
 )
-from airflow_hiveacid.acid.versions import newest_version
 from airflow_hiveacid.hooks import HiveAcidMetastoreHook
-from airflow_hiveacid.jobs import CleanJob, CompactJob, DeleteJob, InsertJob
+from hiveacid.jobs import CleanJob, CompactJob, DeleteJob, InsertJob
+from hiveacid.rules.versions import newest_version
 
 TARGET = "{{ params.target }}"
 

@@ -28,7 +28,7 @@ from airflow_hiveacid import (
     PathSource,
     QuerySource,
 )
-from airflow_hiveacid.jobs import DeleteJob, MergeJob
+from hiveacid.jobs import DeleteJob, MergeJob
 
 # A merge takes one change per row: the newest one. Duplicates of an event have one position.
 YOUNGEST_CHANGES = QuerySource(

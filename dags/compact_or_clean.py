@@ -13,7 +13,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, task
 
 from airflow_hiveacid import HiveAcidCleanOperator, HiveAcidCompactOperator
-from airflow_hiveacid.jobs import CleanJob, CompactJob
+from hiveacid.jobs import CleanJob, CompactJob
 
 with DAG(
     dag_id="compact_or_clean",

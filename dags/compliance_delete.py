@@ -22,7 +22,7 @@ from airflow_hiveacid import (
     HiveAcidDeleteOperator,
     PathSource,
 )
-from airflow_hiveacid.jobs import CleanJob, CompactJob, DeleteJob
+from hiveacid.jobs import CleanJob, CompactJob, DeleteJob
 
 # Each table, and the column with the person of a row.
 TABLES = {"default.orders": "customer", "default.visits": "visitor"}

@@ -25,7 +25,7 @@ from airflow_hiveacid import (
     PathSource,
     QuerySource,
 )
-from airflow_hiveacid.jobs import MergeJob
+from hiveacid.jobs import MergeJob
 
 DAY = "{{ data_interval_start | ds }}"
 

@@ -29,7 +29,7 @@ from airflow_hiveacid import (
     PathSource,
     QuerySource,
 )
-from airflow_hiveacid.jobs import MergeJob, TransactionJob
+from hiveacid.jobs import MergeJob, TransactionJob
 
 HOUR = "{{ params.feed }}/{{ data_interval_start.strftime('%Y-%m-%dT%H') }}"
 

@@ -22,7 +22,7 @@ from airflow_hiveacid import (
     PathSource,
     QuerySource,
 )
-from airflow_hiveacid.jobs import MergeJob
+from hiveacid.jobs import MergeJob
 
 # A merge takes one change per row: the last one of the hour. All fields of a job are templates.
 LAST_CHANGES = QuerySource(

@@ -18,8 +18,8 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param
 
 from airflow_hiveacid import HiveAcidToIcebergOperator
-from airflow_hiveacid.jobs import IcebergExportJob
 from airflow_hiveacid.sensors import HiveAcidMirrorFreshSensor
+from hiveacid.jobs import IcebergExportJob
 
 PARAMS = {
     "table": Param("default.orders", type="string", description="The Hive table"),

@@ -32,7 +32,7 @@ from airflow_hiveacid import (
     PathSource,
     QuerySource,
 )
-from airflow_hiveacid.jobs import MergeJob
+from hiveacid.jobs import MergeJob
 
 try:
     from airflow.sdk import CronPartitionTimetable

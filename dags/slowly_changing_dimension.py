@@ -33,7 +33,7 @@ from airflow_hiveacid import (
     QuerySource,
     TableSource,
 )
-from airflow_hiveacid.jobs import MergeJob
+from hiveacid.jobs import MergeJob
 
 FEED = PathSource(
     path="{{ params.feed }}/{{ data_interval_start | ds }}",

@@ -27,7 +27,7 @@ from airflow_hiveacid import (
     QuerySource,
     StreamSource,
 )
-from airflow_hiveacid.jobs import InsertJob, MergeJob, StreamJob
+from hiveacid.jobs import InsertJob, MergeJob, StreamJob
 
 # A merge takes one change per row: the newest one of the batch.
 YOUNGEST = QuerySource(

@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from airflow.sdk import DAG, Asset, AssetWatcher
 
 from airflow_hiveacid import ChangesSource, HiveAcidChangesOperator, QuerySource
-from airflow_hiveacid.jobs import InsertJob, mirror_job
 from airflow_hiveacid.triggers import HiveAcidNewDataEventTrigger
+from hiveacid.jobs import InsertJob, mirror_job
 
 TABLE, LOG, COPY = "default.orders", "default.order_changes", "default.orders_copy"
 

@@ -16,7 +16,7 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, task
 
 from airflow_hiveacid import HiveAcidCompactOperator, HiveAcidMaintainOperator
-from airflow_hiveacid.jobs import CompactJob
+from hiveacid.jobs import CompactJob
 
 with DAG(
     dag_id="warehouse_maintenance",

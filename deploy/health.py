@@ -14,8 +14,8 @@ SECONDS = 10
 def main(url: str, component: str | None = None) -> None:
     """Return if the service works, fail if not."""
     if url.startswith("thrift:"):
-        from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-        from airflow_hiveacid.metastore.client import MetastoreClient
+        from hiveacid.jobs.options.metastore_options import MetastoreOptions
+        from hiveacid.metastore.client import MetastoreClient
 
         with MetastoreClient(MetastoreOptions(uris=url, read_timeout_seconds=SECONDS)) as client:
             client.get_databases()

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from airflow_hiveacid.metastore.dev.distribution import (
+from hiveacid.metastore.dev.distribution import (
     Distribution,
     cache_folder,
     ivy_command,

@@ -21,7 +21,7 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
 IMAGES = Path(__file__).parent / "images"
 WIDE, NARROW = 118, 58

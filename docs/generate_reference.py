@@ -15,20 +15,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from airflow_hiveacid.public_names import PACKAGE, PACKAGES, homes
+from hiveacid.public_names import PACKAGE, PACKAGES, homes
 
 FOLDER = Path(__file__).parent / "reference"
 SQL_PAGE = FOLDER.parent / "sql.md"
 # The table of statements is between these lines of that page.
-STATEMENTS = (
-    "<!-- Written by docs/generate_reference.py from airflow_hiveacid/sql/statements.py. -->"
-)
+STATEMENTS = "<!-- Written by docs/generate_reference.py from hiveacid/sql/statements.py. -->"
 END_OF_STATEMENTS = "<!-- End of the statements. -->"
 METRICS_PAGE = FOLDER.parent / "operating.md"
 # The table of metrics is between these lines of that page.
-METRICS = (
-    "<!-- Written by docs/generate_reference.py from airflow_hiveacid/maintenance/metrics.py. -->"
-)
+METRICS = "<!-- Written by docs/generate_reference.py from hiveacid/upkeep/metrics.py. -->"
 END_OF_METRICS = "<!-- End of the metrics. -->"
 # Code has the layout of the docstrings, which ruff does not format.
 NOTE = (
@@ -70,7 +66,7 @@ def main() -> None:
 
 def with_statements(page: str) -> str:
     """Return the page on SQL with the table of the statements that the parser knows."""
-    from airflow_hiveacid.sql.statements import documented
+    from hiveacid.sql.statements import documented
 
     rows = [
         f"| `{kind.syntax.replace('|', chr(92) + '|')}` | {kind.effect} |" for kind in documented()
@@ -81,7 +77,7 @@ def with_statements(page: str) -> str:
 
 def with_metrics(page: str) -> str:
     """Return the page on operations with the table of all metrics."""
-    from airflow_hiveacid.maintenance import metrics
+    from hiveacid.upkeep import metrics
 
     rows = []
     for metric in metrics.ALL:
@@ -223,7 +219,7 @@ def command_page() -> str:
 
 def command_parser() -> argparse.ArgumentParser:
     """Return the argument parser of ``hiveacid``."""
-    from airflow_hiveacid.cli.main import COMMANDS, DESCRIPTION
+    from hiveacid.cli.main import COMMANDS, DESCRIPTION
 
     parser = argparse.ArgumentParser(prog="hiveacid", description=DESCRIPTION)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -286,7 +282,7 @@ def provider_page() -> str:
 
 def error_page() -> str:
     """The tree of errors."""
-    from airflow_hiveacid.errors import HiveAcidError
+    from hiveacid.errors import HiveAcidError
 
     lines = [
         "An error that a task ends with has an id, which is the name of its class. An application",

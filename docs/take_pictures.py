@@ -19,12 +19,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.records.stream_places import StreamPlaces
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.records.stream_places import StreamPlaces
+from hiveacid.rules.names import TableRef
+from hiveacid.storage.folder import Storage
 from tests.live.chromium import Chromium
 from tests.live.page_airflow import DETAILS, FRAME, ROWS, PageAirflow
 from tests.live.page_tables import (

@@ -14,15 +14,15 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from airflow_hiveacid.engine import java_scan
-from airflow_hiveacid.engine.java_scan import SOURCES, jar_name, sources_of
-from airflow_hiveacid.metastore.dev.distribution import (
+from hiveacid.metastore.dev.distribution import (
     cache_folder,
     find_java,
     ivy_command,
     require_checksums,
     spark_jars,
 )
+from hiveacid.spark import java_scan
+from hiveacid.spark.java_scan import SOURCES, jar_name, sources_of
 
 ROOT = Path(__file__).parent
 JARS = Path(java_scan.__file__).with_name("jars")

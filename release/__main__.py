@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from airflow_hiveacid import __version__
-from airflow_hiveacid.cluster.spark_support import SUPPORTED_TEXT
 from airflow_hiveacid.provider_info import get_provider_info
+from hiveacid.drivers.spark_support import SUPPORTED_TEXT
 from release.build import Distributions, build, tracked_files
 from release.constraints import without_hashes, without_spark
 from release.contents import sdist_problems, wheel_problems

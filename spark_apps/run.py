@@ -9,12 +9,12 @@ if sys.version_info < (3, 11):  # noqa: UP036 - a cluster may have an older one.
         "Python 3.11 or later. Name another one in spark.pyspark.python."
     )
 
-from airflow_hiveacid.cluster.die_with_parent import die_with_parent
-from airflow_hiveacid.cluster.spark_support import (
+from hiveacid.drivers.die_with_parent import die_with_parent
+from hiveacid.drivers.spark_support import (
     require_supported_packages,
     require_supported_spark,
 )
-from airflow_hiveacid.errors import UnsupportedSpark
+from hiveacid.errors import UnsupportedSpark
 
 if __name__ == "__main__":
     import pyspark
@@ -25,7 +25,7 @@ if __name__ == "__main__":
     except UnsupportedSpark as error:
         sys.exit(f"UnsupportedSpark: {error}")
     # Its imports fail with an unsupported Spark.
-    from airflow_hiveacid.engine.application import main
+    from hiveacid.spark.application import main
 
     die_with_parent()
     sys.exit(main(sys.argv[1:]))

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 from hypothesis import settings
 
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.distribution import cache_folder
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.distribution import cache_folder
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift.answers import TxnState
 from tests import java_archive
 from tests.fakes.metastore import FakeMetastore
 from tests.google_store import BUCKET, google_store
@@ -220,7 +220,7 @@ def hiveacid_without_java(tmp_path: Path, client: MetastoreClient) -> Callable[.
     def run(*arguments: str) -> dict[str, Any]:
         options = ["--metastore", client.options.uris, "--json"]
         done = subprocess.run(
-            [sys.executable, "-m", "airflow_hiveacid.cli.main", *arguments, *options],
+            [sys.executable, "-m", "hiveacid.cli.main", *arguments, *options],
             env=environment,
             capture_output=True,
             text=True,

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from airflow_hiveacid.acid.names import TableRef, parse_partition_name
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.rules.names import TableRef, parse_partition_name
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 
 TABLES = Path(__file__).parent / "data" / "tables"
 

@@ -18,15 +18,15 @@ from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.acid.names import FLUSH_LENGTH_SUFFIX, Base, TableRef, parse_directory
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.values import json_values
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.reports.report import CleanReport
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.cli.values import json_values
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.reports.report import CleanReport
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.rules.names import FLUSH_LENGTH_SUFFIX, Base, TableRef, parse_directory
+from hiveacid.rules.schema import TableKind
+from hiveacid.upkeep.table_cleaning import clean
 from tests.fakes.metastore import FakeMetastore
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 

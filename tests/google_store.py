@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from airflow_hiveacid.metastore.dev.distribution import cache_folder
-from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.distribution import cache_folder
+from hiveacid.metastore.dev.embedded import HOST, free_port
 from tests.live.airflow_api import wait_until
 from tests.live.process_group import ProcessGroup
 

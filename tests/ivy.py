@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from airflow_hiveacid.metastore.dev.distribution import (
+from hiveacid.metastore.dev.distribution import (
     cache_folder,
     ivy_command,
     require_checksums,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyspark
 
-from airflow_hiveacid.metastore.dev.distribution import find_java
+from hiveacid.metastore.dev.distribution import find_java
 
 # A short life: thorough compilation takes longer than it would save. Messages about the archive are
 # suppressed.

@@ -2,13 +2,13 @@
 
 from thrift.protocol.TBase import TBase
 
-from airflow_hiveacid.acid.constraints import Constraint
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.constraints import as_structs
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.metastore.thrift.idl import Call, _declare, struct
-from airflow_hiveacid.metastore.thrift.repeating import Repeating
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.constraints import as_structs
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.metastore.thrift.idl import Call, _declare, struct
+from hiveacid.metastore.thrift.repeating import Repeating
+from hiveacid.rules.constraints import Constraint
+from hiveacid.rules.names import TableRef
 
 _KINDS = {
     "notNullConstraints": ("add_not_null_constraint", "SQLNotNullConstraint"),

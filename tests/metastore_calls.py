@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.metastore.thrift.idl import Call
-from airflow_hiveacid.metastore.thrift.session import Session
+from hiveacid.metastore.thrift.idl import Call
+from hiveacid.metastore.thrift.session import Session
 
 # The requested objects by name, each with a cost in the metastore.
 DESCRIBED = "partitions described"

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from airflow_hiveacid.progress import Phase, PhaseObserver
+from hiveacid.progress import Phase, PhaseObserver
 
 
 class At(PhaseObserver):

@@ -13,7 +13,7 @@ from typing import cast
 import fsspec
 from upath import UPath
 
-from airflow_hiveacid.storage.filesystems import normal_path
+from hiveacid.storage.filesystems import normal_path
 
 # The usual one would want a libhdfs.
 fsspec.register_implementation("hdfs", "hdfs_native.fsspec.HdfsFileSystem", clobber=True)

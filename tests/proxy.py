@@ -8,7 +8,7 @@ import time
 from enum import StrEnum
 from typing import Protocol
 
-from airflow_hiveacid.metastore.dev.embedded import free_port
+from hiveacid.metastore.dev.embedded import free_port
 
 # Thrift's binary protocol: the version with the kind of message, the length of the name, the name,
 # the number of the call.

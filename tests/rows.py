@@ -5,7 +5,7 @@ import json
 from contextlib import redirect_stdout
 from typing import Any
 
-from airflow_hiveacid.cli.main import main
+from hiveacid.cli.main import main
 
 
 def rows_of(metastore_uri: str, table: str, *options: str) -> list[dict[str, Any]]:

@@ -1,11 +1,11 @@
 """The statistics of a table that a metastore returns to readers."""
 
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.metastore.statistics import exact_columns
-from airflow_hiveacid.metastore.thrift import idl
-from airflow_hiveacid.metastore.thrift.idl_statistics import ColumnStatisticsObj  # noqa: F401
-from airflow_hiveacid.metastore.thrift.repeating import Repeating
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.statistics import exact_columns
+from hiveacid.metastore.thrift import idl
+from hiveacid.metastore.thrift.idl_statistics import ColumnStatisticsObj  # noqa: F401
+from hiveacid.metastore.thrift.repeating import Repeating
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.rules.metastore_version import MetastoreVersion
 
 ACCURATE = "COLUMN_STATS_ACCURATE"
 

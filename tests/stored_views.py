@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift import idl_tables
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.rules.names import TableRef
 
 
 def store_view(

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.cli.main import COMMANDS
-from airflow_hiveacid.public_names import PACKAGES
-from airflow_hiveacid.sql.script import to_steps
 from docs.outdated_figures import FIGURES, sections
+from hiveacid.cli.main import COMMANDS
+from hiveacid.public_names import PACKAGES
+from hiveacid.sql.script import to_steps
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pyarrow import fs
 
-from airflow_hiveacid.acid.directory import FileStatus
-from airflow_hiveacid.errors import DirectoryMissing
-from airflow_hiveacid.layout.listing import list_files
-from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.errors import DirectoryMissing
+from hiveacid.rules.directory import FileStatus
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.listing import list_files
 
 FILE = "bucket_00000"
 

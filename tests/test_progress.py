@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from airflow_hiveacid.errors import DiskFull, InvalidJob
-from airflow_hiveacid.progress import (
+from hiveacid.errors import DiskFull, InvalidJob
+from hiveacid.progress import (
     FAULT_VARIABLE,
     FaultInjector,
     InjectedFault,
@@ -122,7 +122,7 @@ def test_a_fault_strikes_at_the_edge_it_was_asked_for(kind, error, edge, worked)
 
 def test_a_kill_leaves_no_time_for_anything():
     program = (
-        "from airflow_hiveacid.progress import *\n"
+        "from hiveacid.progress import *\n"
         "with PhaseClock([FaultInjector.from_environment()])(Phase.COMMIT):\n"
         "    print('committed')"
     )
@@ -138,7 +138,7 @@ def test_a_kill_leaves_no_time_for_anything():
 def test_a_log_that_cannot_be_written_does_not_end_the_work():
     program = (
         "import os, sys\n"
-        "from airflow_hiveacid.progress import *\n"
+        "from hiveacid.progress import *\n"
         "with PhaseClock([PhaseLog()])(Phase.COMMIT):\n"
         "    print('committed', file=sys.stderr)\n"
         "sys.stderr.flush()\n"

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from airflow_hiveacid.public_names import PACKAGES, homes
+from hiveacid.public_names import PACKAGES, homes
 
 DOCS = Path(__file__).parents[1] / "docs"
 

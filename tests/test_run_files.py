@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.cluster.run_files import RunFiles, Started
-from airflow_hiveacid.jobs.reports.report import RunReport
+from hiveacid.drivers.run_files import RunFiles, Started
+from hiveacid.jobs.reports.report import RunReport
 
 REPORT = RunReport(job="insert", target="a.b", rows_inserted=3)
 STARTED = Started(application_id="app", txn_ids=(7,), write_ids={"a.b": 2})

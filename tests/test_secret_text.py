@@ -4,12 +4,12 @@ import time
 
 import pytest
 
-from airflow_hiveacid.errors import IcebergRefused, InvalidJob, StorageError
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.jobs.reports.report import ErrorReport
-from airflow_hiveacid.jobs.write_jobs import DeleteJob
-from airflow_hiveacid.secret_text import options_without_secrets, secrets_of, without_secrets
-from airflow_hiveacid.storage.filesystems import filesystem_of
+from hiveacid.errors import IcebergRefused, InvalidJob, StorageError
+from hiveacid.jobs.iceberg_job import IcebergExportJob
+from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.jobs.write_jobs import DeleteJob
+from hiveacid.secret_text import options_without_secrets, secrets_of, without_secrets
+from hiveacid.storage.filesystems import filesystem_of
 
 
 def test_secret_options_are_masked() -> None:

@@ -3,7 +3,7 @@
 import os
 import threading
 
-from airflow_hiveacid.metastore.txn import heartbeat
+from hiveacid.metastore.txn import heartbeat
 
 
 def end_unused_reads() -> None:

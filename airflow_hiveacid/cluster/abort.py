@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
 
 if TYPE_CHECKING:
     from airflow_hiveacid.cluster.spark_run import SparkRun
@@ -48,9 +48,9 @@ def abort_transactions(metastore: MetastoreOptions, tokens: Sequence[str]) -> li
     :return: The transactions that were open.
     """
     # Thrift is heavy, and this module is imported while DAGs are parsed.
-    from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
-    from airflow_hiveacid.metastore.txn.writer_queue import leave_queues
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.metastore.txn.owner import abort_open_transactions
+    from hiveacid.metastore.txn.writer_queue import leave_queues
 
     with MetastoreClient(metastore) as client:
         aborted = abort_open_transactions(client, *tokens)

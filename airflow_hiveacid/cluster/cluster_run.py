@@ -11,30 +11,30 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_hiveacid.acid.names import VIEW_REPORTS, TableRef
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
-from airflow_hiveacid.cluster.run_files import RunFiles, Started
 from airflow_hiveacid.cluster.spark_master import applications_of
 from airflow_hiveacid.cluster.spark_run import SparkRun
 from airflow_hiveacid.cluster.spark_submission import SparkSubmission
 from airflow_hiveacid.cluster.spark_text import properties, require_environment
 from airflow_hiveacid.cluster.task_xcoms import TaskXComs, push_application, push_started
-from airflow_hiveacid.errors import (
+from hiveacid.drivers.run_files import RunFiles, Started
+from hiveacid.errors import (
     ClusterUnreachable,
     HiveAcidError,
     TableNotFound,
     UnsupportedTable,
 )
-from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.options.metastore_options import KERBEROS
-from airflow_hiveacid.jobs.options.tokens import token_of
-from airflow_hiveacid.jobs.reports.report import Report
-from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.delegation import cancel_token, new_token
-from airflow_hiveacid.secret_text import without_secrets
-from airflow_hiveacid.storage.filesystems import require_no_login
+from hiveacid.jobs.definitions.view_job import CreateViewJob
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.options.metastore_options import KERBEROS
+from hiveacid.jobs.options.tokens import token_of
+from hiveacid.jobs.reports.report import Report
+from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.delegation import cancel_token, new_token
+from hiveacid.rules.names import VIEW_REPORTS, TableRef
+from hiveacid.secret_text import without_secrets
+from hiveacid.storage.filesystems import require_no_login
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
-from airflow_hiveacid.cluster.run_files import RunFiles, Started
 from airflow_hiveacid.cluster.spark_run import SparkRun
 from airflow_hiveacid.cluster.spark_submission import SparkSubmission
 from airflow_hiveacid.cluster.task_xcoms import (
@@ -19,8 +18,9 @@ from airflow_hiveacid.cluster.task_xcoms import (
     push_end_of_driver,
     push_started,
 )
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.reports.report import Report
+from hiveacid.drivers.run_files import RunFiles, Started
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.reports.report import Report
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

@@ -6,7 +6,7 @@ import shutil
 import zipfile
 from pathlib import Path
 
-from airflow_hiveacid.errors import ApplicationNotFound
+from hiveacid.errors import ApplicationNotFound
 
 _PACKAGE = Path(__file__).parent.parent
 # Data for the Airflow side, not modules that an executor could import.

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.errors import InvalidConnection, KerberosLibraryMissing
+from hiveacid.errors import InvalidConnection, KerberosLibraryMissing
 
 MOST_BYTES = 16 << 20
 _PIECE = 1 << 16
@@ -102,8 +102,8 @@ def _opened(request: urllib.request.Request, seconds: float) -> Any:
 
 def _ticket_for(host: str) -> bytes:
     # This module is imported wherever an operator is, and Kerberos is rarely needed.
-    from airflow_hiveacid.metastore.sasl.gss_failure import GssFailure
-    from airflow_hiveacid.metastore.sasl.system_gssapi import SystemContext
+    from hiveacid.metastore.sasl.gss_failure import GssFailure
+    from hiveacid.metastore.sasl.system_gssapi import SystemContext
 
     try:
         return SystemContext(f"HTTP@{host}", None, {}).step(b"")

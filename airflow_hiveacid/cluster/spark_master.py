@@ -5,7 +5,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.cluster.applications import Applications
-from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
+from hiveacid.errors import ClusterUnreachable, InvalidConnection
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_hiveacid.cluster.applications import Application
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.reports.report import Report
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.reports.report import Report
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import AirflowException

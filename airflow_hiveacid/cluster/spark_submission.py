@@ -19,22 +19,22 @@ from airflow.providers.common.compat.sdk import (
 )
 from airflow.sdk import BaseHook
 
-from airflow_hiveacid.cluster.die_with_parent import DIE_WITH_PARENT
-from airflow_hiveacid.cluster.java_start import (
+from airflow_hiveacid.cluster.packaged import package_copy, package_zip, spark_app_path
+from airflow_hiveacid.cluster.spark_text import require_conf, require_environment, require_lines
+from hiveacid.drivers.die_with_parent import DIE_WITH_PARENT
+from hiveacid.drivers.java_start import (
     DRIVER_OPTIONS,
     LAUNCHER_OPTIONS,
     NO_PAGES,
     ClassArchive,
 )
-from airflow_hiveacid.cluster.packaged import package_copy, package_zip, spark_app_path
-from airflow_hiveacid.cluster.spark_support import installed_spark, require_supported_spark
-from airflow_hiveacid.cluster.spark_text import require_conf, require_environment, require_lines
-from airflow_hiveacid.errors import InvalidConnection, JavaMissing, SparkJobFailed
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.job_json import to_json
-from airflow_hiveacid.jobs.options.tokens import kept_tokens
-from airflow_hiveacid.jobs.reports.report import ErrorReport
-from airflow_hiveacid.progress import PROGRESS, SUBMITTED_VARIABLE
+from hiveacid.drivers.spark_support import installed_spark, require_supported_spark
+from hiveacid.errors import InvalidConnection, JavaMissing, SparkJobFailed
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.job_json import to_json
+from hiveacid.jobs.options.tokens import kept_tokens
+from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.progress import PROGRESS, SUBMITTED_VARIABLE
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.field_checks import awaits_rendering
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.field_checks import awaits_rendering
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _KEY = re.compile(r"[^\s=:#!][^\s=:]*")

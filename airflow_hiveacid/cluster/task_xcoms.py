@@ -4,12 +4,12 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.links import SparkApplicationLink, spark_application_url
-from airflow_hiveacid.progress import PhaseObserver
+from hiveacid.jobs import codec
+from hiveacid.progress import PhaseObserver
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.cluster.run_files import Started
+    from hiveacid.drivers.run_files import Started
 
 
 class TaskXComs(Protocol):

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode, urljoin
 
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.rest_client import KnownHosts, ask
-from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
+from hiveacid.errors import ClusterUnreachable, InvalidConnection
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

@@ -10,11 +10,11 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_hiveacid.decorators.function import FunctionOperator, decorator_of
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import task_failure
-from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource
-from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.operators.changes import HiveAcidChangesOperator
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.sources import ChangesSource, QuerySource
+from hiveacid.jobs.write_jobs import InsertJob
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -10,11 +10,11 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_hiveacid.decorators.function import FunctionOperator, decorator_of
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import task_failure
-from airflow_hiveacid.jobs.field_checks import require_partition_names
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.operators.compact import HiveAcidCompactOperator
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.field_checks import require_partition_names
+from hiveacid.jobs.maintenance_jobs import CompactJob
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

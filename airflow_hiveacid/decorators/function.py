@@ -12,9 +12,9 @@ from airflow.providers.common.compat.sdk import (
     task_decorator_factory,
 )
 
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.empty_intervals import INTERVAL, INTERVAL_REMEDY, is_empty_interval
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from hiveacid.errors import InvalidJob
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

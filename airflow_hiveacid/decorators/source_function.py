@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import TaskDecorator
 
 from airflow_hiveacid.decorators.function import FunctionOperator, decorator_of
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import task_failure
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.sources import Input, QuerySource, Source
 from airflow_hiveacid.operators.insert import HiveAcidInsertOperator
 from airflow_hiveacid.operators.merge import HiveAcidMergeOperator
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs import codec
+from hiveacid.jobs.sources import Input, QuerySource, Source
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

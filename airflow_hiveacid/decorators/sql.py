@@ -9,9 +9,9 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_hiveacid.decorators.function import FunctionOperator, decorator_of
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
+from hiveacid.errors import InvalidJob
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

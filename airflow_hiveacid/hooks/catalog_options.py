@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook
 
-from airflow_hiveacid.errors import InvalidConnection, InvalidJob
-from airflow_hiveacid.secret_text import secrets_of
+from hiveacid.errors import InvalidConnection, InvalidJob
+from hiveacid.secret_text import secrets_of
 
 
 def require_no_secrets(catalog_options: Mapping[str, str]) -> None:

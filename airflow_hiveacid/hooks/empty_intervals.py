@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
 
-from airflow_hiveacid.errors import InvalidJob
+from hiveacid.errors import InvalidJob
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

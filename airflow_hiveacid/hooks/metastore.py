@@ -14,30 +14,30 @@ from airflow.providers.common.compat.sdk import (
 )
 from airflow.sdk import BaseHook
 
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.assets import table_asset
-from airflow_hiveacid.authorizer import program_user
-from airflow_hiveacid.errors import HiveAcidError, InvalidConnection
-from airflow_hiveacid.jobs.job import EVERYTHING, READ, SHOW, Access
-from airflow_hiveacid.jobs.options.metastore_options import (
+from hiveacid.errors import HiveAcidError, InvalidConnection
+from hiveacid.jobs.job import EVERYTHING, READ, SHOW, Access
+from hiveacid.jobs.options.metastore_options import (
     AUTO,
     KERBEROS,
     NO_PROOF,
     WRITE_EVENTS,
     MetastoreOptions,
 )
-from airflow_hiveacid.jobs.options.tokens import keep_token
+from hiveacid.jobs.options.tokens import keep_token
+from hiveacid.metastore.authorizer import program_user
+from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import ColumnMapping
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-    from airflow_hiveacid.metastore.catalog import HiveTable
-    from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_hiveacid.metastore.thrift.answers import HeldLock, TxnInfo
-    from airflow_hiveacid.metastore.txn.transaction import Transaction
+    from hiveacid.metastore.catalog import HiveTable
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.metastore.thrift.answers import HeldLock, TxnInfo
+    from hiveacid.metastore.txn.transaction import Transaction
 
 DEFAULT_PORT = 9083
 
@@ -119,7 +119,7 @@ class HiveAcidMetastoreHook(BaseHook):
     def get_conn(self) -> "MetastoreClient":
         """Return a new client; the caller closes it."""
         # Thrift is heavy, and this module is imported wherever an operator is.
-        from airflow_hiveacid.metastore.client import MetastoreClient
+        from hiveacid.metastore.client import MetastoreClient
 
         return MetastoreClient(self.options())
 
@@ -163,8 +163,8 @@ class HiveAcidMetastoreHook(BaseHook):
         :param lock_wait_seconds: How long to wait for the locks.
         :raises AccessRefused: The authorizer refuses a table.
         """
-        from airflow_hiveacid.maintenance.location_owners import require_job_access
-        from airflow_hiveacid.metastore.txn.transaction import Transaction
+        from hiveacid.metastore.txn.transaction import Transaction
+        from hiveacid.tables.location_owners import require_job_access
 
         written = [] if target is None else [Access(target.lower(), None, operation.name.lower())]
         accesses = [*written, *(Access(table.lower(), None, READ) for table in reads)]
@@ -209,7 +209,7 @@ class HiveAcidMetastoreHook(BaseHook):
         :param table: ``database.table`` or a pattern, such as ``database.*``.
         :param policy: The thresholds for compactions; Hive's own rules by default.
         """
-        from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
+        from hiveacid.upkeep.compaction_poll import CompactionPoll
 
         result = CompactionPoll(self.options(), policy or CompactionPolicy()).survey([table])
         for line in result.log:
@@ -218,7 +218,7 @@ class HiveAcidMetastoreHook(BaseHook):
 
     def locks(self, table: str | None = None) -> "list[HeldLock]":
         """List the locks that are held or waited for, on one table or on all."""
-        from airflow_hiveacid.metastore.txn.writer_queue import queue_of
+        from hiveacid.metastore.txn.writer_queue import queue_of
 
         with self.get_conn() as client:
             if table is None:

@@ -4,7 +4,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
-from airflow_hiveacid.errors import HiveAcidError, MetastoreError, StorageError
+from hiveacid.errors import HiveAcidError, MetastoreError, StorageError
 
 PATIENCE = timedelta(minutes=10)
 

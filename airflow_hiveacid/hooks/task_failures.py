@@ -2,8 +2,8 @@
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_hiveacid.errors import ConflictError, HiveAcidError
-from airflow_hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.errors import ConflictError, HiveAcidError
+from hiveacid.jobs.reports.report import ErrorReport
 
 
 class HiveAcidTaskFailure(Exception):

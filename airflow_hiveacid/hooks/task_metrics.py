@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from airflow_hiveacid.jobs.reports.report import by_table
-from airflow_hiveacid.maintenance import metrics
-from airflow_hiveacid.maintenance.metrics import Kind, Metric, Sample
+from hiveacid.jobs.reports.report import by_table
+from hiveacid.upkeep import metrics
+from hiveacid.upkeep.metrics import Kind, Metric, Sample
 
 log = logging.getLogger(__name__)
 

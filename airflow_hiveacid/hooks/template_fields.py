@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from airflow.sdk import BaseOperator
 from jinja2 import TemplateError
 
-from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, WorkerLimits
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.empty_intervals import require_interval, texts_of
 from airflow_hiveacid.hooks.task_failures import task_failure
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.field_checks import is_task_output
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs import codec
+from hiveacid.jobs.field_checks import is_task_output
+from hiveacid.rules.compaction_policy import Budget, CompactionPolicy, WorkerLimits
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
+from hiveacid.jobs.analyze_job import AnalyzeJob
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -28,8 +28,8 @@ class HiveAcidAnalyzeOperator(HiveAcidWorkerOperator[AnalyzeJob]):
 
     def _run(self, job: AnalyzeJob, context: "Context") -> dict[str, Any]:
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.analysis.analyze import analyze
-        from airflow_hiveacid.metastore.client import MetastoreClient
+        from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.tables.statistics.analyze import analyze
 
         with MetastoreClient(job.connection) as client:
             report = analyze(client, job, phases=self._phases())

@@ -12,16 +12,16 @@ from jinja2 import TemplateError
 from airflow_hiveacid.assets import emit_assets
 from airflow_hiveacid.authorization import audit, outcome_of, require_job_access
 from airflow_hiveacid.cluster.abort import abort_run
-from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, task_failure
 from airflow_hiveacid.hooks.task_metrics import emit_failure, emit_success
-from airflow_hiveacid.jobs.field_checks import before_rendering
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.operators.killable import KillableOperator, KillObserver
 from airflow_hiveacid.operators.outcome import outcome
-from airflow_hiveacid.progress import PhaseClock, PhaseObserver, watching
+from hiveacid.errors import HiveAcidError, InvalidJob
+from hiveacid.jobs.field_checks import before_rendering
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.progress import PhaseClock, PhaseObserver, watching
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -4,23 +4,23 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_hiveacid.acid.consumers import consumer_token, require_consumer
-from airflow_hiveacid.acid.located_table import LocatedTable
-from airflow_hiveacid.errors import InvalidJob, TableReplaced, VersionGone
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, task_failure
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.changes_range import changes_in, reading_changes
-from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.field_checks import awaits_rendering, before_rendering, is_template
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.reports.report import ChangesRange, RunReport
-from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from hiveacid.errors import InvalidJob, TableReplaced, VersionGone
+from hiveacid.jobs import codec
+from hiveacid.jobs.changes_range import changes_in, reading_changes
+from hiveacid.jobs.export_job import ExportChangesJob
+from hiveacid.jobs.field_checks import awaits_rendering, before_rendering, is_template
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.reports.report import ChangesRange, RunReport
+from hiveacid.jobs.sources import ChangesSource
+from hiveacid.rules.consumers import consumer_token, require_consumer
+from hiveacid.rules.located_table import LocatedTable
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.records.consumers import Consumer
+    from hiveacid.records.consumers import Consumer
 
 _XCOM = "changes"
 
@@ -105,8 +105,8 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
 
     def _prepare(self, context: "Context") -> Job:
         # Thrift is heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.metastore.client import MetastoreClient
-        from airflow_hiveacid.records.consumers import Consumer
+        from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.records.consumers import Consumer
 
         require_consumer(self.consumer)
         job = super()._prepare(context)

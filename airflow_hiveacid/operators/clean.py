@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.compaction_need import parse_needs
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
-from airflow_hiveacid.text.quantities import bytes_in_words
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.compaction_need import parse_needs
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.rules.quantities import bytes_in_words
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -59,8 +59,8 @@ class HiveAcidCleanOperator(HiveAcidWorkerOperator[CleanJob]):
 
     def _run(self, job: CleanJob, context: "Context") -> dict[str, Any]:
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.maintenance.table_cleaning import clean
-        from airflow_hiveacid.metastore.client import MetastoreClient
+        from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.upkeep.table_cleaning import clean
 
         with MetastoreClient(job.connection) as client:
             report = clean(client, job, phases=self._phases())

@@ -4,16 +4,16 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.compaction_need import parse_needs, partitions_of
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.reports.report import CompactReport
 from airflow_hiveacid.operators.worker_or_spark import HiveAcidWorkerOrSparkOperator
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.compaction_need import parse_needs, partitions_of
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.reports.report import CompactReport
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.metastore.client import MetastoreClient
+    from hiveacid.metastore.client import MetastoreClient
 
 
 class HiveAcidCompactOperator(HiveAcidWorkerOrSparkOperator[CompactJob]):
@@ -85,11 +85,11 @@ class HiveAcidCompactOperator(HiveAcidWorkerOrSparkOperator[CompactJob]):
             return None, job
         self._push_table_health(job, context)
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.compaction.placement import rest_for_spark, why_spark
-        from airflow_hiveacid.maintenance.idle_compaction import idle_report
-        from airflow_hiveacid.metastore.client import MetastoreClient
-        from airflow_hiveacid.preflight.checks import Preflight
-        from airflow_hiveacid.preflight.driver_files import DriverFiles
+        from hiveacid.drivers.checks import Preflight
+        from hiveacid.drivers.driver_files import DriverFiles
+        from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.upkeep.compaction.placement import rest_for_spark, why_spark
+        from hiveacid.upkeep.idle_compaction import idle_report
 
         with MetastoreClient(job.connection) as client:
             report = idle_report(client, job)
@@ -110,14 +110,14 @@ class HiveAcidCompactOperator(HiveAcidWorkerOrSparkOperator[CompactJob]):
         self, job: CompactJob, in_worker: CompactReport, on_spark: CompactReport
     ) -> CompactReport:
         # Thrift is heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.compaction.placement import joined
+        from hiveacid.upkeep.compaction.placement import joined
 
         return joined(in_worker, on_spark)
 
     def _compacted(
         self, client: "MetastoreClient", job: CompactJob, context: "Context"
     ) -> CompactReport:
-        from airflow_hiveacid.compaction.table import TableCompactor
+        from hiveacid.upkeep.compaction.table import TableCompactor
 
         with self._working(context) as (scheduler, observers):
             return TableCompactor(scheduler, client, job, observers).run()

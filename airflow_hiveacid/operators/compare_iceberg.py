@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.jobs.iceberg_job import IcebergCompareJob
 from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
-from airflow_hiveacid.progress import PhaseClock
+from hiveacid.jobs.iceberg_job import IcebergCompareJob
+from hiveacid.progress import PhaseClock
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -32,8 +32,8 @@ class HiveAcidCompareIcebergOperator(HiveAcidWorkerOperator[IcebergCompareJob]):
 
     def _run(self, job: IcebergCompareJob, context: "Context") -> dict[str, Any]:
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.iceberg.run import compare_with_iceberg
-        from airflow_hiveacid.metastore.client import MetastoreClient
+        from hiveacid.iceberg.run import compare_with_iceberg
+        from hiveacid.metastore.client import MetastoreClient
 
         with MetastoreClient(job.connection) as client:
             report = compare_with_iceberg(client, job, phases=PhaseClock(self._observers()))

@@ -1,7 +1,7 @@
 """HiveAcidDeleteOperator: a DeleteJob as an Airflow task."""
 
-from airflow_hiveacid.jobs.write_jobs import DeleteJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from hiveacid.jobs.write_jobs import DeleteJob
 
 
 class HiveAcidDeleteOperator(HiveAcidSparkOperator[DeleteJob]):

@@ -1,7 +1,7 @@
 """HiveAcidInsertOperator: an InsertJob as an Airflow task."""
 
-from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from hiveacid.jobs.write_jobs import InsertJob
 
 
 class HiveAcidInsertOperator(HiveAcidSparkOperator[InsertJob]):

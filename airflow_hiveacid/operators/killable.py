@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from airflow_hiveacid.errors import TaskKilled
 from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
-from airflow_hiveacid.progress import PhaseObserver
+from hiveacid.errors import TaskKilled
+from hiveacid.progress import PhaseObserver
 
 ErrorT = TypeVar("ErrorT", bound=Exception)
 

@@ -4,32 +4,32 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, WorkerLimits
-from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.authorization import audit, require_job_access
-from airflow_hiveacid.authorizer import require_access, user_of
 from airflow_hiveacid.cluster.abort import abort_run
-from airflow_hiveacid.errors import AccessRefused, HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.hooks.task_metrics import emit_failure, emit_success
 from airflow_hiveacid.hooks.template_fields import rendered_setting
-from airflow_hiveacid.jobs.accesses import accesses_of
-from airflow_hiveacid.jobs.field_checks import is_template
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance import Maintenance, MaintenanceReport
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.reports.report import Report
 from airflow_hiveacid.operators.base import task_token
 from airflow_hiveacid.operators.killable import KillableOperator, KillObserver
-from airflow_hiveacid.progress import watching
-from airflow_hiveacid.text.quantities import duration_in_words
+from hiveacid.errors import AccessRefused, HiveAcidError
+from hiveacid.jobs.accesses import accesses_of
+from hiveacid.jobs.field_checks import is_template
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance import Maintenance, MaintenanceReport
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.reports.report import Report
+from hiveacid.metastore.authorizer import require_access, user_of
+from hiveacid.progress import watching
+from hiveacid.rules.compaction_policy import Budget, CompactionPolicy, WorkerLimits
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.quantities import duration_in_words
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.compaction.warehouse import JobObserver, WarehouseMaintainer
+    from hiveacid.upkeep.compaction.warehouse import JobObserver, WarehouseMaintainer
 
 
 class HiveAcidMaintainOperator(KillableOperator):
@@ -120,10 +120,10 @@ class HiveAcidMaintainOperator(KillableOperator):
 
     def _maintain(self, context: "Context") -> MaintenanceReport:
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.compaction.warehouse import WarehouseMaintainer
-        from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-        from airflow_hiveacid.metastore.client import MetastoreClient
-        from airflow_hiveacid.orc.format.process_memory import use_one_heap
+        from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.orc.format.process_memory import use_one_heap
+        from hiveacid.upkeep.compaction.warehouse import WarehouseMaintainer
+        from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 
         use_one_heap()
         maintenance = self._maintenance()
@@ -176,7 +176,7 @@ class HiveAcidMaintainOperator(KillableOperator):
 
 def _audited_jobs(context: "Context", metastore: MetastoreOptions) -> "JobObserver":
     """Return an observer that checks the accesses of each job, and writes its audit record."""
-    from airflow_hiveacid.compaction.warehouse import JobObserver
+    from hiveacid.upkeep.compaction.warehouse import JobObserver
 
     class AuditedJobs(JobObserver):
         """Checks accesses, writes audit records, and emits metrics."""

@@ -1,7 +1,7 @@
 """HiveAcidMergeOperator: a MergeJob as an Airflow task."""
 
-from airflow_hiveacid.jobs.write_jobs import MergeJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from hiveacid.jobs.write_jobs import MergeJob
 
 
 class HiveAcidMergeOperator(HiveAcidSparkOperator[MergeJob]):

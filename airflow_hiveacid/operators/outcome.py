@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.job_json import job_types
-from airflow_hiveacid.text.quantities import bytes_in_words
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.job_json import job_types
+from hiveacid.rules.quantities import bytes_in_words
 
 _CHANGES = (
     ("rows_inserted", "inserted"),

@@ -1,7 +1,7 @@
 """HiveAcidRestoreOperator: a RestoreJob as an Airflow task."""
 
-from airflow_hiveacid.jobs.write_jobs import RestoreJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from hiveacid.jobs.write_jobs import RestoreJob
 
 
 class HiveAcidRestoreOperator(HiveAcidSparkOperator[RestoreJob]):

@@ -13,16 +13,16 @@ from airflow_hiveacid.cluster.spark_master import require_master
 from airflow_hiveacid.cluster.spark_settings import uses_local_paths
 from airflow_hiveacid.cluster.spark_submission import runs_in_cluster, spark_connection
 from airflow_hiveacid.cluster.spark_text import require_spark_sizes
-from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.hooks.task_failures import task_failure
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.field_checks import before_rendering, is_task_output, require_mapping
-from airflow_hiveacid.jobs.reports.report import ErrorReport, Report
 from airflow_hiveacid.lineage import with_parent_job
 from airflow_hiveacid.links import SparkApplicationLink, TableHealthLink, table_health_url
 from airflow_hiveacid.operators.base import HiveAcidJobOperator, JobT
 from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger, require_patience
+from hiveacid.errors import HiveAcidError, InvalidJob
+from hiveacid.jobs import codec
+from hiveacid.jobs.field_checks import before_rendering, is_task_output, require_mapping
+from hiveacid.jobs.reports.report import ErrorReport, Report
 
 try:
     from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
@@ -210,7 +210,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         """Submit the application, or find that of an earlier attempt, and wait for its end."""
         # Arrow takes a second to import, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.cluster.cluster_run import ClusterRun
-        from airflow_hiveacid.maintenance.location_owners import require_known_tables
+        from hiveacid.tables.location_owners import require_known_tables
 
         self._push_table_health(job, context)
         run = self._spark_run = self._run_of(job, context)
@@ -260,9 +260,9 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
     def _check_early(self, job: JobT) -> None:
         """Fail at once, if the metastore knows of something that would fail the job in Spark."""
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.metastore.client import MetastoreClient
-        from airflow_hiveacid.preflight.checks import Preflight
-        from airflow_hiveacid.preflight.driver_files import DriverFiles
+        from hiveacid.drivers.checks import Preflight
+        from hiveacid.drivers.driver_files import DriverFiles
+        from hiveacid.metastore.client import MetastoreClient
 
         connection = spark_connection(self.spark_conn_id)
         here = not runs_in_cluster(connection, self.deploy_mode)

@@ -4,23 +4,23 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.assets import emit_assets
-from airflow_hiveacid.jobs.field_checks import (
+from airflow_hiveacid.operators.killable import KillObserver
+from airflow_hiveacid.operators.worker_or_spark import HiveAcidWorkerOrSparkOperator
+from hiveacid.jobs.field_checks import (
     is_template,
     require_mapping,
     require_text,
 )
-from airflow_hiveacid.jobs.options.run_options import OrcCodec
-from airflow_hiveacid.jobs.parameters import Parameters
-from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.operators.killable import KillObserver
-from airflow_hiveacid.operators.worker_or_spark import HiveAcidWorkerOrSparkOperator
+from hiveacid.jobs.options.run_options import OrcCodec
+from hiveacid.jobs.parameters import Parameters
+from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.rules.conflicts import ConflictPolicy
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.jobs.reports.script_report import ScriptReport
+    from hiveacid.jobs.reports.script_report import ScriptReport
 
 _FILE = ".sql"
 
@@ -135,7 +135,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
 
     def _complete(self, job: ScriptJob) -> ScriptJob:
         # Reading SQL takes sqlglot, which is only for the DAGs that have some.
-        from airflow_hiveacid.sql.script import to_script
+        from hiveacid.sql.script import to_script
 
         require_text(self.sql, "sql")
         require_mapping(self.parameters, "parameters", 'parameters={"id": 7}')
@@ -161,8 +161,8 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
 
     def _define(self, job: ScriptJob) -> "ScriptReport":
         """Run a script that changes nothing but definitions."""
-        from airflow_hiveacid.ddl.run import run_script_of_ddl
-        from airflow_hiveacid.metastore.client import MetastoreClient
+        from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.tables.definitions.run import run_script_of_ddl
 
         with MetastoreClient(job.connection) as client:
             return run_script_of_ddl(client, job, [KillObserver(self._require_active)])
@@ -172,12 +172,12 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
     ) -> "tuple[ScriptReport | None, ScriptJob | None]":
         """Run a script of definitions and compactions, as far as possible without Spark."""
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.compaction.script import (
+        from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.upkeep.compaction.script import (
             rest_of_script,
             run_script_in_worker,
             why_script_needs_spark,
         )
-        from airflow_hiveacid.metastore.client import MetastoreClient
 
         with MetastoreClient(job.connection) as client:
             reason = why_script_needs_spark(client, job)
@@ -192,7 +192,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
         self, job: ScriptJob, in_worker: "ScriptReport", on_spark: "ScriptReport"
     ) -> "ScriptReport":
         # Thrift is heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.compaction.script import joined_script
+        from hiveacid.upkeep.compaction.script import joined_script
 
         return joined_script(in_worker, on_spark)
 

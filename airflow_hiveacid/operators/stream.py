@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.cluster.abort import abort_run
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.options.run_token import source_token
-from airflow_hiveacid.jobs.stream_job import StreamJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.options.run_token import source_token
+from hiveacid.jobs.stream_job import StreamJob
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.records.stream_places import StreamPlaces
+    from hiveacid.records.stream_places import StreamPlaces
 
 
 class HiveAcidStreamOperator(HiveAcidSparkOperator[StreamJob]):
@@ -68,10 +68,10 @@ class HiveAcidStreamOperator(HiveAcidSparkOperator[StreamJob]):
 
 def _places_of(job: StreamJob) -> "StreamPlaces":
     # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-    from airflow_hiveacid.acid.names import TableRef
-    from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_hiveacid.records.stream_places import StreamPlaces
-    from airflow_hiveacid.storage.folder import Storage
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.records.stream_places import StreamPlaces
+    from hiveacid.rules.names import TableRef
+    from hiveacid.storage.folder import Storage
 
     with MetastoreClient(job.connection) as client:
         folder = client.get_table(TableRef.parse(job.target)).folder

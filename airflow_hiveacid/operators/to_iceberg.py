@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
-from airflow_hiveacid.progress import PhaseClock
+from hiveacid.jobs.iceberg_job import IcebergExportJob
+from hiveacid.progress import PhaseClock
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
+    from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 
 
 class HiveAcidToIcebergOperator(HiveAcidWorkerOperator[IcebergExportJob]):
@@ -45,10 +45,10 @@ class HiveAcidToIcebergOperator(HiveAcidWorkerOperator[IcebergExportJob]):
 
     def _run(self, job: IcebergExportJob, context: "Context") -> dict[str, Any]:
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-        from airflow_hiveacid.iceberg.run import export_to_iceberg
-        from airflow_hiveacid.metastore.client import MetastoreClient
-        from airflow_hiveacid.orc.format.process_memory import use_one_heap
+        from hiveacid.iceberg.run import export_to_iceberg
+        from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.orc.format.process_memory import use_one_heap
+        from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 
         use_one_heap()
         with MetastoreClient(job.connection) as client, WorkerScheduler() as self._scheduler:

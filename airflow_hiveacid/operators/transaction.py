@@ -1,7 +1,7 @@
 """HiveAcidTransactionOperator: changes of several tables as one Airflow task."""
 
-from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from hiveacid.jobs.transaction_job import TransactionJob
 
 
 class HiveAcidTransactionOperator(HiveAcidSparkOperator[TransactionJob]):

@@ -1,7 +1,7 @@
 """HiveAcidUpdateOperator: an UpdateJob as an Airflow task."""
 
-from airflow_hiveacid.jobs.write_jobs import UpdateJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from hiveacid.jobs.write_jobs import UpdateJob
 
 
 class HiveAcidUpdateOperator(HiveAcidSparkOperator[UpdateJob]):

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.operators.base import HiveAcidJobOperator, JobT
+from hiveacid.errors import InvalidJob
 
 
 class HiveAcidWorkerOperator(HiveAcidJobOperator[JobT]):

@@ -6,18 +6,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.cluster.task_xcoms import StartedXComs
-from airflow_hiveacid.errors import InvalidConnection
 from airflow_hiveacid.hooks.task_failures import task_failure
-from airflow_hiveacid.jobs.reports.report import Report
 from airflow_hiveacid.operators.base import JobT
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
-from airflow_hiveacid.progress import PhaseObserver
+from hiveacid.errors import InvalidConnection
+from hiveacid.jobs.reports.report import Report
+from hiveacid.progress import PhaseObserver
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_hiveacid.cluster.spark_run import SparkRun
-    from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
+    from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 
 _XCOM = "in_worker"
 
@@ -106,8 +106,8 @@ class HiveAcidWorkerOrSparkOperator(HiveAcidSparkOperator[JobT]):
     ) -> Iterator[tuple["WorkerScheduler", Sequence[PhaseObserver]]]:
         """Provide processes for the work, which on_kill ends, and the observers of its phases."""
         # Arrow is heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-        from airflow_hiveacid.orc.format.process_memory import use_one_heap
+        from hiveacid.orc.format.process_memory import use_one_heap
+        from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 
         use_one_heap()
         try:

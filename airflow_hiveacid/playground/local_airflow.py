@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from airflow_hiveacid.errors import DemoFailed
-from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
-from airflow_hiveacid.metastore.dev.guarded_process import GuardedProcess
 from airflow_hiveacid.playground.programs import run_program, wait_for
+from hiveacid.errors import DemoFailed
+from hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.guarded_process import GuardedProcess
 
 _START_SECONDS = 600
 _PORT = 8080

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from airflow_hiveacid.errors import UserError
+from hiveacid.errors import UserError
 
 _MARK = "_hiveacid_demo"
 

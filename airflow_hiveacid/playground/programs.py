@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from airflow_hiveacid.errors import DemoFailed
-from airflow_hiveacid.metastore.dev.guarded_process import GuardedProcess
+from hiveacid.errors import DemoFailed
+from hiveacid.metastore.dev.guarded_process import GuardedProcess
 
 _LOOK_SECONDS, _DOT_SECONDS = 0.2, 2.0
 

@@ -63,7 +63,7 @@ def fill(folder: Path, metastore_uri: str, environment: Mapping[str, str], maste
     done = folder / "tables-are-filled"
     if done.exists():
         return
-    command = [sys.executable, "-m", "airflow_hiveacid.cli.main", "sql", SQL]
+    command = [sys.executable, "-m", "hiveacid.cli.main", "sql", SQL]
     command += ["--database", "shop", "--metastore", metastore_uri, "--master", master]
     run_program("hiveacid sql", command, environment=environment, log=folder / "tables.log")
     done.touch()

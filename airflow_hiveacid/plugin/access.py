@@ -17,16 +17,16 @@ from airflow.utils.session import create_session
 from fastapi import Depends, HTTPException, Request
 from sqlalchemy import select
 
-from airflow_hiveacid.authorizer import may_access
-from airflow_hiveacid.history.entries import HistoryEntry
-from airflow_hiveacid.jobs.job import SHOW, Access
-from airflow_hiveacid.jobs.options.run_token import dag_of
-from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.plugin.dag_tables import DagTables, tables_of_dag
 from airflow_hiveacid.plugin.measuring import Measured
 from airflow_hiveacid.plugin.metastores import instance_id
-from airflow_hiveacid.records.mirror_notes import KnownMirror
-from airflow_hiveacid.records.stream_state import StreamState
+from hiveacid.jobs.job import SHOW, Access
+from hiveacid.jobs.options.run_token import dag_of
+from hiveacid.metastore.authorizer import may_access
+from hiveacid.records.entries import HistoryEntry
+from hiveacid.records.mirror_notes import KnownMirror
+from hiveacid.records.stream_state import StreamState
+from hiveacid.upkeep.health_score import TableHealth
 
 
 class PageAccess:

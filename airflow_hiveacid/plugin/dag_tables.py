@@ -9,8 +9,8 @@ from urllib.parse import unquote, urlsplit
 
 from airflow.models.serialized_dag import SerializedDagModel
 
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.accesses import accesses_of
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.accesses import accesses_of
 
 _OURS = "airflow_hiveacid."
 _SENSORS = f"{_OURS}sensors."
@@ -113,7 +113,7 @@ def _names(task: Mapping[str, Any], known: Callable[[str], str]) -> Iterator[str
 def _names_in_sql(values: Mapping[str, Any], known: Callable[[str], str]) -> Iterator[str]:
     """Yield the tables of statements; a template if they are unknown."""
     # Only the web server of a page with such a DAG needs the parser.
-    from airflow_hiveacid.sql.script import to_jobs
+    from hiveacid.sql.script import to_jobs
 
     text, database = known(values["sql"]), known(str(values.get("database", "default")))
     parameters = values.get("parameters")

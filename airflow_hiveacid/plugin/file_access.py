@@ -8,7 +8,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from airflow_hiveacid.errors import StorageUnreachable
+from hiveacid.errors import StorageUnreachable
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from airflow_hiveacid.jobs.reports.report import ErrorReport
-from airflow_hiveacid.maintenance.health_score import TableHealth
+from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.upkeep.health_score import TableHealth
 
 log = logging.getLogger(__name__)
 # However many users force it, so much time is between two measurements.

@@ -9,25 +9,25 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
 
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.history.directories import HistoryDirectory
-from airflow_hiveacid.history.entries import HistoryEntry
-from airflow_hiveacid.history.table_history import table_history, version_directories
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.maintenance.health import HealthMeter
-from airflow_hiveacid.maintenance.health_score import TableHealth
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.plugin.file_access import FileAccess
 from airflow_hiveacid.plugin.measuring import Measuring
-from airflow_hiveacid.records.mirror_notes import KnownMirror, known_mirrors
-from airflow_hiveacid.records.stream_places import stream_states
-from airflow_hiveacid.records.stream_state import StreamState
-from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs import codec
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.records.directories import HistoryDirectory
+from hiveacid.records.entries import HistoryEntry
+from hiveacid.records.mirror_notes import KnownMirror, known_mirrors
+from hiveacid.records.stream_places import stream_states
+from hiveacid.records.stream_state import StreamState
+from hiveacid.records.table_history import table_history, version_directories
+from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.names import TableRef
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.upkeep.health import HealthMeter
+from hiveacid.upkeep.health_score import TableHealth
 
 _SECTION = "hive_acid"
 # A user waits for an answer on one table.

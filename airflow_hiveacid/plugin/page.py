@@ -5,8 +5,8 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
-from airflow_hiveacid.acid.conflicts import matrix_rows
-from airflow_hiveacid.text.table import html_table
+from hiveacid.rules.conflicts import matrix_rows
+from hiveacid.rules.text_table import html_table
 
 _FOLDER = files("airflow_hiveacid.plugin")
 

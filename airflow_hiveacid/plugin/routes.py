@@ -17,11 +17,7 @@ from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, Respo
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.links import page_connections
-from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.plugin.access import UserAccess
 from airflow_hiveacid.plugin.dag_tables import tables_of_dag
 from airflow_hiveacid.plugin.file_access import FileAccess
@@ -35,6 +31,10 @@ from airflow_hiveacid.plugin.metastores import (
 )
 from airflow_hiveacid.plugin.page import CONTENT_SECURITY_POLICY, page
 from airflow_hiveacid.plugin.table_list import Show, Sort, TableQuery, listing, table_csv
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs import codec
+from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.upkeep.health_score import TableHealth
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.maintenance.health_score import BlockingTxn, TableHealth
+from hiveacid.jobs import codec
+from hiveacid.upkeep.health_score import BlockingTxn, TableHealth
 
 Sort = Literal[
     "score", "table", "deltas", "bytes", "delete_ratio", "base", "obsolete", "txn", "queue"

@@ -1,5 +1,5 @@
 """Sensors that wait for tables and partitions."""
 
-from airflow_hiveacid.public_names import loaders
+from hiveacid.public_names import loaders
 
 __getattr__, __dir__ = loaders(__name__)

@@ -4,25 +4,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, Measure
-from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.hooks.task_metrics import emit
 from airflow_hiveacid.hooks.template_fields import rendered_setting
-from airflow_hiveacid.jobs.compaction_need import compaction_groups
-from airflow_hiveacid.jobs.field_checks import (
+from airflow_hiveacid.sensors.condition import ConditionSensor
+from airflow_hiveacid.triggers.condition import Condition, Poller
+from hiveacid.jobs.compaction_need import compaction_groups
+from hiveacid.jobs.field_checks import (
     before_rendering,
     is_template,
     require_choice,
     require_partition_names,
     require_text,
 )
-from airflow_hiveacid.sensors.condition import ConditionSensor
-from airflow_hiveacid.triggers.condition import Condition, Poller
+from hiveacid.rules.compaction_policy import Budget, CompactionPolicy, Measure
+from hiveacid.rules.names import TableRef
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
+    from hiveacid.upkeep.compaction_poll import CompactionPoll
 
 
 ExpandBy = Literal["table", "partition"]
@@ -60,7 +60,7 @@ class CompactionNeeded(Condition):
         return [need.to_dict() for need in result.needs] or None
 
     def _survey(self, poller: Poller) -> "CompactionPoll":
-        from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
+        from hiveacid.upkeep.compaction_poll import CompactionPoll
 
         known: CompactionPoll | None = poller.memory.get(_QUIET)
         if known is None:

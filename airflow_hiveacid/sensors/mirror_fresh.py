@@ -6,14 +6,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.acid.mirror_lag import LagLimits
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.catalog_options import all_catalog_options, require_no_secrets
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.field_checks import before_rendering, is_task_output, is_template
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 from airflow_hiveacid.sensors.condition import ConditionSensor
 from airflow_hiveacid.triggers.condition import Condition, Poller
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs import codec
+from hiveacid.jobs.field_checks import before_rendering, is_task_output, is_template
+from hiveacid.jobs.iceberg_job import IcebergExportJob
+from hiveacid.rules.mirror_lag import LagLimits
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -55,8 +55,8 @@ class MirrorFresh(Condition):
 
     def poll(self, poller: Poller) -> dict[str, Any] | None:
         """Return the lag of the mirror, once it is within the limits."""
-        from airflow_hiveacid.iceberg.run import lag_of_mirror
-        from airflow_hiveacid.metastore.client import MetastoreClient
+        from hiveacid.iceberg.run import lag_of_mirror
+        from hiveacid.metastore.client import MetastoreClient
 
         job = replace(self._job, metastore=poller.metastore)
         poller.require_access([self.target, job.subject])

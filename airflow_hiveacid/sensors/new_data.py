@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_hiveacid.acid.consumers import require_consumer
-from airflow_hiveacid.jobs.field_checks import before_rendering, is_task_output, is_template
-from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.sensors.condition import ConditionSensor
 from airflow_hiveacid.triggers.condition import Condition, Poller
+from hiveacid.jobs.field_checks import before_rendering, is_task_output, is_template
+from hiveacid.jobs.sources import ChangesSource
+from hiveacid.rules.consumers import require_consumer
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -29,8 +29,8 @@ class NewData(Condition):
 
     def poll(self, poller: Poller) -> dict[str, Any] | None:
         """Return the versions of the changes."""
-        from airflow_hiveacid.metastore.client import MetastoreClient
-        from airflow_hiveacid.records.consumers import Consumer
+        from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.records.consumers import Consumer
 
         poller.require_access([self.table])
         with MetastoreClient(poller.metastore) as client:

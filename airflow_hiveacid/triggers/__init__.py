@@ -1,5 +1,5 @@
 """Triggers of deferred tasks, and event triggers of assets."""
 
-from airflow_hiveacid.public_names import loaders
+from hiveacid.public_names import loaders
 
 __getattr__, __dir__ = loaders(__name__)

@@ -11,14 +11,14 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.cluster.spark_submission import spark_connection
-from airflow_hiveacid.errors import ClusterUnreachable, HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.triggers.base import StoredTrigger, ask_airflow
 from airflow_hiveacid.triggers.polls import THREADS, Server
+from hiveacid.errors import ClusterUnreachable, HiveAcidError
+from hiveacid.jobs import codec
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.reports.report import ErrorReport
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

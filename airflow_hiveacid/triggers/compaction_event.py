@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_metrics import emit
-from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.triggers.base import StoredTrigger, ask_airflow
 from airflow_hiveacid.triggers.polls import THREADS, Server
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs import codec
+from hiveacid.rules.compaction_policy import CompactionPolicy
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-    from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll, PollResult
+    from hiveacid.jobs.options.metastore_options import MetastoreOptions
+    from hiveacid.upkeep.compaction_poll import CompactionPoll, PollResult
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ class HiveAcidCompactionEventTrigger(StoredTrigger, BaseEventTrigger):
 
 def _build_poll(options: "MetastoreOptions", policy: CompactionPolicy) -> "CompactionPoll":
     # Thrift and Arrow take a second to import, and DAG files import this module.
-    from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
+    from hiveacid.upkeep.compaction_poll import CompactionPoll
 
     return CompactionPoll(options, policy)
 

@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Self
 
 from airflow.triggers.base import TriggerEvent
 
-from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.triggers.base import StoredTrigger, ask_airflow
 from airflow_hiveacid.triggers.polls import THREADS, Server
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs import codec
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.reports.report import ErrorReport
 
 
 def _permit(_: Iterable[str]) -> None:

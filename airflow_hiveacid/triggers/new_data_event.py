@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_hiveacid.acid.consumers import last_final_version
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.triggers.base import StoredTrigger, ask_airflow
 from airflow_hiveacid.triggers.condition import Condition
 from airflow_hiveacid.triggers.polls import THREADS, Server
+from hiveacid.errors import HiveAcidError
+from hiveacid.rules.consumers import last_final_version
+from hiveacid.rules.names import TableRef
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+    from hiveacid.jobs.options.metastore_options import MetastoreOptions
 
 log = logging.getLogger(__name__)
 
@@ -91,9 +91,9 @@ class HiveAcidNewDataEventTrigger(StoredTrigger, BaseEventTrigger):
 
     def _newest_version(self, options: "MetastoreOptions") -> tuple[int, str]:
         """The newest version, and the creation of the table that it is of."""
-        from airflow_hiveacid.metastore.client import MetastoreClient
-        from airflow_hiveacid.metastore.same_table import located
-        from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+        from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.metastore.same_table import located
+        from hiveacid.metastore.txn.snapshot import Snapshot
 
         ref = TableRef.parse(self.table)
         with MetastoreClient(options) as client:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from airflow_hiveacid.errors import HiveAcidError, MetastoreUnreachable
+from hiveacid.errors import HiveAcidError, MetastoreUnreachable
 
 _Result = TypeVar("_Result")
 

@@ -3,11 +3,11 @@
 import json
 import os
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.storage.folder import Storage
 
 TABLE = TableRef("demo", "customers")
 HOUR = "2026-11-20T09"

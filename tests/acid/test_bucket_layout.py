@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.bucket_layout import BucketColumn, BucketLayout, common_layout
-from airflow_hiveacid.acid.names import may_delete
+from hiveacid.rules.bucket_layout import BucketColumn, BucketLayout, common_layout
+from hiveacid.rules.names import may_delete
 
 LAYOUT = BucketLayout((BucketColumn(2, "id", "int"), BucketColumn(0, "name", "string")), 4, 2)
 NOTED: dict[str, Any] = {

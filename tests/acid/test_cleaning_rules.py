@@ -4,15 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_hiveacid.acid.blockers import Blocker
-from airflow_hiveacid.acid.cleaning import (
+from hiveacid.rules.blockers import Blocker
+from hiveacid.rules.cleaning import (
     ReaderNote,
     is_stale_upload,
     plan_cleaning,
     stale_staging,
 )
-from airflow_hiveacid.acid.directory import FileStatus, acid_state
-from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
+from hiveacid.rules.directory import FileStatus, acid_state
+from hiveacid.rules.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.compaction import CompactionType, plan_compaction
-from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state
-from airflow_hiveacid.acid.names import Base, Delta, parse_directory
-from airflow_hiveacid.acid.write_ids import (
+from hiveacid.errors import NothingToCompact
+from hiveacid.rules.compaction import CompactionType, plan_compaction
+from hiveacid.rules.directory import FileStatus, Rules, acid_state
+from hiveacid.rules.names import Base, Delta, parse_directory
+from hiveacid.rules.write_ids import (
     NO_OPEN,
     CompactorWriteIdList,
     ValidTxnList,
     ValidWriteIdList,
 )
-from airflow_hiveacid.errors import NothingToCompact
 
 WRITES = ("insert", "delete", "update", "statements", "overwrite", "stream")
 WRITING = (

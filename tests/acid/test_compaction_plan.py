@@ -4,11 +4,11 @@ from typing import get_args
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType, CompactionTypeName, plan_compaction
-from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state
-from airflow_hiveacid.acid.names import Base
-from airflow_hiveacid.acid.write_ids import CompactorWriteIdList
-from airflow_hiveacid.errors import CorruptFile, NothingToCompact, SnapshotMoved, UnsupportedFile
+from hiveacid.errors import CorruptFile, NothingToCompact, SnapshotMoved, UnsupportedFile
+from hiveacid.rules.compaction import CompactionType, CompactionTypeName, plan_compaction
+from hiveacid.rules.directory import FileStatus, Rules, acid_state
+from hiveacid.rules.names import Base
+from hiveacid.rules.write_ids import CompactorWriteIdList
 
 DATA = Path(__file__).parents[1] / "data"
 CASES = json.loads((DATA / "acid_state_cases.json").read_text())["cases"]

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_decision import Decision, decide
-from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
-from airflow_hiveacid.acid.compaction_rank import (
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.compaction_decision import Decision, decide
+from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
+from hiveacid.rules.compaction_rank import (
     READS_PROPERTY,
     priority,
     rank,
     reads_per_day,
     saved_bytes,
 )
-from airflow_hiveacid.acid.partition_size import PartitionSize
-from airflow_hiveacid.acid.trino import Misread
+from hiveacid.rules.partition_size import PartitionSize
+from hiveacid.rules.trino import Misread
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HIVE = CompactionPolicy()

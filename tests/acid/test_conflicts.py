@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.conflicts import (
+from hiveacid.rules.conflicts import (
     KIND_NAMES,
     Finished,
     WriteKind,
@@ -16,7 +16,7 @@ from airflow_hiveacid.acid.conflicts import (
     refusing,
     succeeds,
 )
-from airflow_hiveacid.acid.locks import Operation
+from hiveacid.rules.locks import Operation
 
 OVERWRITE, APPEND, CHANGE, MINOR, MAJOR = WriteKind
 BOTH, FIRST = True, False

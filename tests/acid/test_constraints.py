@@ -2,7 +2,9 @@
 
 import pytest
 
-from airflow_hiveacid.acid.constraints import (
+from hiveacid.errors import InvalidJob, UnsupportedTable
+from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
+from hiveacid.rules.constraints import (
     Check,
     Constraint,
     Default,
@@ -13,9 +15,7 @@ from airflow_hiveacid.acid.constraints import (
     typed_default,
     with_defaults,
 )
-from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
-from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
-from airflow_hiveacid.sql.constraint_rules import require_supported, write_rules
+from hiveacid.sql.constraint_rules import require_supported, write_rules
 from tests.sql.test_hive_expression import MOMENT
 
 COLUMNS = {"id": "int", "v": "string", "k": "bigint", "s": "varchar(3)"}

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.consumers import consumer_token, last_final_version
-from airflow_hiveacid.acid.located_table import LocatedTable
-from airflow_hiveacid.acid.table_identity import TableIdentity
-from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from hiveacid.rules.consumers import consumer_token, last_final_version
+from hiveacid.rules.located_table import LocatedTable
+from hiveacid.rules.table_identity import TableIdentity
+from hiveacid.rules.write_ids import ValidWriteIdList
 
 IDENTITY = TableIdentity(created=7, id=3)
 TABLE = LocatedTable(name="a.t", location="file:/w/a.db/t", identity=IDENTITY)

@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state, parse_metadata_file
-from airflow_hiveacid.acid.names import Base, Delta
-from airflow_hiveacid.acid.write_ids import (
+from hiveacid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
+from hiveacid.rules.directory import FileStatus, Rules, acid_state, parse_metadata_file
+from hiveacid.rules.names import Base, Delta
+from hiveacid.rules.write_ids import (
     NO_OPEN,
     CompactorWriteIdList,
     ValidTxnList,
     ValidWriteIdList,
 )
-from airflow_hiveacid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
 
 DATA = Path(__file__).parents[1] / "data"
 CASES = json.loads((DATA / "acid_state_cases.json").read_text())["cases"]

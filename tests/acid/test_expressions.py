@@ -1,8 +1,8 @@
 import pytest
 
-from airflow_hiveacid.errors import BadCondition
-from airflow_hiveacid.text.spelling import did_you_mean
-from airflow_hiveacid.text.sql_tokens import columns_of, names_in, require_expression
+from hiveacid.errors import BadCondition
+from hiveacid.rules.spelling import did_you_mean
+from hiveacid.rules.sql_tokens import columns_of, names_in, require_expression
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import pytest
 
-from airflow_hiveacid.acid.locks import (
+from hiveacid.errors import InvalidJob
+from hiveacid.rules.locks import (
     DataOperation,
     LockLevel,
     LockType,
@@ -9,9 +10,8 @@ from airflow_hiveacid.acid.locks import (
     lock_components,
     read_lock_components,
 )
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import InvalidJob
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import TableRef
 
 HMS3, HMS4 = MetastoreVersion
 ORDERS = TableRef("sales", "orders")

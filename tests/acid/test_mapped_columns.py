@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.schema import ColumnMapping, MappedColumns
+from hiveacid.rules.schema import ColumnMapping, MappedColumns
 
 POSITION, NAME = ColumnMapping
 # Columns of the table, names in the file, and the columns found by position and by name.

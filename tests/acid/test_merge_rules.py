@@ -1,6 +1,7 @@
 import pytest
 
-from airflow_hiveacid.acid.merge import (
+from hiveacid.errors import InvalidJob
+from hiveacid.rules.merge import (
     MatchedDelete,
     MatchedUpdate,
     MergePlan,
@@ -9,7 +10,6 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedInsert,
     validate_clauses,
 )
-from airflow_hiveacid.errors import InvalidJob
 
 UPDATE, DELETE, INSERT = MatchedUpdate(), MatchedDelete(), NotMatchedInsert()
 EXPIRE = NotMatchedBySourceDelete()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from airflow_hiveacid.acid.mirror_lag import LagLimits, MirrorLag, missing_versions
-from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from hiveacid.rules.mirror_lag import LagLimits, MirrorLag, missing_versions
+from hiveacid.rules.write_ids import ValidWriteIdList
 
 NAME = "d.t"
 

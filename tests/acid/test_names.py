@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.names import (
+from hiveacid.errors import MalformedName
+from hiveacid.rules.names import (
     CONVERTED_BASE,
     DEFAULT_PARTITION,
     Base,
@@ -20,7 +21,6 @@ from airflow_hiveacid.acid.names import (
     partition_name,
     unescape_path_name,
 )
-from airflow_hiveacid.errors import MalformedName
 
 IDS = st.integers(0, 2**63 - 1)
 BASES = st.builds(Base, st.just(CONVERTED_BASE) | IDS, IDS)

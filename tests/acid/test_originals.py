@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.names import hive_order, original_bucket
-from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids
-from airflow_hiveacid.acid.row_id import encode_bucket
+from hiveacid.rules.names import hive_order, original_bucket
+from hiveacid.rules.originals import SyntheticIds, synthetic_ids
+from hiveacid.rules.row_id import encode_bucket
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@
 
 import pytest
 
-from airflow_hiveacid.acid.partition_filter import (
+from hiveacid.errors import UserError
+from hiveacid.rules.partition_filter import (
     KeyComparison,
     matching_partitions,
     values_of_partition,
 )
-from airflow_hiveacid.errors import UserError
 
 KEYS = {"day": "date", "n": "int", "city": "string", "price": "decimal(5,2)", "ok": "boolean"}
 

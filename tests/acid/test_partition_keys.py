@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.names import DEFAULT_PARTITION
-from airflow_hiveacid.acid.partition_filter import (
+from hiveacid.errors import UserError
+from hiveacid.rules.names import DEFAULT_PARTITION
+from hiveacid.rules.partition_filter import (
     KeyComparison,
     find_partitions,
     values_of_partition,
 )
-from airflow_hiveacid.acid.partition_keys import (
+from hiveacid.rules.partition_keys import (
     canonical_first,
     canonical_text,
     equal_partitions,
     named_partition,
     texts_in_rows,
 )
-from airflow_hiveacid.errors import UserError
 
 # As Hive 4.0.1 and Trino 476 write them; tests/interop compares the file with both.
 NAMES = json.loads((Path(__file__).parents[1] / "data" / "partition_names.json").read_text())

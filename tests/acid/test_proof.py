@@ -2,8 +2,8 @@
 
 import pytest
 
-from airflow_hiveacid.acid.proof import Balance, Tally
-from airflow_hiveacid.errors import ProofFailed
+from hiveacid.errors import ProofFailed
+from hiveacid.rules.proof import Balance, Tally
 
 LARGE = Tally(3, 2**64 - 1)
 

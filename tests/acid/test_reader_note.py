@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.cleaning import ReaderNote
+from hiveacid.rules.cleaning import ReaderNote
 
 NOTES = Path(__file__).parents[1] / "data" / "reader_notes"
 NOTE = ReaderNote(30, (7, 9))

@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_hiveacid.acid.retention import Replacement, Retention, retained
-from airflow_hiveacid.acid.versions import Replaced
-from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.text.quantities import parse_duration
+from hiveacid.errors import InvalidJob
+from hiveacid.rules.quantities import parse_duration
+from hiveacid.rules.retention import Replacement, Retention, retained
+from hiveacid.rules.versions import Replaced
+from hiveacid.rules.write_ids import ValidWriteIdList
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 WEEK = timedelta(days=7)

@@ -2,14 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.row_id import (
+from hiveacid.errors import CorruptFile, UnsupportedTable
+from hiveacid.rules.row_id import (
     ROW_BITS,
     RowId,
     decode_bucket,
     encode_bucket,
     first_rebalanced_row,
 )
-from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
 
 
 @given(st.integers(0, 4095), st.integers(0, 4095))

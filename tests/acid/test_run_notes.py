@@ -2,11 +2,11 @@
 
 import pytest
 
-from airflow_hiveacid.acid.table_identity import TableIdentity
-from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.records.proofs import RunOutcome, outcome_by_lists
-from airflow_hiveacid.records.run_note import RunNote
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.records.proofs import RunOutcome, outcome_by_lists
+from hiveacid.records.run_note import RunNote
+from hiveacid.rules.table_identity import TableIdentity
+from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 
 TXNS = ValidTxnList(high_watermark=20, open=(12,), aborted=(13,))
 WRITE_IDS = ValidWriteIdList("db.t", high_watermark=9, open=(7,), aborted=(8,))

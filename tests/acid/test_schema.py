@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.schema import (
+from hiveacid.errors import UnsupportedTable
+from hiveacid.rules.schema import (
     Array,
     Char,
     Decimal,
@@ -15,7 +16,6 @@ from airflow_hiveacid.acid.schema import (
     parse_type,
     row_struct,
 )
-from airflow_hiveacid.errors import UnsupportedTable
 
 PRIMITIVES = [
     "boolean tinyint smallint int bigint float double string binary date timestamp void",

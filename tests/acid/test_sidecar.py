@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.directory import FileStatus
-from airflow_hiveacid.acid.names import LARGEST_NOTE
-from airflow_hiveacid.acid.sidecar import (
+from hiveacid.rules.directory import FileStatus
+from hiveacid.rules.names import LARGEST_NOTE
+from hiveacid.rules.sidecar import (
     WrittenFile,
     directory_note,
     disagreements,
@@ -17,8 +17,8 @@ from airflow_hiveacid.acid.sidecar import (
     written_at,
     written_files,
 )
-from airflow_hiveacid.acid.write_facts import WriteFacts
-from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from hiveacid.rules.write_facts import WriteFacts
+from hiveacid.rules.write_ids import ValidWriteIdList
 
 NOTES = Path(__file__).parents[1] / "data" / "notes"
 FILES = (WrittenFile("bucket_00000", 5, 1234), WrittenFile("bucket_00001", 0, 567))

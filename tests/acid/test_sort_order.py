@@ -2,8 +2,8 @@
 
 import pytest
 
-from airflow_hiveacid.acid.sort_order import SortColumn, split_order_by
-from airflow_hiveacid.errors import InvalidJob
+from hiveacid.errors import InvalidJob
+from hiveacid.rules.sort_order import SortColumn, split_order_by
 
 
 @pytest.mark.parametrize(

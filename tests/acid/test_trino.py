@@ -5,15 +5,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType, plan_compaction
-from airflow_hiveacid.acid.compaction_decision import decide
-from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
-from airflow_hiveacid.acid.compaction_rank import rank
-from airflow_hiveacid.acid.directory import FileStatus, acid_state
-from airflow_hiveacid.acid.partition_size import PartitionSize
-from airflow_hiveacid.acid.trino import RIGHT, Misread
-from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList
-from airflow_hiveacid.errors import InvalidJob, NothingToCompact
+from hiveacid.errors import InvalidJob, NothingToCompact
+from hiveacid.rules.compaction import CompactionType, plan_compaction
+from hiveacid.rules.compaction_decision import decide
+from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
+from hiveacid.rules.compaction_rank import rank
+from hiveacid.rules.directory import FileStatus, acid_state
+from hiveacid.rules.partition_size import PartitionSize
+from hiveacid.rules.trino import RIGHT, Misread
+from hiveacid.rules.write_ids import CompactorWriteIdList, ValidTxnList
 
 MINOR, MAJOR, _ = CompactionType
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -2,8 +2,9 @@
 
 import pytest
 
-from airflow_hiveacid.acid.directory import FileStatus, acid_state
-from airflow_hiveacid.acid.versions import (
+from hiveacid.errors import VersionGone, VersionUnknown
+from hiveacid.rules.directory import FileStatus, acid_state
+from hiveacid.rules.versions import (
     PartitionVersions,
     Replaced,
     as_of_write_id,
@@ -11,8 +12,7 @@ from airflow_hiveacid.acid.versions import (
     precedes,
     without,
 )
-from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.errors import VersionGone, VersionUnknown
+from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 
 NOW = ValidWriteIdList.parse("db.t:9:8:8:3")
 TXNS = ValidTxnList(100, 99, (99,), (98,))

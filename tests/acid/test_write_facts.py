@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from airflow_hiveacid.acid.write_facts import (
+from hiveacid.rules.write_facts import (
     MOST_BYTES,
     MOST_WRITES,
     WriteFacts,

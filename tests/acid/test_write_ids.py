@@ -2,14 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.write_ids import (
+from hiveacid.errors import MalformedSnapshot
+from hiveacid.rules.write_ids import (
     NO_OPEN,
     CompactorWriteIdList,
     Range,
     ValidTxnList,
     ValidWriteIdList,
 )
-from airflow_hiveacid.errors import MalformedSnapshot
 
 
 @st.composite

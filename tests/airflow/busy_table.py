@@ -16,17 +16,17 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid import AcidTable, ChangesSource, HiveAcidChangesOperator, QuerySource
-from airflow_hiveacid.acid.names import Delta, TableRef
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import TransactionAborted
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
-from airflow_hiveacid.jobs import CleanJob, CompactJob, InsertJob, mirror_job
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
-from airflow_hiveacid.progress import Phase, PhaseObserver
-from airflow_hiveacid.records.consumers import Consumer
+from hiveacid.errors import TransactionAborted
+from hiveacid.jobs import CleanJob, CompactJob, InsertJob, mirror_job
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.live_transaction import LiveTransaction
+from hiveacid.progress import Phase, PhaseObserver
+from hiveacid.records.consumers import Consumer
+from hiveacid.rules.names import Delta, TableRef
+from hiveacid.spark.run import run
+from hiveacid.upkeep.table_cleaning import clean
 from tests.cli.acid_files import write_events
 from tests.engine.acid_tables import create
 from tests.places import place_of

@@ -7,9 +7,9 @@ import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_hiveacid import HiveAcidDeleteOperator
-from airflow_hiveacid.jobs import DeleteJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger
+from hiveacid.jobs import DeleteJob
 from tests.fakes.spark_cluster import SparkCluster
 
 Context = dict[str, Any]

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import Base, TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import Base, TableRef
+from hiveacid.rules.schema import TableKind
 from tests.fakes.kubernetes import KubernetesServer
 from tests.fakes.metastore import FakeMetastore
 from tests.fakes.spark_cluster import SparkCluster

@@ -7,8 +7,8 @@ import pytest
 from airflow.cli import cli_parser
 from airflow.providers_manager import ProvidersManager
 
-from airflow_hiveacid.cli.main import COMMANDS
-from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
+from hiveacid.cli.main import COMMANDS
+from hiveacid.metastore.thrift.answers import TxnLiveness
 from tests.maintenance.acid_folders import AcidFolders
 
 pytestmark = [

@@ -7,9 +7,9 @@ from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_hiveacid.assets import emit_assets, table_asset
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.reports.report import (
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.reports.report import (
     CompactReport,
     PartitionReport,
     RunReport,

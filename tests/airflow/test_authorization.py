@@ -15,15 +15,15 @@ from airflow_hiveacid import (
     PathSource,
     TableSource,
 )
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import AccessRefused
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, HiveAcidTaskRefused
-from airflow_hiveacid.jobs import CleanJob, DeleteJob, InsertJob
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor, HiveAcidNewDataSensor
+from hiveacid.errors import AccessRefused
+from hiveacid.jobs import CleanJob, DeleteJob, InsertJob
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.locations import partition_locations
+from hiveacid.rules.names import TableRef
 from tests.fakes.metastore import FakeMetastore
 
 DELETE = DeleteJob(target="db.t", where="a = 'secret value'")

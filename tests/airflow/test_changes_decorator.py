@@ -8,9 +8,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG, task
 
 from airflow_hiveacid import ChangesSource, QuerySource
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs import InsertJob, codec
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs import InsertJob, codec
+from hiveacid.rules.names import TableRef
 from tests.engine.acid_tables import create
 
 LOG = {"consumer": "audit", "target": "decorated.log"}
@@ -19,7 +19,7 @@ LOG = {"consumer": "audit", "target": "decorated.log"}
 @pytest.fixture
 def written(fake4: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the name of a table with one version."""
-    from airflow_hiveacid.metastore.client import MetastoreClient
+    from hiveacid.metastore.client import MetastoreClient
 
     host, port = fake4.uri.removeprefix("thrift://").split(":")
     connection = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}

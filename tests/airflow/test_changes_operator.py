@@ -18,20 +18,20 @@ from airflow_hiveacid import (
     QuerySource,
     TableSource,
 )
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, HiveAcidTaskRefused
-from airflow_hiveacid.jobs import CleanJob, CompactJob, ExportChangesJob, InsertJob, mirror_job
-from airflow_hiveacid.jobs.reports.report import CleanReport
-from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
-from airflow_hiveacid.progress import Phase, PhaseObserver
-from airflow_hiveacid.records.consumers import (
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs import CleanJob, CompactJob, ExportChangesJob, InsertJob, mirror_job
+from hiveacid.jobs.reports.report import CleanReport
+from hiveacid.progress import Phase, PhaseObserver
+from hiveacid.records.consumers import (
     Consumer,
     consumer_versions,
     forget_consumer,
 )
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.run import run
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create
 from tests.observers import At
 

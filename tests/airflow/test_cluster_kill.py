@@ -24,17 +24,17 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.cluster.cluster_run import ClusterRun
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
-from airflow_hiveacid.jobs import CompactJob, InsertJob
-from airflow_hiveacid.jobs.options.run_token import marked_token
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift.answers import TxnState
-from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.operators.spark import (
     HiveAcidSparkOperator,
     TaskDeferralError,
     TaskDeferralTimeout,
 )
+from hiveacid.jobs import CompactJob, InsertJob
+from hiveacid.jobs.options.run_token import marked_token
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.metastore.txn.transaction import Transaction
 from tests.airflow.cluster_task import deferred_by, delete, first_event, followed, rebuilt
 from tests.maintenance.acid_folders import AcidFolders
 

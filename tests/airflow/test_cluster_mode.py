@@ -13,29 +13,29 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, TaskDeferred
 
 from airflow_hiveacid import HiveAcidSqlOperator
-from airflow_hiveacid.acid.names import RUN_NOTES, VIEW_REPORTS, TableRef
 from airflow_hiveacid.cluster.applications import application_tag
 from airflow_hiveacid.cluster.cluster_run import ClusterRun
-from airflow_hiveacid.cluster.run_files import RunFiles
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import (
-    InvalidConnection,
-    LockTimeout,
-    StorageLoginFailed,
-    UnknownColumn,
-)
 from airflow_hiveacid.hooks.task_failures import (
     HiveAcidTaskConflict,
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
 )
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.jobs.reports.script_report import ScriptReport
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.operators import spark as spark_operator
-from airflow_hiveacid.sql.script import to_jobs
-from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.triggers import application as application_trigger
+from hiveacid.drivers.run_files import RunFiles
+from hiveacid.errors import (
+    InvalidConnection,
+    LockTimeout,
+    StorageLoginFailed,
+    UnknownColumn,
+)
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.rules.names import RUN_NOTES, VIEW_REPORTS, TableRef
+from hiveacid.sql.script import to_jobs
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.tables.definitions.run import run_ddl
 from tests.airflow.cluster_task import deferred_by, delete, first_event, followed, rebuilt
 
 RUN_TOKEN = "d/r/t/-1"

@@ -15,12 +15,12 @@ from airflow.sdk.exceptions import AirflowTaskTimeout
 from airflow_hiveacid import HiveAcidDeleteOperator
 from airflow_hiveacid.cluster.cluster_run import ClusterRun
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.delegation import new_token
-from airflow_hiveacid.metastore.sasl.channel import Protection
-from airflow_hiveacid.metastore.sasl.delegation_token import DelegationToken
-from airflow_hiveacid.metastore.thrift import transport
-from airflow_hiveacid.metastore.thrift.idl_tokens import MetaException
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.delegation import new_token
+from hiveacid.metastore.sasl.channel import Protection
+from hiveacid.metastore.sasl.delegation_token import DelegationToken
+from hiveacid.metastore.thrift import transport
+from hiveacid.metastore.thrift.idl_tokens import MetaException
 from tests.airflow.cluster_task import deferred_by, delete, followed
 from tests.fakes.metastore import FakeMetastore
 from tests.fakes.sasl import SaslFront

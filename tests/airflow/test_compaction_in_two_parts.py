@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid import HiveAcidCompactOperator, HiveAcidSqlOperator
-from airflow_hiveacid.errors import LockTimeout
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskConflict
-from airflow_hiveacid.jobs import CompactJob
-from airflow_hiveacid.jobs.reports.report import CompactReport, ErrorReport, PartitionReport
-from airflow_hiveacid.jobs.reports.script_report import ScriptReport
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import LockTimeout
+from hiveacid.jobs import CompactJob
+from hiveacid.jobs.reports.report import CompactReport, ErrorReport, PartitionReport
+from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.metastore.client import MetastoreClient
 from tests.airflow.cluster_task import deferred_by, first_event, rebuilt
 from tests.airflow.conftest import SparkSubmit
 from tests.compaction.written_table import WrittenTable

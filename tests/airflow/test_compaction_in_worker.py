@@ -13,9 +13,9 @@ from airflow_hiveacid import (
     WorkerLimits,
 )
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
-from airflow_hiveacid.jobs import CleanJob, CompactJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.owner import find_open_transactions
+from hiveacid.jobs import CleanJob, CompactJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.owner import find_open_transactions
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

@@ -8,10 +8,10 @@ import pytest
 from pyiceberg.expressions import EqualTo
 
 from airflow_hiveacid import HiveAcidCompareIcebergOperator
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
-from airflow_hiveacid.jobs import IcebergCompareJob
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs import IcebergCompareJob
+from hiveacid.metastore.client import MetastoreClient
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.case import LakeCase
 from tests.iceberg.lakes import sql_catalog, sql_options

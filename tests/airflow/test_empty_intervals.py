@@ -15,7 +15,7 @@ from airflow_hiveacid import (
     QuerySource,
 )
 from airflow_hiveacid.hooks.empty_intervals import is_empty_interval
-from airflow_hiveacid.jobs import DeleteJob, InsertJob
+from hiveacid.jobs import DeleteJob, InsertJob
 
 MIDNIGHT = datetime(2026, 1, 2, tzinfo=UTC)
 EMPTY: Any = {

@@ -22,16 +22,16 @@ from airflow_hiveacid import (
     NotMatchedInsert,
     PathSource,
 )
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cluster.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
-from airflow_hiveacid.jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
-from airflow_hiveacid.jobs.job_json import to_json
-from airflow_hiveacid.jobs.options.run_token import marked_token
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.owner import find_open_transactions
-from airflow_hiveacid.metastore.txn.writer_queue import queue_of
+from hiveacid.drivers.die_with_parent import DIE_WITH_PARENT
+from hiveacid.jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from hiveacid.jobs.job_json import to_json
+from hiveacid.jobs.options.run_token import marked_token
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.owner import find_open_transactions
+from hiveacid.metastore.txn.writer_queue import queue_of
+from hiveacid.rules.names import TableRef
 from tests.rows import rows_of
 
 TABLE = TableRef("airflow_end_to_end", "orders")
@@ -50,7 +50,7 @@ WORKER = """\
 import sys
 from types import SimpleNamespace
 from airflow_hiveacid import HiveAcidUpdateOperator
-from airflow_hiveacid.jobs.job_json import from_json
+from hiveacid.jobs.job_json import from_json
 ti = SimpleNamespace(
     dag_id="d", run_id="r", task_id=sys.argv[1], map_index=-1, xcom_push=lambda key, value: None
 )

@@ -11,10 +11,10 @@ except ImportError:  # Before Airflow 3.2.
 
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
-from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cluster.packaged import example_dags
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift.answers import TxnLiveness
+from hiveacid.rules.names import TableRef
 from tests.engine.acid_tables import create
 
 EXAMPLES = sorted(path.stem for path in example_dags().glob("*.py"))

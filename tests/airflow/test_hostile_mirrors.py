@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.errors import MetastoreUnreachable
-from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
 from airflow_hiveacid.triggers.polls import PollThreads, Server
+from hiveacid.errors import MetastoreUnreachable
+from hiveacid.metastore.client import MetastoreClient
 from tests.airflow.test_mirror_fresh import Watched
 from tests.compaction.written_table import WrittenTable
 

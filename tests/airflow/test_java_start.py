@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid import HiveAcidDeleteOperator
-from airflow_hiveacid.cluster.java_start import DRIVER_OPTIONS, NO_PAGES, ClassArchive
-from airflow_hiveacid.errors import UserError
-from airflow_hiveacid.jobs import DeleteJob
-from airflow_hiveacid.progress import SUBMITTED_VARIABLE
+from hiveacid.drivers.java_start import DRIVER_OPTIONS, NO_PAGES, ClassArchive
+from hiveacid.errors import UserError
+from hiveacid.jobs import DeleteJob
+from hiveacid.progress import SUBMITTED_VARIABLE
 
 JOB = DeleteJob(target="db.t", where="id = 1")
 

@@ -5,11 +5,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow.sdk import DAG, task
 
 from airflow_hiveacid import MatchedUpdate, PathSource, TableSource
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs import CompactJob, InsertJob, codec
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
-from airflow_hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs import CompactJob, InsertJob, codec
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.reports.report import CompactReport, RunReport
+from hiveacid.jobs.reports.script_report import ScriptReport
 
 
 def decorated(name, returned, *args, **options):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.jobs.job_json import to_json
+from hiveacid.jobs.job_json import to_json
 from tests.airflow.busy_table import BusyTable, live_through
 
 # A seed that finds a mistake is written down here, and stays.
@@ -24,7 +24,7 @@ WORKER = """\
 import sys
 from types import SimpleNamespace
 from airflow_hiveacid import HiveAcidChangesOperator
-from airflow_hiveacid.jobs.job_json import from_json
+from hiveacid.jobs.job_json import from_json
 nothing = lambda **_: None
 ti = SimpleNamespace(
     dag_id="d", run_id="r", task_id="t", map_index=-1, xcom_push=nothing, xcom_pull=nothing

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
 from airflow_hiveacid.cluster.kubernetes import KubernetesApplications, _require_tls
 from airflow_hiveacid.cluster.spark_master import applications_of
-from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
+from hiveacid.errors import ClusterUnreachable, InvalidConnection
 from tests.fakes.kubernetes import NAMESPACE, KubernetesServer, container_status
 
 TAG = application_tag("shop/manual/merge/-1")

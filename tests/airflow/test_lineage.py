@@ -21,10 +21,9 @@ from airflow_hiveacid import (
     QuerySource,
     TableSource,
 )
-from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.hooks import HiveAcidMetastoreHook
-from airflow_hiveacid.jobs import (
+from airflow_hiveacid.lineage import lineage_of, with_parent_job
+from hiveacid.jobs import (
     CompactJob,
     DeleteJob,
     InsertJob,
@@ -33,16 +32,17 @@ from airflow_hiveacid.jobs import (
     TransactionJob,
     UpdateJob,
 )
-from airflow_hiveacid.jobs.reports.report import (
+from hiveacid.jobs.reports.report import (
     CompactReport,
     PartitionReport,
     RunReport,
     TableReport,
 )
-from airflow_hiveacid.lineage import lineage_of, with_parent_job
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.locks import Operation
+from hiveacid.rules.names import TableRef
+from hiveacid.sql.script import to_script
 
 TARGET = "lineage.orders"
 FEED = PathSource(path="s3a://landing/feeds/orders/", format="json")

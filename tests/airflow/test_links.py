@@ -9,13 +9,13 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, XCom
 
 from airflow_hiveacid import HiveAcidDeleteOperator
-from airflow_hiveacid.jobs import DeleteJob
 from airflow_hiveacid.links import (
     SparkApplicationLink,
     TableHealthLink,
     spark_application_url,
     table_health_url,
 )
+from hiveacid.jobs import DeleteJob
 
 TI = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1)
 

@@ -16,11 +16,11 @@ from airflow_hiveacid import (
     PathSource,
     TableSource,
 )
-from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused
-from airflow_hiveacid.jobs import CompactJob, InsertJob
-from airflow_hiveacid.jobs.iceberg_job import IcebergCompareJob, IcebergExportJob
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs import CompactJob, InsertJob
+from hiveacid.jobs.iceberg_job import IcebergCompareJob, IcebergExportJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
 
 INSERT = InsertJob(target="db.t", source=TableSource("db.plain"))
 REFUSED = set()

@@ -7,8 +7,8 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_hiveacid import HiveAcidDeleteOperator
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
-from airflow_hiveacid.jobs import DeleteJob
-from airflow_hiveacid.progress import Phase, PhaseClock, PhaseLog
+from hiveacid.jobs import DeleteJob
+from hiveacid.progress import Phase, PhaseClock, PhaseLog
 
 JAVA = """\
 Exception in thread "main" org.apache.spark.SparkException: It did not start

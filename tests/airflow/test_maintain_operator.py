@@ -9,12 +9,12 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_hiveacid import Budget, HiveAcidCompactOperator, HiveAcidMaintainOperator, WorkerLimits
-from airflow_hiveacid.errors import AccessRefused, InvalidJob
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
-from airflow_hiveacid.jobs.compaction_need import parse_needs
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.owner import find_open_transactions
+from hiveacid.errors import AccessRefused, InvalidJob
+from hiveacid.jobs.compaction_need import parse_needs
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.owner import find_open_transactions
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
 
 TOKEN = "d/r/t/-1"

@@ -7,9 +7,9 @@ import pytest
 
 from airflow_hiveacid import AcidTable
 from airflow_hiveacid.cluster.packaged import example_dags
-from airflow_hiveacid.errors import DemoFailed
-from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.playground.local_airflow import LocalAirflow
+from hiveacid.errors import DemoFailed
+from hiveacid.metastore.client import MetastoreClient
 from tests.compaction.written_table import expected_rows, twelve_deltas
 from tests.maintenance.acid_folders import AcidFolders
 from tests.rows import rows_of

@@ -13,12 +13,12 @@ from airflow_hiveacid import (
     HiveAcidCompactOperator,
     HiveAcidDeleteOperator,
 )
-from airflow_hiveacid.acid.names import Base
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs import CleanJob, CompactJob, DeleteJob
-from airflow_hiveacid.jobs.reports.report import CompactReport
-from airflow_hiveacid.metastore.txn.owner import Owner, find_open_transactions, open_transaction
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs import CleanJob, CompactJob, DeleteJob
+from hiveacid.jobs.reports.report import CompactReport
+from hiveacid.metastore.txn.owner import Owner, find_open_transactions, open_transaction
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.rules.names import Base
 
 
 def need(partition=None, table="shop.orders", **more):

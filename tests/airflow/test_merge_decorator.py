@@ -11,9 +11,9 @@ from airflow_hiveacid import (
     QuerySource,
     TableSource,
 )
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.write_jobs import MergeJob
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs import codec
+from hiveacid.jobs.write_jobs import MergeJob
 
 MERGE = {"target": "db.orders", "on": "t.id = s.id", "when": [MatchedUpdate(), NotMatchedInsert()]}
 FEED = PathSource(path="s3a://landing/feed", format="json")

@@ -3,13 +3,13 @@ import os
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import InvalidConnection
 from airflow_hiveacid.hooks import HiveAcidMetastoreHook
-from airflow_hiveacid.jobs.options.tokens import kept_tokens, token_of
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.errors import InvalidConnection
+from hiveacid.jobs.options.tokens import kept_tokens, token_of
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.rules.locks import Operation
+from hiveacid.rules.names import TableRef
 
 
 @pytest.fixture

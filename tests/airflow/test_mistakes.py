@@ -33,10 +33,11 @@ from airflow_hiveacid import (
     StreamSource,
     TableSource,
 )
-from airflow_hiveacid.acid.merge import duplicates
-from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
-from airflow_hiveacid.jobs import (
+from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.sensors import HiveAcidNewDataSensor
+from hiveacid.errors import HiveAcidError, InvalidJob
+from hiveacid.jobs import (
     CompactJob,
     DeleteJob,
     InsertJob,
@@ -45,10 +46,9 @@ from airflow_hiveacid.jobs import (
     StreamJob,
     UpdateJob,
 )
-from airflow_hiveacid.jobs.reports.report import ErrorReport
-from airflow_hiveacid.metastore.dev.embedded import free_port
-from airflow_hiveacid.operators.base import HiveAcidJobOperator
-from airflow_hiveacid.sensors import HiveAcidNewDataSensor
+from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.metastore.dev.embedded import free_port
+from hiveacid.rules.merge import duplicates
 
 FEED = TableSource("db.feed")
 HEADER = {"header": "true"}

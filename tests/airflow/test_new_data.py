@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import InvalidJob, MetastoreUnreachable
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused, HiveAcidTaskTrouble
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.records.consumers import Consumer
 from airflow_hiveacid.sensors import HiveAcidNewDataSensor
 from airflow_hiveacid.sensors.new_data import NewData
 from airflow_hiveacid.triggers import HiveAcidNewDataEventTrigger
 from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
+from hiveacid.errors import InvalidJob, MetastoreUnreachable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.records.consumers import Consumer
+from hiveacid.rules.names import TableRef
 from tests.engine.acid_tables import create
 from tests.metastore_calls import counted_calls
 

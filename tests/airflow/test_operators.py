@@ -29,16 +29,16 @@ from airflow_hiveacid import (
     PathSource,
     StreamSource,
 )
-from airflow_hiveacid.cluster.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.cluster.packaged import spark_app_path
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import (
     HiveAcidTaskConflict,
     HiveAcidTaskFailure,
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
 )
-from airflow_hiveacid.jobs import (
+from hiveacid.drivers.die_with_parent import DIE_WITH_PARENT
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs import (
     DeleteJob,
     InsertJob,
     MergeJob,
@@ -47,12 +47,12 @@ from airflow_hiveacid.jobs import (
     TransactionJob,
     UpdateJob,
 )
-from airflow_hiveacid.jobs.job_json import from_json
-from airflow_hiveacid.jobs.options.run_token import marked_token
-from airflow_hiveacid.jobs.reports.report import ErrorReport
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.answers import TxnState
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.jobs.job_json import from_json
+from hiveacid.jobs.options.run_token import marked_token
+from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.metastore.txn.transaction import Transaction
 
 SOURCE = PathSource(path="/feed/{{ run_id }}", format="json")
 DELETE = DeleteJob(target="db.t", where="id = 1")

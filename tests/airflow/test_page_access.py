@@ -17,17 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_hiveacid.cluster.packaged import example_dags
-from airflow_hiveacid.errors import MetastoreUnreachable
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.maintenance.health_score import TableHealth
-from airflow_hiveacid.metastore.same_table import located
 from airflow_hiveacid.plugin import metastores
 from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.measuring import Measured
-from airflow_hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
-from airflow_hiveacid.records.stream_places import StreamPlaces
-from airflow_hiveacid.records.stream_state import StreamState
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.errors import MetastoreUnreachable
+from hiveacid.jobs import codec
+from hiveacid.metastore.same_table import located
+from hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
+from hiveacid.records.stream_places import StreamPlaces
+from hiveacid.records.stream_state import StreamState
+from hiveacid.storage.folder import Storage
+from hiveacid.upkeep.health_score import TableHealth
 from tests.airflow.page_users import bearer, token
 
 try:

@@ -8,12 +8,12 @@ import time
 import httpx
 import pytest
 
-from airflow_hiveacid.errors import AccessRefused, StorageUnreachable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.plugin import metastores
 from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.file_access import FileAccess
+from hiveacid.errors import AccessRefused, StorageUnreachable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift import idl_tables
 from tests.airflow.page_users import bearer
 from tests.fakes.metastore import FakeMetastore
 from tests.maintenance.acid_folders import AcidFolders

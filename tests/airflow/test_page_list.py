@@ -27,17 +27,17 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.assets import table_asset
 from airflow_hiveacid.cluster.packaged import example_dags
-from airflow_hiveacid.errors import MetastoreUnreachable
-from airflow_hiveacid.jobs import InsertJob, MergeJob, TransactionJob
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.reports.report import ErrorReport
-from airflow_hiveacid.jobs.sources import TableSource
-from airflow_hiveacid.maintenance.health_score import BlockingTxn, QueueEntry, TableHealth
 from airflow_hiveacid.plugin.dag_tables import DagTables, tables_of
 from airflow_hiveacid.plugin.measuring import Measuring
 from airflow_hiveacid.plugin.table_list import TableQuery, listing, table_csv
 from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor, HiveAcidMirrorFreshSensor
 from airflow_hiveacid.triggers import HiveAcidCompactionEventTrigger
+from hiveacid.errors import MetastoreUnreachable
+from hiveacid.jobs import InsertJob, MergeJob, TransactionJob
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.jobs.sources import TableSource
+from hiveacid.upkeep.health_score import BlockingTxn, QueueEntry, TableHealth
 
 try:
     from airflow.dag_processing.dagbag import DagBag

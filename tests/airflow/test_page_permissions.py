@@ -10,13 +10,13 @@ from airflow.models.dagbundle import DagBundleModel
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from airflow_hiveacid.acid.mirror_lag import MirrorLag
-from airflow_hiveacid.history.entries import HistoryEntry, HistoryState
-from airflow_hiveacid.maintenance.health_score import BlockingTxn, TableHealth
 from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.measuring import Measured
-from airflow_hiveacid.records.mirror_notes import KnownMirror
-from airflow_hiveacid.records.stream_state import StreamState
+from hiveacid.records.entries import HistoryEntry, HistoryState
+from hiveacid.records.mirror_notes import KnownMirror
+from hiveacid.records.stream_state import StreamState
+from hiveacid.rules.mirror_lag import MirrorLag
+from hiveacid.upkeep.health_score import BlockingTxn, TableHealth
 from tests.airflow.page_users import bearer
 
 try:
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The HMAC key is")
 TWO_DAGS = """
 from airflow.sdk import DAG, Asset
 from airflow_hiveacid import HiveAcidCleanOperator
-from airflow_hiveacid.jobs import CleanJob
+from hiveacid.jobs import CleanJob
 for name, table in (("of_jane", "shop.orders"), ("of_john", "shop.returns")):
     with DAG(name) as globals()[name]:
         asset = Asset(f"hiveacid://hms:9083/shop/{table[5:]}")

@@ -13,7 +13,7 @@ from airflow_hiveacid import (
     NotMatchedInsert,
     PathSource,
 )
-from airflow_hiveacid.jobs import MergeJob
+from hiveacid.jobs import MergeJob
 from airflow_hiveacid.sensors import (
     HiveAcidCompactionNeededSensor,
     HiveAcidDeltaCountSensor,

@@ -18,8 +18,18 @@ except ImportError:  # Before Airflow 3.3.
     from airflow.exceptions import AirflowRescheduleException
 
 from airflow_hiveacid import Budget, CompactionPolicy
-from airflow_hiveacid.acid.names import Delta
-from airflow_hiveacid.errors import (
+from airflow_hiveacid.hooks.task_failures import (
+    HiveAcidTaskRefused,
+    HiveAcidTaskTrouble,
+    task_failure,
+)
+from airflow_hiveacid.sensors import (
+    HiveAcidCompactionNeededSensor,
+    HiveAcidDeltaCountSensor,
+    HiveAcidDeltaSizeSensor,
+    HiveAcidTrinoMismatchSensor,
+)
+from hiveacid.errors import (
     InvalidJob,
     MetastoreUnreachable,
     NoTicket,
@@ -27,20 +37,10 @@ from airflow_hiveacid.errors import (
     StorageUnreachable,
     UnsupportedMetastore,
 )
-from airflow_hiveacid.hooks.task_failures import (
-    HiveAcidTaskRefused,
-    HiveAcidTaskTrouble,
-    task_failure,
-)
-from airflow_hiveacid.jobs.compaction_need import parse_needs
-from airflow_hiveacid.jobs.reports.report import ErrorReport
-from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
-from airflow_hiveacid.sensors import (
-    HiveAcidCompactionNeededSensor,
-    HiveAcidDeltaCountSensor,
-    HiveAcidDeltaSizeSensor,
-    HiveAcidTrinoMismatchSensor,
-)
+from hiveacid.jobs.compaction_need import parse_needs
+from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.rules.names import Delta
+from hiveacid.upkeep.compaction_poll import CompactionPoll
 
 SENSORS = [
     HiveAcidCompactionNeededSensor,

@@ -4,8 +4,8 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_hiveacid.cluster.spark_master import require_master
-from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
-from airflow_hiveacid.metastore.dev.embedded import free_port
+from hiveacid.errors import ClusterUnreachable, InvalidConnection
+from hiveacid.metastore.dev.embedded import free_port
 from tests.fakes.metastore import FakeMetastore
 
 

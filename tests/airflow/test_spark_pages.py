@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid import HiveAcidDeleteOperator
-from airflow_hiveacid.cluster.java_start import NO_PAGES
-from airflow_hiveacid.jobs import DeleteJob
+from hiveacid.drivers.java_start import NO_PAGES
+from hiveacid.jobs import DeleteJob
 
 _PAGES = (
     "from pyspark.sql import SparkSession; "
     "print(SparkSession.builder.getOrCreate().sparkContext.uiWebUrl)"
 )
 _COMMAND_LINE = (
-    "from airflow_hiveacid.cli.local_spark import a_spark\n"
+    "from hiveacid.cli.local_spark import a_spark\n"
     "with a_spark('local[1]', 'test') as spark: url = spark.sparkContext.uiWebUrl\n"
     "print(url)"
 )

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.cluster.packaged import spark_app_path
-from airflow_hiveacid.cluster.spark_support import (
+from hiveacid.drivers.spark_support import (
     OLDEST_PACKAGES,
     installed_spark,
     require_supported_spark,
 )
-from airflow_hiveacid.errors import UnsupportedSpark
+from hiveacid.errors import UnsupportedSpark
 
 
 def installed(folder: Path, version: str, scala: str = "2.12") -> Path:

@@ -11,11 +11,11 @@ import pytest
 
 from airflow_hiveacid import HiveAcidDeleteOperator, MetastoreOptions
 from airflow_hiveacid.cluster.spark_text import properties
-from airflow_hiveacid.errors import InvalidJob, MetastoreUnreachable
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused
-from airflow_hiveacid.jobs import DeleteJob
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import InvalidJob, MetastoreUnreachable
+from hiveacid.jobs import DeleteJob
+from hiveacid.metastore.client import MetastoreClient
 
 DELETE = DeleteJob(target="db.t", where="id = 1")
 SECOND = "x\nspark.driver.extraJavaOptions -javaagent:/tmp/evil.jar"

@@ -5,15 +5,15 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG
 
 from airflow_hiveacid import HiveAcidSqlOperator
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.assets import table_asset
-from airflow_hiveacid.errors import InvalidJob, SqlError, TableNotFound
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
-from airflow_hiveacid.jobs.codec import encode
-from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
-from airflow_hiveacid.jobs.reports.script_report import ScriptReport
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import InvalidJob, SqlError, TableNotFound
+from hiveacid.jobs.codec import encode
+from hiveacid.jobs.reports.report import CompactReport, RunReport
+from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
 
 SCRIPT = """
 DELETE FROM orders WHERE id IN (SELECT id FROM gone);

@@ -14,13 +14,13 @@ from airflow.sdk import DAG
 from airflow_hiveacid import BatchSource, HiveAcidStreamOperator, StreamSource
 from airflow_hiveacid.cluster import cluster_run
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
-from airflow_hiveacid.jobs import InsertJob, StreamJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.owner import find_open_transactions
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.records.stream_place import StreamPlace
-from airflow_hiveacid.records.stream_places import StreamPlaces
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.jobs import InsertJob, StreamJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.owner import find_open_transactions
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.records.stream_place import StreamPlace
+from hiveacid.records.stream_places import StreamPlaces
+from hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import create
 
 try:

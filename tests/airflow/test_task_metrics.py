@@ -8,23 +8,23 @@ import pytest
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from airflow_hiveacid import HiveAcidCleanOperator, HiveAcidCompactOperator, HiveAcidDeleteOperator
-from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
-from airflow_hiveacid.errors import TableNotFound
 from airflow_hiveacid.hooks import task_metrics
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
-from airflow_hiveacid.jobs import CleanJob, CompactJob, DeleteJob
-from airflow_hiveacid.jobs.reports.report import (
+from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor
+from airflow_hiveacid.sensors.compaction import CompactionNeeded
+from airflow_hiveacid.triggers import HiveAcidCompactionEventTrigger
+from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
+from hiveacid.errors import TableNotFound
+from hiveacid.jobs import CleanJob, CompactJob, DeleteJob
+from hiveacid.jobs.reports.report import (
     CompactReport,
     PartitionReport,
     RunReport,
     TableReport,
 )
-from airflow_hiveacid.jobs.reports.script_report import ScriptReport
-from airflow_hiveacid.maintenance import metrics
-from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor
-from airflow_hiveacid.sensors.compaction import CompactionNeeded
-from airflow_hiveacid.triggers import HiveAcidCompactionEventTrigger
-from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
+from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
+from hiveacid.upkeep import metrics
 
 
 @dataclass
@@ -232,7 +232,7 @@ def test_triggers_emit_the_figures_of_their_surveys(stats, spark_submit):
 
 
 def test_the_stats_of_this_airflow_accept_every_kind(caplog):
-    from airflow_hiveacid.maintenance.metrics import Sample
+    from hiveacid.upkeep.metrics import Sample
 
     samples = [
         Sample(metric, 1, dict.fromkeys(metric.labels, "db.t")) for metric in metrics.EMITTED

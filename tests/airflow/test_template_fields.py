@@ -34,10 +34,10 @@ from airflow_hiveacid import (
     WorkerLimits,
     sensors,
 )
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused
 from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
-from airflow_hiveacid.jobs import (
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs import (
     AnalyzeJob,
     CleanJob,
     CompactJob,

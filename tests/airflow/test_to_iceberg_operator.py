@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid import HiveAcidToIcebergOperator
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs import IcebergExportJob
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs import IcebergExportJob
+from hiveacid.metastore.client import MetastoreClient
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
 from tests.iceberg.lakes import sql_catalog, sql_options
 

@@ -9,12 +9,12 @@ from importlib import import_module
 import pytest
 from airflow.sdk import Asset, AssetWatcher
 
-from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
-from airflow_hiveacid.acid.names import Base
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.sensors.compaction import CompactionNeeded
 from airflow_hiveacid.triggers import HiveAcidCompactionEventTrigger, compaction_event
 from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
+from hiveacid.errors import InvalidJob
+from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
+from hiveacid.rules.names import Base
 from tests.maintenance.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.usefixtures("metastore_connection")

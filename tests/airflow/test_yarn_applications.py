@@ -18,7 +18,7 @@ from airflow_hiveacid.cluster.applications import Application, ApplicationState,
 from airflow_hiveacid.cluster.rest_client import KnownHosts
 from airflow_hiveacid.cluster.spark_master import applications_of, master_of
 from airflow_hiveacid.cluster.yarn import YarnApplications
-from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
+from hiveacid.errors import ClusterUnreachable, InvalidConnection
 
 ID = "application_1795191425736_0001"
 NOT_FOUND = {

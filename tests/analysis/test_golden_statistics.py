@@ -5,10 +5,10 @@ from decimal import Decimal
 
 import pytest
 
-from airflow_hiveacid.acid.column_statistics import StatisticsKind, kind_of_statistics
-from airflow_hiveacid.acid.schema import parse_type
-from airflow_hiveacid.analysis.analyze import shown
-from airflow_hiveacid.analysis.partition_statistics import partition_statistics
+from hiveacid.rules.column_statistics import StatisticsKind, kind_of_statistics
+from hiveacid.rules.schema import parse_type
+from hiveacid.tables.statistics.analyze import shown
+from hiveacid.tables.statistics.partition_statistics import partition_statistics
 from tests.golden import GoldenSnapshot, GoldenTable
 from tests.scan.test_golden_tables import EVERY, opened
 

@@ -12,20 +12,20 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.analysis.partition_statistics import partition_statistics
-from airflow_hiveacid.layout.listing import list_files, read_state
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.orc.format.tail import FooterField, OrcTail
-from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
-from airflow_hiveacid.orc.row_keys.keys import Keys
-from airflow_hiveacid.scan.table_part import TablePart
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.orc.format.tail import FooterField, OrcTail
+from hiveacid.orc.row_keys.delete_file import write_delete_file
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.write_ids import ValidWriteIdList
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.listing import list_files, read_state
+from hiveacid.tables.scan.table_part import TablePart
+from hiveacid.tables.statistics.partition_statistics import partition_statistics
 from tests.orc.acid_files import enveloped, with_acid_metadata
 from tests.orc.orc_tables import flat_file, with_tail, without_row_index
 

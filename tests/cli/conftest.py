@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.cli.main import main
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
 
 @pytest.fixture

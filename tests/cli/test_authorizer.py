@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from airflow_hiveacid.errors import AccessRefused
-from airflow_hiveacid.scan.table_scan import TableScan
+from hiveacid.errors import AccessRefused
+from hiveacid.tables.scan.table_scan import TableScan
 from tests.maintenance.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

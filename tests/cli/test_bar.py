@@ -7,11 +7,11 @@ from contextlib import nullcontext
 
 import pytest
 
-from airflow_hiveacid.cli import local_spark
-from airflow_hiveacid.cli.bar import Bar
-from airflow_hiveacid.errors import UserError
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.progress import Phase, PhaseClock, PhaseLog
+from hiveacid.cli import local_spark
+from hiveacid.cli.bar import Bar
+from hiveacid.errors import UserError
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.progress import Phase, PhaseClock, PhaseLog
 
 
 class Terminal(io.StringIO):
@@ -70,7 +70,7 @@ def test_beside_a_bar_the_lines_of_the_log_come_only_where_it_breaks_off(
 
     monkeypatch.setattr(local_spark, "_check_early", lambda job, master: None)
     monkeypatch.setattr(local_spark, "a_spark", lambda master, name: nullcontext())
-    monkeypatch.setattr("airflow_hiveacid.engine.run.run", run)
+    monkeypatch.setattr("hiveacid.spark.run.run", run)
     shown = terminal()
     with pytest.raises(UserError) if fails else nullcontext():
         local_spark.run_on_spark(CompactJob(target="db.t"), "local", "compacting db.t")
@@ -89,7 +89,7 @@ def test_java_s_output_is_shown_only_after_a_failure(monkeypatch, capfd, looks, 
 
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "what is not to stay")
     monkeypatch.setattr(Bar, "fits", lambda: looks)
-    monkeypatch.setattr("airflow_hiveacid.engine.session.application_session", start)
+    monkeypatch.setattr("hiveacid.spark.session.application_session", start)
     with (
         pytest.raises(UserError) if fails else nullcontext(),
         local_spark.a_spark("local", "a command") as stderr_of_java,

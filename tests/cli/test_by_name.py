@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.storage.folder import Storage
 from tests.cli.acid_files import ids, write_events
 
 HIVE_WRITTEN = Path(__file__).parents[1] / "data" / "hive-written"

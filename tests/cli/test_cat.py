@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.main import main
+from hiveacid.cli.main import main
+from hiveacid.rules.schema import TableKind
 from tests.cli.acid_files import ACID_NAMES, ids, write_events
 from tests.golden import GoldenTable, golden_snapshots
 
@@ -216,7 +216,7 @@ def test_a_column_called_row_id_is_not_hidden_by_row_ids(refused, tmp_path):
 def test_a_reader_that_goes_away_ends_the_command_silently(tmp_path):
     events = [(1, number, 1) for number in range(50_000)]
     write_events(tmp_path / "delta_0000001_0000001/bucket_00000", events, ids(*range(50_000)))
-    command = [sys.executable, "-m", "airflow_hiveacid.cli.main", "cat", "--json"]
+    command = [sys.executable, "-m", "hiveacid.cli.main", "cat", "--json"]
     with subprocess.Popen(
         [*command, "--path", str(tmp_path), "--write-ids", ALL_OF_5],
         stdout=subprocess.PIPE,

@@ -4,8 +4,8 @@ import argparse
 
 import pytest
 
-from airflow_hiveacid.cli.main import COMMANDS
-from airflow_hiveacid.jobs.job import Access
+from hiveacid.cli.main import COMMANDS
+from hiveacid.jobs.job import Access
 
 # The arguments of each command, with its table and action for the authorizer.
 ARGUMENTS = {

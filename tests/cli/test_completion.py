@@ -22,7 +22,7 @@ def test_a_shell_completes_commands_options_and_values(tmp_path, line, words):
         "COMP_LINE": line,
         "COMP_POINT": str(len(line)),
     }
-    command = [sys.executable, "-m", "airflow_hiveacid.cli.main"]
+    command = [sys.executable, "-m", "hiveacid.cli.main"]
     subprocess.run(command, env={**os.environ, **variables}, check=True)
     found = (tmp_path / "words").read_text().split("\v")
     assert {word.strip() for word in found} == words
@@ -30,7 +30,7 @@ def test_a_shell_completes_commands_options_and_values(tmp_path, line, words):
 
 def test_no_other_command_pays_for_completion():
     code = (
-        "import sys\nfrom airflow_hiveacid.cli.main import main\n"
+        "import sys\nfrom hiveacid.cli.main import main\n"
         "main([])\nassert 'argcomplete' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cli.create_statement import create_statement
-from airflow_hiveacid.jobs.definitions.ddl_jobs import CreateTableJob
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.sql.script import to_jobs
+from hiveacid.cli.create_statement import create_statement
+from hiveacid.jobs.definitions.ddl_jobs import CreateTableJob
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.rules.names import TableRef
+from hiveacid.sql.script import to_jobs
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cli.foreground import interrupted_by_kill
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.cli.foreground import interrupted_by_kill
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -31,7 +31,7 @@ def test_a_command_ends_its_transaction(
     code = (
         f"import signal; signal.signal({number.value}, signal.default_int_handler"
         f" if {number.value} == signal.SIGINT else signal.SIG_DFL)\n"
-        "import sys; from airflow_hiveacid.cli.main import main; sys.exit(main())"
+        "import sys; from hiveacid.cli.main import main; sys.exit(main())"
     )
     with Transaction(client, targets=[Target(ref, Operation.OVERWRITE)]) as overwrite:
         command = subprocess.Popen(

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.cli.main import main
+from hiveacid.cli.main import main
 
 DATA = Path(__file__).parents[1] / "data"
 CASES = json.loads((DATA / "acid_state_cases.json").read_text())["cases"]

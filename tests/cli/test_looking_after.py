@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.maintenance.table_detail import table_detail
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.thrift.answers import TxnLiveness, TxnType
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.records.consumers import Consumer
+from hiveacid.cli.main import main
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.thrift.answers import TxnLiveness, TxnType
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.records.consumers import Consumer
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
+from hiveacid.upkeep.table_detail import table_detail
 from tests.cli.acid_files import ids, write_events
 from tests.engine.acid_tables import ONLY_HIVE4
 from tests.maintenance.acid_folders import AcidFolders
@@ -86,7 +86,7 @@ def test_a_compaction_with_nothing_to_do_starts_no_spark(
 ):
     folders = AcidFolders.create(client, f"{database}.t")
     folders.insert()
-    monkeypatch.delattr("airflow_hiveacid.cli.local_spark.run_on_spark")
+    monkeypatch.delattr("hiveacid.cli.local_spark.run_on_spark")
     status, printed = hiveacid("compact", folders.ref.full_name, *options, "--json")
     (partition,) = json.loads(printed)["partitions"]
     assert (status, partition["outcome"]) == (0, "skipped")
@@ -286,7 +286,7 @@ def test_a_doctor_finds_a_folder_that_cannot_be_written(folders, diagnose):
 @FAKE
 def test_a_doctor_finds_packages_that_overwrite_each_other(diagnose, monkeypatch):
     versions = {"pyspark": "4.1.3", "pyspark-client": "4.2.0"}
-    monkeypatch.setattr("airflow_hiveacid.cli.commands.doctor._version", versions.get)
+    monkeypatch.setattr("hiveacid.cli.commands.doctor._version", versions.get)
     status, wrong = diagnose()
     assert (status, list(wrong)) == (20, ["spark"])
     assert "pyspark 4.1.3 and pyspark-client 4.2.0" in wrong["spark"]["found"]
@@ -327,7 +327,7 @@ def test_a_metastore_must_be_named_in_one_way(capsys, monkeypatch):
 
 def test_the_command_line_loads_nothing_heavy_before_a_command_runs():
     code = (
-        "import sys, airflow_hiveacid.cli.main\n"
+        "import sys, hiveacid.cli.main\n"
         "print({'airflow', 'pyspark', 'pyarrow', 'numpy', 'thrift'} & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

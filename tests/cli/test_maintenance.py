@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.conflicts import matrix_rows
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.errors import AccessRefused, DataError
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.cli.main import main
+from hiveacid.errors import AccessRefused, DataError
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.rules.conflicts import matrix_rows
+from hiveacid.rules.names import TableRef
 from tests.cli.acid_files import ids, write_events
 from tests.engine.acid_tables import ONLY_HIVE4
 
@@ -148,7 +148,7 @@ def test_a_table_is_compacted_and_cleaned_by_the_program(table, hms, hiveacid):
 
     def program(*arguments):
         return subprocess.run(
-            [sys.executable, "-m", "airflow_hiveacid.cli.main", *arguments, "--metastore", hms.uri],
+            [sys.executable, "-m", "hiveacid.cli.main", *arguments, "--metastore", hms.uri],
             check=True,
             capture_output=True,
             encoding="utf-8",
@@ -239,7 +239,7 @@ def test_the_authorizer_decides_which_tables_are_maintained(table, database, hiv
     def refuse(user, accesses):
         raise AccessRefused(f"{user} may not {accesses[0].action} {accesses[0].table}.")
 
-    monkeypatch.setattr("airflow_hiveacid.cli.commands.maintain.require_access", refuse)
+    monkeypatch.setattr("hiveacid.cli.commands.maintain.require_access", refuse)
     status, printed = hiveacid("maintain", f"{database}.*")
     assert status == AccessRefused.exit_code
     assert f"may not compact {table[0]}" in printed

@@ -12,14 +12,14 @@ from threading import Barrier, Event, Thread
 
 import pytest
 
-from airflow_hiveacid.cli import metrics_server
-from airflow_hiveacid.cli.commands import metrics as metrics_command
-from airflow_hiveacid.cli.metrics_server import MetricsServer, parse_address
-from airflow_hiveacid.errors import UserError
-from airflow_hiveacid.maintenance import metrics
-from airflow_hiveacid.maintenance.metrics import Sample
-from airflow_hiveacid.maintenance.prometheus_text import CONTENT_TYPE
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.cli import metrics_server
+from hiveacid.cli.commands import metrics as metrics_command
+from hiveacid.cli.metrics_server import MetricsServer, parse_address
+from hiveacid.errors import UserError
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.upkeep import metrics
+from hiveacid.upkeep.metrics import Sample
+from hiveacid.upkeep.prometheus_text import CONTENT_TYPE
 from tests.fakes.metastore import FakeMetastore
 from tests.maintenance.acid_folders import AcidFolders
 from tests.proxy import Proxy
@@ -63,7 +63,7 @@ def test_named_tables_are_measured(client, database, hiveacid):
 
 
 def test_an_unreachable_metastore_is_an_exit_code(capsys):
-    from airflow_hiveacid.cli.main import main
+    from hiveacid.cli.main import main
 
     assert main(["metrics", "--metastore", "thrift://127.0.0.1:1"]) == 40
     assert capsys.readouterr().out == ""
@@ -211,7 +211,7 @@ def test_scrapes_continue_while_the_metastore_does_not_answer(tmp_path):
                     *(
                         sys.executable,
                         "-m",
-                        "airflow_hiveacid.cli.main",
+                        "hiveacid.cli.main",
                         "metrics",
                         "shop.t",
                         "gone",

@@ -1,6 +1,6 @@
 import pytest
 
-from airflow_hiveacid.text.name_list import first_names
+from hiveacid.rules.name_list import first_names
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from airflow_hiveacid.acid.compaction_rank import READS_PROPERTY
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.cli.main import main
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.compaction_rank import READS_PROPERTY
+from hiveacid.rules.names import TableRef
 from tests.cli.acid_files import ids, write_events
 from tests.fakes.metastore import FakeMetastore
 from tests.places import place_of

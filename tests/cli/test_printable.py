@@ -8,16 +8,16 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.acid.locks import read_lock_components
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cli.bar import Bar
-from airflow_hiveacid.cli.command import Command
-from airflow_hiveacid.cli.terminal import print_table
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.reports.report import ErrorReport
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.text.printable import printable, raw_stream
+from hiveacid.cli.bar import Bar
+from hiveacid.cli.command import Command
+from hiveacid.cli.terminal import print_table
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.locks import read_lock_components
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.printable import printable, raw_stream
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\rx\u202egnp"
 

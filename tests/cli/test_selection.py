@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cli.selection import _scanned
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.sql.questions import Select
-from airflow_hiveacid.sql.script import to_steps
+from hiveacid.cli.selection import _scanned
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.sql.questions import Select
+from hiveacid.sql.script import to_steps
 from tests.fakes.metastore import FakeMetastore
 
 

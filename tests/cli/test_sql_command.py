@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli import local_spark
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.cli import local_spark
+from hiveacid.cli.main import main
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
 from tests.maintenance.acid_folders import AcidFolders
 from tests.places import place_of
 

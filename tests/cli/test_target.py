@@ -4,9 +4,9 @@ import argparse
 
 import pytest
 
-from airflow_hiveacid.cli import target
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.errors import InvalidJob, UserError
+from hiveacid.cli import target
+from hiveacid.cli.main import main
+from hiveacid.errors import InvalidJob, UserError
 
 URI = ["--metastore", "thrift://h:1"]
 

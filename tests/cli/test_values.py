@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.cli.values import json_values, text_value
+from hiveacid.cli.values import json_values, text_value
 
 NAN = float("nan")
 LAST = datetime.date(9999, 12, 31)

@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from airflow_hiveacid.errors import UnsupportedFile
+from hiveacid.errors import UnsupportedFile
 
 
 def process_of(_: object) -> int:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.compaction.table import TableCompactor
-from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-from airflow_hiveacid.errors import TableReplaced
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.reports.report import PartitionReport
-from airflow_hiveacid.metastore.catalog import HivePartition
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift import idl_tables
+from hiveacid.errors import TableReplaced
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.reports.report import PartitionReport
+from hiveacid.metastore.catalog import HivePartition
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.upkeep.compaction.table import TableCompactor
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.compaction.written_table import WrittenTable
 from tests.metastore_calls import acting_before
 

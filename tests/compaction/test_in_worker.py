@@ -6,18 +6,18 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.compaction.table import TableCompactor
-from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.reports.report import CompactReport
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.orc.format.compression import Codec
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.sql.script import to_jobs
-from airflow_hiveacid.storage.folder import LocalStorage
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.reports.report import CompactReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.orc.format.compression import Codec
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.sql.script import to_jobs
+from hiveacid.storage.folder import LocalStorage
+from hiveacid.tables.definitions.run import run_ddl
+from hiveacid.upkeep.compaction.table import TableCompactor
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
 
 FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

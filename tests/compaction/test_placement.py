@@ -5,30 +5,30 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_forecast import Forecast
-from airflow_hiveacid.acid.compaction_policy import WorkerLimits
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.compaction.forecast import forecast
-from airflow_hiveacid.compaction.placement import compact, why_spark
-from airflow_hiveacid.compaction.script import joined_script, rest_of_script, run_script_in_worker
-from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-from airflow_hiveacid.engine.compaction import table as engine_table
-from airflow_hiveacid.errors import InvalidJob, SparkNeeded
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.reports.report import (
+from hiveacid.errors import InvalidJob, SparkNeeded
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.reports.report import (
     CompactReport,
     ErrorReport,
     PartitionReport,
     RunReport,
 )
-from airflow_hiveacid.jobs.reports.script_report import ScriptReport
-from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.progress import PhaseObserver
-from airflow_hiveacid.sql.script import to_jobs
+from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.progress import PhaseObserver
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.compaction_forecast import Forecast
+from hiveacid.rules.compaction_policy import WorkerLimits
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.compaction import table as engine_table
+from hiveacid.sql.script import to_jobs
+from hiveacid.upkeep.compaction.forecast import forecast
+from hiveacid.upkeep.compaction.placement import compact, why_spark
+from hiveacid.upkeep.compaction.script import joined_script, rest_of_script, run_script_in_worker
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
 from tests.faults.without_spark import NoSpark
 

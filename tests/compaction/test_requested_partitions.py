@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.compaction.script import run_script_in_worker
-from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-from airflow_hiveacid.errors import HiveAcidError, UserError
-from airflow_hiveacid.jobs.reports.report import CompactReport, PartitionReport
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.table_rules import requested_partitions
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.errors import HiveAcidError, UserError
+from hiveacid.jobs.reports.report import CompactReport, PartitionReport
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.table_rules import requested_partitions
+from hiveacid.rules.names import TableRef
+from hiveacid.sql.script import to_script
+from hiveacid.upkeep.compaction.script import run_script_in_worker
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.fakes.metastore import FakeMetastore
 
 REF = TableRef("default", "p")

@@ -2,13 +2,13 @@
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.compaction.table import TableCompactor
-from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.reports.report import CompactReport
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.queue import INITIATED, CompactionQueue
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.reports.report import CompactReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.queue import INITIATED, CompactionQueue
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.upkeep.compaction.table import TableCompactor
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.compaction.written_table import WrittenTable, twelve_deltas
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

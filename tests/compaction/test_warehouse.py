@@ -6,27 +6,27 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, WorkerLimits
-from airflow_hiveacid.acid.compaction_rank import READS_PROPERTY
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.compaction.warehouse import JobObserver, WarehouseMaintainer
-from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     AccessRefused,
     HiveAcidError,
     InvalidJob,
     MetastoreUnreachable,
     TableNotFound,
 )
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance import Maintenance, MaintenanceReport
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.reports.report import Report
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.owner import find_open_transactions
-from airflow_hiveacid.progress import Phase, PhaseObserver
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance import Maintenance, MaintenanceReport
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.reports.report import Report
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.owner import find_open_transactions
+from hiveacid.progress import Phase, PhaseObserver
+from hiveacid.rules.compaction_policy import Budget, CompactionPolicy, WorkerLimits
+from hiveacid.rules.compaction_rank import READS_PROPERTY
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.upkeep.compaction.warehouse import JobObserver, WarehouseMaintainer
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
 from tests.engine.definitions import replace_definition
 from tests.metastore_calls import counted_calls

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.compaction.worker_scheduler import INLINE_BYTES, WorkerScheduler
-from airflow_hiveacid.errors import UnsupportedFile, WorkerFailed
+from hiveacid.errors import UnsupportedFile, WorkerFailed
+from hiveacid.upkeep.compaction.worker_scheduler import INLINE_BYTES, WorkerScheduler
 from tests.compaction import task_functions as functions
 
 SECONDS = 60
@@ -146,7 +146,7 @@ def test_the_processes_end_with_the_scheduler() -> None:
 # As a notebook or a script may call it: there is no guard against a second run.
 _PROGRAM = """
 import sys
-from airflow_hiveacid.compaction.worker_scheduler import INLINE_BYTES, WorkerScheduler
+from hiveacid.upkeep.compaction.worker_scheduler import INLINE_BYTES, WorkerScheduler
 from tests.compaction.task_functions import doubled, waiting
 
 print("run", flush=True)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from airflow_hiveacid.acid.names import Delta, TableRef
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.scan.table_scan import TableScan
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import Delta, TableRef
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.rules.schema import TableKind
+from hiveacid.tables.scan.table_scan import TableScan
+from hiveacid.upkeep.table_cleaning import clean
 from tests.cli.acid_files import write_events
 from tests.orc.acid_files import enveloped, with_acid_metadata
 from tests.orc.orc_tables import flat_file

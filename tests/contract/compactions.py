@@ -2,14 +2,14 @@
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import TableRef
 from tests.versions import REAL_4
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.names import TableRef
 from tests.contract.compactions import DAY, MAJOR, write
 
 

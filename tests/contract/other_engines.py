@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from airflow_hiveacid.acid.locks import Operation, lock_components
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.answers import LockState
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift.answers import LockState
+from hiveacid.rules.locks import Operation, lock_components
+from hiveacid.rules.names import TableRef
 
 
 class OtherEngine:

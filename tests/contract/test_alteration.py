@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.metastore.alteration import DDL_TIME, Writer
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.partition_alteration import change_columns, forget_statistics
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
+from hiveacid.metastore.alteration import DDL_TIME, Writer
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.partition_alteration import change_columns, forget_statistics
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.metastore.txn.exclusive import ExclusiveTable
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.write_ids import ValidWriteIdList
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.versions import REAL_4
 

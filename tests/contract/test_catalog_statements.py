@@ -6,13 +6,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.create_statement import create_statement
-from airflow_hiveacid.ddl.run import run_ddl, run_script_of_ddl
-from airflow_hiveacid.errors import (
+from hiveacid.cli.create_statement import create_statement
+from hiveacid.errors import (
     HiveAcidError,
     InvalidJob,
     LockTimeout,
@@ -23,14 +18,19 @@ from airflow_hiveacid.errors import (
     UnsupportedTable,
     UserError,
 )
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.txn.lock_request import LockRequest
-from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.sql.script import to_jobs, to_script
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.txn.lock_request import LockRequest
+from hiveacid.metastore.txn.owner import Owner, open_transaction
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.sql.script import to_jobs, to_script
+from hiveacid.tables.definitions.run import run_ddl, run_script_of_ddl
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.versions import REAL_4
 

@@ -6,24 +6,24 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_hiveacid.acid.locks import DataOperation, LockType, Operation, lock_components
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.write_ids import ValidTxnList
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     HiveAcidError,
     MetastoreCallFailed,
     TableNotFound,
     TransactionAborted,
     WriteConflict,
 )
-from airflow_hiveacid.metastore import client as client_module
-from airflow_hiveacid.metastore.alteration import send_definition
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift.answers import LockState, TxnLiveness, TxnState, TxnType
+from hiveacid.metastore import client as client_module
+from hiveacid.metastore.alteration import send_definition
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift.answers import LockState, TxnLiveness, TxnState, TxnType
+from hiveacid.rules.locks import DataOperation, LockType, Operation, lock_components
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.write_ids import ValidTxnList
 from tests.fakes.metastore import REAL_AND_FAKE
 
 pytestmark = REAL_AND_FAKE

@@ -7,13 +7,13 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport
 
-from airflow_hiveacid.acid.locks import Operation, lock_components
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift.answers import TxnLiveness
+from hiveacid.rules.locks import Operation, lock_components
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
 
 COLUMNS = (HiveColumn("id", "bigint", "the key"), HiveColumn("name", "varchar(20)"))
 DAY = (HiveColumn("day", "string"),)

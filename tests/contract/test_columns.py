@@ -6,16 +6,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from airflow_hiveacid.acid.constraints import Check
-from airflow_hiveacid.acid.locks import MetastoreVersion
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import LockTimeout, TableReplaced, UnknownColumn, UnsupportedTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.constraints import all_constraints
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.sql.script import to_jobs
+from hiveacid.errors import LockTimeout, TableReplaced, UnknownColumn, UnsupportedTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.constraints import all_constraints
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.constraints import Check
+from hiveacid.rules.locks import MetastoreVersion
+from hiveacid.rules.names import TableRef
+from hiveacid.sql.script import to_jobs
+from hiveacid.tables.definitions.run import run_ddl
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.late_constraints import declare_late
 from tests.metastore_calls import acting_before

@@ -10,25 +10,25 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     AlreadyCompacting,
     CommitUncertain,
     MetastoreError,
     TransactionAborted,
 )
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift.answers import TxnState
-from airflow_hiveacid.metastore.txn.owner import (
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.metastore.txn.owner import (
     Outcome,
     abort_open_transactions,
     find_open_transactions,
     outcome,
 )
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.names import TableRef
 from tests.contract.compactions import (
     DAY,
     HMS4,
@@ -43,13 +43,13 @@ from tests.versions import NEWER
 # A compactor that dies at a given moment, without a chance to clean up.
 DYING = """
 import os, signal, sys
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.progress import Phase, PhaseClock
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.names import TableRef
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.progress import Phase, PhaseClock
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
+from hiveacid.metastore.compaction.queue import CompactionQueue
 from tests.observers import At
 
 uri, table, partition, moment = sys.argv[1:]

@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import MetastoreCallFailed
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.queue import (
+from hiveacid.errors import MetastoreCallFailed
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.queue import (
     CompactionQueue,
     QueuedCompaction,
     own_pool,
     own_worker,
 )
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift.answers import TxnType
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift.answers import TxnType
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
 from tests.fakes.compactions import Compactions
 from tests.fakes.metastore import FakeMetastore
 
@@ -161,7 +161,7 @@ def test_only_a_request_that_succeeded_is_known_to_be_cleaned(
         raise RuntimeError("The database has ended the transaction.")
 
     monkeypatch.setattr(Compactions, "mark_cleaned", fails)
-    monkeypatch.setattr("airflow_hiveacid.metastore.compaction.queue._PAUSES_OF_CLEANING", ())
+    monkeypatch.setattr("hiveacid.metastore.compaction.queue._PAUSES_OF_CLEANING", ())
     if shown == "succeeded":
         queue.cleaned(compacted)
         return

@@ -5,28 +5,28 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     AlreadyCompacting,
     CorruptFile,
     LockTimeout,
     StorageError,
     TransactionAborted,
 )
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.thrift import idl_compaction
-from airflow_hiveacid.metastore.txn.owner import (
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.thrift import idl_compaction
+from hiveacid.metastore.txn.owner import (
     Outcome,
     find_open_transactions,
     outcome,
 )
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.progress import Phase, PhaseClock
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import Phase, PhaseClock
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.locks import Operation
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
 from tests.contract.compactions import (
     DAY,
     HMS4,

@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from airflow_hiveacid.acid.constraints import Check, Default, Key, NotNull, TableConstraints
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cli.create_statement import create_statement
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.constraints import (
+from hiveacid.cli.create_statement import create_statement
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.constraints import (
     all_constraints,
     as_structs,
     constraints_on_writes,
 )
+from hiveacid.rules.constraints import Check, Default, Key, NotNull, TableConstraints
+from hiveacid.rules.names import TableRef
 from tests.contract.test_catalog_statements import run
 from tests.fakes.metastore import REAL_AND_FAKE
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import ConsumerMismatch
-from airflow_hiveacid.metastore.catalog import HiveColumn
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.same_table import located
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.records.consumers import Consumer, consumer_versions, forget_consumer
+from hiveacid.errors import ConsumerMismatch
+from hiveacid.metastore.catalog import HiveColumn
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.same_table import located
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.records.consumers import Consumer, consumer_versions, forget_consumer
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import TableRef
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders
 

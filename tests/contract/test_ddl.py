@@ -6,18 +6,18 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import TableExists, UnsupportedTable
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.sql.script import to_jobs
+from hiveacid.errors import TableExists, UnsupportedTable
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.sql.script import to_jobs
+from hiveacid.tables.definitions.run import run_ddl
 from tests.versions import REAL
 
 ON_REAL = pytest.mark.parametrize("hms", REAL, indirect=True)

@@ -2,16 +2,16 @@
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cli.answers import answer
-from airflow_hiveacid.cli.explained.statement import explain
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.metastore.catalog import HivePartition
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.sql.questions import Explain
-from airflow_hiveacid.sql.script import to_jobs, to_steps
+from hiveacid.cli.answers import answer
+from hiveacid.cli.explained.statement import explain
+from hiveacid.errors import InvalidJob
+from hiveacid.metastore.catalog import HivePartition
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.rules.names import TableRef
+from hiveacid.sql.questions import Explain
+from hiveacid.sql.script import to_jobs, to_steps
+from hiveacid.tables.definitions.run import run_ddl
 from tests.fakes.metastore import REAL_AND_FAKE
 
 CREATE = "CREATE TABLE t (id int COMMENT 'k', a string) PARTITIONED BY (day string, n int)"

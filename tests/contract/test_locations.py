@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.metastore import many_tables
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.locations import Locations, other_locations
+from hiveacid.metastore import many_tables
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.locations import Locations, other_locations
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.metastore_calls import counted_calls
 

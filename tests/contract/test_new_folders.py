@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import AccessRefused, ConflictError, UnsupportedTable
-from airflow_hiveacid.layout.new_folders import require_unused_partitions
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.sql.script import to_jobs
+from hiveacid.errors import AccessRefused, ConflictError, UnsupportedTable
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import TableRef
+from hiveacid.sql.script import to_jobs
+from hiveacid.storage.new_folders import require_unused_partitions
+from hiveacid.tables.definitions.run import run_ddl
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.metastore_calls import counted_calls
 from tests.places import place_of

@@ -12,27 +12,27 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     AnswerLost,
     MetastoreCallFailed,
     MetastoreError,
     TransactionAborted,
     UnsupportedTable,
 )
-from airflow_hiveacid.metastore.alteration import DDL_TIME, Writer, send_definition
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.partition_alteration import forget_statistics
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.metastore.thrift.answers import TxnState
-from airflow_hiveacid.metastore.thrift.idl import Call, ServerException
-from airflow_hiveacid.metastore.thrift.session import Session
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.sql.script import to_jobs
+from hiveacid.metastore.alteration import DDL_TIME, Writer, send_definition
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.partition_alteration import forget_statistics
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.metastore.thrift.idl import Call, ServerException
+from hiveacid.metastore.thrift.session import Session
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.sql.script import to_jobs
+from hiveacid.tables.definitions.run import run_ddl
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.metastore_calls import acting_after, acting_before
 from tests.versions import REAL_4

@@ -5,20 +5,20 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cli.explained.statement import explain
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import TableExists
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.maintenance.partition_folders import TableFolders
-from airflow_hiveacid.maintenance.survey import Survey
-from airflow_hiveacid.metastore.catalog import HivePartition
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.locations import partition_locations
-from airflow_hiveacid.metastore.table_rules import requested_partitions
-from airflow_hiveacid.sql.questions import Explain
-from airflow_hiveacid.sql.script import to_jobs, to_steps
+from hiveacid.cli.explained.statement import explain
+from hiveacid.errors import TableExists
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.metastore.catalog import HivePartition
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.locations import partition_locations
+from hiveacid.metastore.table_rules import requested_partitions
+from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.names import TableRef
+from hiveacid.sql.questions import Explain
+from hiveacid.sql.script import to_jobs, to_steps
+from hiveacid.tables.definitions.run import run_ddl
+from hiveacid.tables.partition_folders import TableFolders
+from hiveacid.upkeep.survey import Survey
 from tests.fakes.metastore import REAL_AND_FAKE
 
 pytestmark = REAL_AND_FAKE

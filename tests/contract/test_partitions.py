@@ -9,14 +9,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.dropped_partitions import PARTITIONS_DROPPED
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.explained.statement import explain
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import (
+from hiveacid.cli.explained.statement import explain
+from hiveacid.errors import (
     InvalidJob,
     LockTimeout,
     MetastoreUnreachable,
@@ -28,17 +22,23 @@ from airflow_hiveacid.errors import (
     UserError,
     VersionGone,
 )
-from airflow_hiveacid.history.table_history import table_history, version_of
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.maintenance.table_detail import table_detail
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.sql.questions import Explain
-from airflow_hiveacid.sql.script import to_jobs, to_steps
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.metastore.txn.owner import Owner, open_transaction
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.records.table_history import table_history, version_of
+from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.dropped_partitions import PARTITIONS_DROPPED
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.sql.questions import Explain
+from hiveacid.sql.script import to_jobs, to_steps
+from hiveacid.tables.definitions.run import run_ddl
+from hiveacid.upkeep.table_detail import table_detail
 from tests.fakes.metastore import REAL_AND_FAKE
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import TableReplaced
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.same_table import require_same_definition
+from hiveacid.errors import TableReplaced
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.same_table import require_same_definition
+from hiveacid.rules.names import TableRef
 from tests.engine.definitions import alter_partition, cluster_partition
 from tests.fakes.metastore import REAL_AND_FAKE
 

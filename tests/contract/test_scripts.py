@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.ddl.run import run_ddl, run_script_of_ddl
-from airflow_hiveacid.errors import InvalidJob, TableNotFound
-from airflow_hiveacid.jobs.reports.script_report import ScriptReport
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.sql.script import to_jobs, to_script
+from hiveacid.errors import InvalidJob, TableNotFound
+from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.sql.script import to_jobs, to_script
+from hiveacid.tables.definitions.run import run_ddl, run_script_of_ddl
 from tests.fakes.metastore import REAL_AND_FAKE
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

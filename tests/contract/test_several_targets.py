@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import LockType, Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import LockTimeout
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.owner import Outcome, outcome
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.progress import Phase, PhaseClock
+from hiveacid.errors import LockTimeout
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.owner import Outcome, outcome
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import Phase, PhaseClock
+from hiveacid.rules.locks import LockType, Operation, Target
+from hiveacid.rules.names import TableRef
 from tests.contract.other_engines import OtherEngine
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.observers import At

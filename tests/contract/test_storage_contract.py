@@ -13,9 +13,9 @@ from threading import Barrier
 import pytest
 from pyarrow import fs
 
-from airflow_hiveacid.acid.directory import FileStatus
-from airflow_hiveacid.errors import StorageError
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.errors import StorageError
+from hiveacid.rules.directory import FileStatus
+from hiveacid.storage.folder import Storage
 
 RENAMING = ["local_folder", pytest.param("hdfs_folder", marks=pytest.mark.hdfs)]
 # There, a directory is nothing but a common beginning of names.

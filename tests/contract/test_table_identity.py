@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.table_identity import TableIdentity
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import TableReplaced
-from airflow_hiveacid.jobs.definitions.catalog_jobs import RenameTableJob
-from airflow_hiveacid.metastore.alteration import DDL_TIME
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.same_table import require_same_table
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
+from hiveacid.errors import TableReplaced
+from hiveacid.jobs.definitions.catalog_jobs import RenameTableJob
+from hiveacid.metastore.alteration import DDL_TIME
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.same_table import require_same_table
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.metastore.txn.exclusive import ExclusiveTable
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.table_identity import TableIdentity
+from hiveacid.tables.definitions.run import run_ddl
 from tests.fakes.metastore import REAL_AND_FAKE
 
 pytestmark = REAL_AND_FAKE

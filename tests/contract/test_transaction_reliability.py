@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.locks import DataOperation, Operation, Target, lock_components
-from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cluster.abort import abort_transactions
-from airflow_hiveacid.errors import CommitUncertain, MetastoreTroubled, TransactionAborted
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift.deadline import MOST_COMMITS
-from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
-from airflow_hiveacid.metastore.txn.owner import Outcome, find_open_transactions, outcome
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.metastore.txn.writer_queue import leave_queues, queue_of
+from hiveacid.errors import CommitUncertain, MetastoreTroubled, TransactionAborted
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift.deadline import MOST_COMMITS
+from hiveacid.metastore.txn.heartbeat import Heartbeat
+from hiveacid.metastore.txn.owner import Outcome, find_open_transactions, outcome
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.txn.writer_queue import leave_queues, queue_of
+from hiveacid.rules.locks import DataOperation, Operation, Target, lock_components
+from hiveacid.rules.names import TableRef
 from tests.proxy import Harm, Proxy
 from tests.versions import REAL
 
@@ -234,9 +234,7 @@ def test_a_commit_that_is_answered_wrongly_is_asked_about_and_sent_again(
 def test_a_commit_that_always_fails_inside_is_given_up_and_undone(
     hms: EmbeddedMetastore, client: MetastoreClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "airflow_hiveacid.metastore.txn.live_transaction.OUTCOME_PAUSE_SECONDS", 0.01
-    )
+    monkeypatch.setattr("hiveacid.metastore.txn.live_transaction.OUTCOME_PAUSE_SECONDS", 0.01)
     removed: list[str] = []
     proxy = Proxy(hms, "commit_txn", arrives=False, harm=Harm.FAIL, times=100)
     transactions: list[Transaction] = []

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cli.answers import answer
-from airflow_hiveacid.cli.explained.locks import tables_read
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.ddl.views import create_view
-from airflow_hiveacid.errors import TableExists, TableNotFound, UnsupportedTable
-from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
-from airflow_hiveacid.jobs.sources import TableSource
-from airflow_hiveacid.metastore.catalog import HiveColumn
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.sql.questions import ShowViews
-from airflow_hiveacid.sql.script import to_jobs, to_steps
+from hiveacid.cli.answers import answer
+from hiveacid.cli.explained.locks import tables_read
+from hiveacid.errors import TableExists, TableNotFound, UnsupportedTable
+from hiveacid.jobs.definitions.view_job import CreateViewJob
+from hiveacid.jobs.sources import TableSource
+from hiveacid.metastore.catalog import HiveColumn
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.sql.questions import ShowViews
+from hiveacid.sql.script import to_jobs, to_steps
+from hiveacid.tables.definitions.run import run_ddl
+from hiveacid.tables.definitions.views import create_view
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.stored_views import store_view
 

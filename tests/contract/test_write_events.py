@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import MetastoreTroubled, UnsupportedMetastore
-from airflow_hiveacid.jobs.options.metastore_options import ALWAYS, NEVER
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.replication import recycle
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.metastore.write_events import AddedFile, AddedFiles, add_write_events
+from hiveacid.errors import MetastoreTroubled, UnsupportedMetastore
+from hiveacid.jobs.options.metastore_options import ALWAYS, NEVER
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.replication import recycle
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.write_events import AddedFile, AddedFiles, add_write_events
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.metastore_calls import counted_calls
 from tests.notifications.listener import StoredEvent, listener, listening, stored_events

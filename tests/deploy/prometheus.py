@@ -14,8 +14,8 @@ from typing import Any, Self
 
 import yaml
 
-from airflow_hiveacid.metastore.dev.distribution import cache_folder
-from airflow_hiveacid.metastore.dev.embedded import free_port
+from hiveacid.metastore.dev.distribution import cache_folder
+from hiveacid.metastore.dev.embedded import free_port
 
 
 class PrometheusMissing(Exception):

@@ -7,7 +7,7 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
-from airflow_hiveacid.metastore.dev.distribution import cache_folder
+from hiveacid.metastore.dev.distribution import cache_folder
 from tests.deploy import compose
 
 

@@ -101,7 +101,7 @@ def test_the_package_is_built_from_exactly_the_copied_files(tmp_path: Path) -> N
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    assert {"airflow_hiveacid/__init__.py", "airflow_hiveacid/engine/run.py"} <= names
+    assert {"airflow_hiveacid/__init__.py", "hiveacid/spark/run.py"} <= names
 
 
 def test_no_port_is_open_to_others_than_this_machine() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from airflow_hiveacid.maintenance import metrics
-from airflow_hiveacid.maintenance.metrics import Kind, Metric
+from hiveacid.upkeep import metrics
+from hiveacid.upkeep.metrics import Kind, Metric
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "hiveacid.rules.yml"

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import yaml
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.names import Delta
-from airflow_hiveacid.cli.metrics_server import MetricsServer
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.cli.metrics_server import MetricsServer
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.names import Delta
 from tests.deploy.prometheus import Prometheus, PrometheusMissing, program
 from tests.deploy.test_monitoring import DASHBOARD, RULES, from_airflow, rules, targets
 from tests.maintenance.acid_folders import AcidFolders
@@ -207,7 +207,7 @@ def prometheus(
         client = stack.enter_context(MetastoreClient(hms4.options))
         make_busy(client, stack)
         command = [
-            *(sys.executable, "-m", "airflow_hiveacid.cli.main", "metrics", f"{DATABASE}.*"),
+            *(sys.executable, "-m", "hiveacid.cli.main", "metrics", f"{DATABASE}.*"),
             *("--runs", "--listen", "0", "--every", "1", "--metastore", hms4.uri),
         ]
         exporter = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))

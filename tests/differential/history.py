@@ -12,15 +12,15 @@ from typing import Any
 import duckdb
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import DuplicateMergeKeys
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.sql.script import to_jobs
+from hiveacid.errors import DuplicateMergeKeys
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
+from hiveacid.sql.script import to_jobs
 from tests.differential.random_statements import RandomStatements
 from tests.differential.shape import Shape
 from tests.differential.statements import (

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.rules.names import TableRef
 from tests.differential.expressions import PARTITION_VALUES, Expressions
 
 _COLUMNS = {

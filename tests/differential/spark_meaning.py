@@ -8,7 +8,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.merge import (
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.sources import QuerySource, Source, TableSource
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from hiveacid.rules.merge import (
     Clause,
     MatchedDelete,
     MatchedUpdate,
@@ -16,11 +19,8 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
-from airflow_hiveacid.engine.spark_versions import SPARK_4_0, VERSION
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.sources import QuerySource, Source, TableSource
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
-from airflow_hiveacid.sql.script import to_jobs
+from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
+from hiveacid.sql.script import to_jobs
 
 Meaning = tuple[object, ...]
 _NUMBERS = re.compile(r"#\d+L?|__auto_generated_subquery_name")

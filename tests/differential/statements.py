@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 
 import duckdb
 
-from airflow_hiveacid.acid.merge import (
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from hiveacid.rules.merge import (
     Clause,
     MatchedDelete,
     MatchedUpdate,
@@ -15,10 +19,6 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 TARGET, OTHER = "target", "other"
 

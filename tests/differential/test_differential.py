@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.differential.history import Differs, History, World
 
 STATEMENTS = 10

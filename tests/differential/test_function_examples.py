@@ -10,15 +10,15 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.errors import HiveAcidError, SparkJobFailed
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.sql.script import to_jobs
+from hiveacid.errors import HiveAcidError, SparkJobFailed
+from hiveacid.jobs.job import Job
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.run import run
+from hiveacid.spark.session import scan_session
+from hiveacid.sql.script import to_jobs
 from tests.differential.function_examples import SOURCE, START, Example, Trial, examples, trials
 from tests.rows import unordered_rows_of
 

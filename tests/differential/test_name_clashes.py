@@ -11,16 +11,16 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.query import query_rows
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.errors import HiveAcidError, SparkJobFailed
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.sql.questions import Select
-from airflow_hiveacid.sql.script import to_steps
+from hiveacid.errors import HiveAcidError, SparkJobFailed
+from hiveacid.jobs.job import Job
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.query import query_rows
+from hiveacid.spark.run import run
+from hiveacid.spark.session import scan_session
+from hiveacid.sql.questions import Select
+from hiveacid.sql.script import to_steps
 from tests.differential.name_clashes import DATABASES, Clashes, Statement, Table
 from tests.fakes.metastore import FakeMetastore
 from tests.rows import unordered_rows_of

@@ -5,8 +5,8 @@ from itertools import islice
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.differential.views import Queries, Views
 
 # Each query is run as it is, and mutated.

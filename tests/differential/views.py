@@ -10,15 +10,15 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.read.table_reader import RowQuery
-from airflow_hiveacid.engine.session import in_session, scan_session
-from airflow_hiveacid.engine.statements.schema_growth import new_columns
-from airflow_hiveacid.engine.statements.source import SourceFrame
-from airflow_hiveacid.errors import HiveAcidError, TypeMismatch
-from airflow_hiveacid.jobs.sources import ChangesSource, TableSource
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import HiveAcidError, TypeMismatch
+from hiveacid.jobs.sources import ChangesSource, TableSource
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.read.table_reader import RowQuery
+from hiveacid.spark.session import in_session, scan_session
+from hiveacid.spark.statements.schema_growth import new_columns
+from hiveacid.spark.statements.source import SourceFrame
 from tests.differential.mutations import Statements
 from tests.stored_views import store_view
 

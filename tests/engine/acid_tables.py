@@ -8,10 +8,10 @@ from typing import Any
 from pyarrow import orc
 from pyspark.sql import DataFrame
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.rules.names import TableRef
 from tests.places import place_of
 from tests.unused_reads import end_unused_reads
 

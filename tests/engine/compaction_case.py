@@ -5,14 +5,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.compaction.table import compact_table
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
-from airflow_hiveacid.jobs.reports.report import CompactReport
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
+from hiveacid.jobs.reports.report import CompactReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.compaction.table import compact_table
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.write.statement import WriteOptions
 from tests.engine.acid_tables import folder
 from tests.observers import At
 

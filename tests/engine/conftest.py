@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.spark_versions import SPARK_4_0, VERSION
-from airflow_hiveacid.jobs.maintenance_jobs import CompactionPlace
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.jobs.maintenance_jobs import CompactionPlace
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
 from tests.engine.acid_tables import ROWS, SCHEMA, create, folder
 from tests.engine.compaction_case import Case
 from tests.engine.killed_load import kill, load  # noqa: F401

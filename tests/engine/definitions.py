@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.metastore.alteration import send_definition
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift import idl_tables
+from hiveacid.metastore.alteration import send_definition
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.rules.names import TableRef
 
 
 def replace_definition(

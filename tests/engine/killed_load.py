@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.write import atomic_write
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.records.proofs import digest_of
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.transaction_job import TransactionJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.records.proofs import digest_of
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.run import run
+from hiveacid.spark.write import atomic_write
 from tests.faults.operations import Tables
 from tests.faults.outside import Outsider
 from tests.faults.rows import Row

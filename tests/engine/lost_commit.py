@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import STAGING_PREFIX, Base, Delta, parse_directory
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.thrift.answers import TxnState
-from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
-from airflow_hiveacid.orc.format.envelope import FIELDS
-from airflow_hiveacid.orc.format.stripe_footer import StripeFooter
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.progress import Phase, PhaseObserver
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.metastore.txn.heartbeat import Heartbeat
+from hiveacid.orc.format.envelope import FIELDS
+from hiveacid.orc.format.stripe_footer import StripeFooter
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.progress import Phase, PhaseObserver
+from hiveacid.rules.names import STAGING_PREFIX, Base, Delta, parse_directory
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import everything, folder, problems_of_keys
 from tests.engine.compaction_case import Case
 

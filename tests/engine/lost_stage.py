@@ -13,8 +13,8 @@ from pathlib import Path
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import SparkJobFailed
+from hiveacid.errors import SparkJobFailed
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.test_evaluated_once import Restless
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from airflow_hiveacid.engine.statements.methods import MergeBuilder
+from hiveacid.spark.statements.methods import MergeBuilder
 
 COLUMNS = ("id", "v", "name", "day")
 Row = tuple[Any, ...]

@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc, parquet
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.acid.schema import ColumnMapping
-from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidWriteIdList
-from airflow_hiveacid.engine.read.acid_scan import KEY
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.rules.schema import ColumnMapping
+from hiveacid.rules.write_ids import NO_OPEN, ValidWriteIdList
+from hiveacid.spark.read.acid_scan import KEY
 
 TEXTS = [
     "",

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions
 
-from airflow_hiveacid.compaction import acid as acid_compaction
-from airflow_hiveacid.compaction import insert_only as insert_only_compaction
-from airflow_hiveacid.compaction import tasks as compact_tasks
-from airflow_hiveacid.errors import OutOfOrder
-from airflow_hiveacid.orc.copying import assemble as assembling
-from airflow_hiveacid.orc.copying.row_writer import RowWriter
-from airflow_hiveacid.orc.row_keys.keys import Keys
+from hiveacid.errors import OutOfOrder
+from hiveacid.orc.copying import assemble as assembling
+from hiveacid.orc.copying.row_writer import RowWriter
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.upkeep.compaction import acid as acid_compaction
+from hiveacid.upkeep.compaction import insert_only as insert_only_compaction
+from hiveacid.upkeep.compaction import tasks as compact_tasks
 
 Patch = pytest.MonkeyPatch
 
@@ -130,7 +130,7 @@ def repeats_an_event(patch: Patch) -> None:
     write = compact_tasks.write_delete_file
 
     def repeated(sink: Any, chunks: Any, **more: Any) -> Any:
-        from airflow_hiveacid.orc.row_keys import delete_file
+        from hiveacid.orc.row_keys import delete_file
 
         patch.setattr(delete_file, "_checked", iter)
         return write(sink, [Keys.joined([keys, keys[-1:]]) for keys in chunks], **more)
@@ -176,7 +176,7 @@ def reads_other_values(patch: Patch) -> None:
 
 def _written_from(patch: Patch, change: Callable[[Any], Any]) -> None:
     """Have Spark write other rows than it has read."""
-    from airflow_hiveacid.engine.write.row_files import RowFiles
+    from hiveacid.spark.write.row_files import RowFiles
 
     for name in ("save", "save_lines"):
         save = getattr(RowFiles, name)

@@ -6,13 +6,13 @@ from decimal import Decimal
 import pytest
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.analysis.analyze import analyze
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.ddl.run import run_script_of_ddl
-from airflow_hiveacid.errors import NotTransactional, TableReplaced, UnknownColumn, UserError
-from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.cli.main import main
+from hiveacid.errors import NotTransactional, TableReplaced, UnknownColumn, UserError
+from hiveacid.jobs.analyze_job import AnalyzeJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.sql.script import to_script
+from hiveacid.tables.definitions.run import run_script_of_ddl
+from hiveacid.tables.statistics.analyze import analyze
 from tests.engine.acid_tables import create
 from tests.stored_statistics import ACCURATE, Stored
 

@@ -3,9 +3,9 @@ import re
 
 import pytest
 
-from airflow_hiveacid.engine.application import main
-from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
-from airflow_hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.reports.report import CompactReport, RunReport
+from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.spark.application import main
 
 
 @pytest.mark.parametrize("read_as", [RunReport, CompactReport, ScriptReport])

@@ -2,12 +2,12 @@
 
 import pytest
 
-from airflow_hiveacid.engine.python.read_together import read_together
-from airflow_hiveacid.engine.python.registered_tables import register_views
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.python.transaction import AcidTransaction
-from airflow_hiveacid.errors import AccessRefused
-from airflow_hiveacid.jobs.sources import TableSource
+from hiveacid.errors import AccessRefused
+from hiveacid.jobs.sources import TableSource
+from hiveacid.spark.python.read_together import read_together
+from hiveacid.spark.python.registered_tables import register_views
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.python.transaction import AcidTransaction
 from tests.engine.acid_tables import create
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.application import main
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     BadCondition,
     HiveAcidError,
     InvalidJob,
@@ -24,12 +21,15 @@ from airflow_hiveacid.errors import (
     TypeMismatch,
     UnknownColumn,
 )
-from airflow_hiveacid.jobs.job_json import to_json
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
-from airflow_hiveacid.jobs.write_jobs import DeleteJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.jobs.job_json import to_json
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.sources import PathSource, QuerySource, TableSource
+from hiveacid.jobs.write_jobs import DeleteJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.application import main
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import (
     ONLY_HIVE4,
     ROWS,

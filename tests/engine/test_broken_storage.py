@@ -7,24 +7,24 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import Delta
-from airflow_hiveacid.engine.application import main
-from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     CorruptFile,
     DiskFull,
     StorageError,
 )
-from airflow_hiveacid.jobs.job_json import to_json
-from airflow_hiveacid.jobs.sources import PathSource
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.progress import FAULT_VARIABLE
+from hiveacid.jobs.job_json import to_json
+from hiveacid.jobs.sources import PathSource
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.progress import FAULT_VARIABLE
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import Delta
+from hiveacid.spark.application import main
+from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import (
     ONLY_HIVE4,
     ROWS,

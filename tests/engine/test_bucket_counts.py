@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.acid.schema import TableKind, parse_type
-from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
-from airflow_hiveacid.errors import TableReplaced, UnsupportedTable
-from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.scan.table_scan import TableScan
+from hiveacid.errors import TableReplaced, UnsupportedTable
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.progress import Phase
+from hiveacid.rules.schema import TableKind, parse_type
+from hiveacid.spark.rows.bucketing import bucket_numbers
+from hiveacid.tables.scan.table_scan import TableScan
 from tests.engine.acid_tables import folder, left_behind
 from tests.engine.compaction_case import Case
 from tests.engine.definitions import (

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.schema import HiveType, parse_type
-from airflow_hiveacid.engine.rows.bucketing import bucket_hashes, bucket_numbers
-from airflow_hiveacid.errors import UnsupportedTable
+from hiveacid.errors import UnsupportedTable
+from hiveacid.rules.schema import HiveType, parse_type
+from hiveacid.spark.rows.bucketing import bucket_hashes, bucket_numbers
 
 
 def _vectors(name: str) -> list[dict[str, Any]]:

@@ -3,12 +3,12 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import RUN_NOTES
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.metastore.catalog import HivePartition
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.errors import InvalidJob
+from hiveacid.metastore.catalog import HivePartition
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import RUN_NOTES
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import (
     ONLY_HIVE4,
     create,

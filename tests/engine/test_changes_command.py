@@ -5,10 +5,10 @@ import json
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.cli.main import main
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, left_behind
 
 

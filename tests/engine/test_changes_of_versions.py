@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import UnknownColumn, VersionGone, VersionUnknown
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.errors import UnknownColumn, VersionGone, VersionUnknown
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.sources import ChangesSource, QuerySource
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.spark.run import run
+from hiveacid.sql.script import to_script
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.compaction_case import Case
 
 WHOLE, PARTITIONED = None, {"p": "string"}

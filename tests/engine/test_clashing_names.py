@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.query import query_rows
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import BadCondition, UnknownColumn
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.sql.questions import Select
-from airflow_hiveacid.sql.script import to_script, to_steps
+from hiveacid.errors import BadCondition, UnknownColumn
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.spark.query import query_rows
+from hiveacid.spark.run import run
+from hiveacid.sql.questions import Select
+from hiveacid.sql.script import to_script, to_steps
 from tests.engine.acid_tables import left_behind
 from tests.rows import rows_of
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.schema import ColumnMapping, MappedColumns, TableKind
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.spark_versions import SPARK_4_0, VERSION
-from airflow_hiveacid.errors import UnsupportedFile
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveColumn
-from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.metastore.partition_alteration import change_columns
+from hiveacid.cli.main import main
+from hiveacid.errors import UnsupportedFile
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.metastore.catalog import HiveColumn
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.partition_alteration import change_columns
+from hiveacid.rules.schema import ColumnMapping, MappedColumns, TableKind
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create
 from tests.engine.test_evolved_reading import alter
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.compaction.table import compact_table
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import NotTransactional
-from airflow_hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.progress import Phase
+from hiveacid.errors import NotTransactional
+from hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.progress import Phase
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.compaction.table import compact_table
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder, left_behind, row_ids
 from tests.engine.compaction_case import LEFT, Case
 from tests.observers import At
@@ -244,7 +244,7 @@ def test_a_worker_serves_what_others_asked_for(make, spark):
 
 @pytest.mark.parametrize(*HIVE3, indirect=True)
 def test_hive_3_has_no_queue_to_use(busy, spark):
-    from airflow_hiveacid.errors import UnsupportedMetastore
+    from hiveacid.errors import UnsupportedMetastore
 
     job = CompactJob(target=busy.name, mode="queue")
     with pytest.raises(UnsupportedMetastore, match="queue"):

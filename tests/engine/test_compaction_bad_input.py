@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.errors import DiskFull
-from airflow_hiveacid.jobs.maintenance_jobs import CompactionPlace
-from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.errors import DiskFull
+from hiveacid.jobs.maintenance_jobs import CompactionPlace
+from hiveacid.progress import Phase
+from hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import everything, folder, left_behind
 from tests.engine.compaction_case import LEFT, Case
 from tests.observers import At
@@ -38,8 +38,8 @@ def not_orc(root: Path) -> Path:
 def other_schema(root: Path) -> Path:
     from pyarrow import Table, orc
 
-    from airflow_hiveacid.acid.row_id import encode_bucket
-    from airflow_hiveacid.orc.copying.transplant import transplant
+    from hiveacid.orc.copying.transplant import transplant
+    from hiveacid.rules.row_id import encode_bucket
 
     file = root / "delta_0000002_0000002_0000" / "bucket_00000"
     flat = root.parent / "flat.orc"

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactionPlace
-from airflow_hiveacid.jobs.reports.report import CleanReport
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.progress import Phase
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactionPlace
+from hiveacid.jobs.reports.report import CleanReport
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.progress import Phase
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import folder, left_behind
 from tests.engine.compaction_case import LEFT, Case
 from tests.observers import At

@@ -9,26 +9,26 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.names import Delta, TableRef, parse_directory
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.write_ids import CompactorWriteIdList
-from airflow_hiveacid.engine.compaction.bucket_sorting import SortingCompactor
-from airflow_hiveacid.engine.compaction.spark_scheduler import SparkScheduler
-from airflow_hiveacid.engine.read.acid_scan import BUCKET, ROW, WRITE_ID
-from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
-from airflow_hiveacid.engine.read.files import list_partitions
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.errors import NothingToCompact
-from airflow_hiveacid.jobs.reports.report import PartitionReport
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.orc.row_keys.verify import verify_file
-from airflow_hiveacid.progress import PhaseClock
+from hiveacid.errors import NothingToCompact
+from hiveacid.jobs.reports.report import PartitionReport
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
+from hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.progress import PhaseClock
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.names import Delta, TableRef, parse_directory
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.write_ids import CompactorWriteIdList
+from hiveacid.spark.compaction.bucket_sorting import SortingCompactor
+from hiveacid.spark.compaction.spark_scheduler import SparkScheduler
+from hiveacid.spark.read.acid_scan import BUCKET, ROW, WRITE_ID
+from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.files import list_partitions
+from hiveacid.spark.session import scan_session
 from tests.fakes.metastore import FakeMetastore
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.acid.names import FLUSH_LENGTH_SUFFIX, SIDECAR_FILE
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.orc.copying.transplant import transplant
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.rules.names import FLUSH_LENGTH_SUFFIX, SIDECAR_FILE
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create, folder, row_ids
 from tests.engine.compaction_case import Case
 

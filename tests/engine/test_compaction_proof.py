@@ -9,16 +9,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions
 
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.compaction import tasks as compact_tasks
-from airflow_hiveacid.compaction.scheduling import Caught
-from airflow_hiveacid.engine.compaction import bucket_sorting
-from airflow_hiveacid.engine.parallel import SparkTasks
-from airflow_hiveacid.history.table_history import table_history
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactionPlace
-from airflow_hiveacid.jobs.reports.report import CompactReport
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.formats import StorageFormat
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactionPlace
+from hiveacid.jobs.reports.report import CompactReport
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.records.table_history import table_history
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.compaction import bucket_sorting
+from hiveacid.spark.parallel import SparkTasks
+from hiveacid.upkeep.compaction import tasks as compact_tasks
+from hiveacid.upkeep.compaction.scheduling import Caught
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import everything, folder, left_behind
 from tests.engine.compaction_case import Case
 from tests.engine.sabotage import (

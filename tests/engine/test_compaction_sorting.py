@@ -7,11 +7,11 @@ import pytest
 from pyarrow import Table, orc
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.orc.copying.transplant import transplant
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder, row_ids
 from tests.engine.compaction_case import Case, report_of_compaction
 

@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from airflow_hiveacid.acid.conflicts import WriteKind, succeeds
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.errors import OverlapRefused
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.progress import Phase
+from hiveacid.errors import OverlapRefused
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.progress import Phase
+from hiveacid.rules.conflicts import WriteKind, succeeds
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create
 from tests.engine.compaction_case import Case
 from tests.observers import At

@@ -11,20 +11,20 @@ from datetime import UTC, date, datetime
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.constraints import Check, Constraint, Default, NotNull
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.python.transaction import AcidTransaction
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.write.atomic_write import AtomicWrite
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.errors import ConstraintViolated, TableReplaced, UnsupportedTable
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.constraints import as_structs
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.errors import ConstraintViolated, TableReplaced, UnsupportedTable
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.constraints import as_structs
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.constraints import Check, Constraint, Default, NotNull
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.spark.run import run
+from hiveacid.spark.write.atomic_write import AtomicWrite
+from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import ONLY_HIVE4, files, left_behind, rows_of
 from tests.engine.compaction_case import report_of_compaction
 from tests.late_constraints import declare_late

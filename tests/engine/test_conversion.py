@@ -5,10 +5,10 @@ from datetime import date
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.rows.conversion import stored
-from airflow_hiveacid.errors import BadCondition, TypeMismatch
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable, TableRef
+from hiveacid.errors import BadCondition, TypeMismatch
+from hiveacid.metastore.catalog import HiveColumn, HiveTable, TableRef
+from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.rows.conversion import stored
 
 WHAT = r"The insert into it's \n `x`.y"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.spark_versions import SPARK_4_1, VERSION
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.spark_versions import SPARK_4_1, VERSION
 from tests.engine.acid_tables import create
 from tests.java_calls import counted_java_calls
 

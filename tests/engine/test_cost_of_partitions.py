@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.acid.names import partition_name
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.pruning import called
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.metastore.catalog import HivePartition
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.metastore.catalog import HivePartition
+from hiveacid.rules.names import partition_name
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.read.pruning import called
 from tests.engine.acid_tables import create
 from tests.metastore_calls import counted_calls
 

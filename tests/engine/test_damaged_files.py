@@ -13,11 +13,11 @@ from py4j.protocol import Py4JError
 from pyarrow import orc
 from pyspark.errors import PySparkException
 
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.reports.report import CleanReport
-from airflow_hiveacid.maintenance.table_cleaning import clean
+from hiveacid.cli.main import main
+from hiveacid.errors import CorruptFile
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.reports.report import CleanReport
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import everything, folder, left_behind
 from tests.engine.compaction_case import LEFT, Case
 
@@ -41,8 +41,8 @@ def missing(directory: Path) -> Path:
 
 def exchanged(directory: Path) -> Path:
     """A file as long as it was, with less rows."""
-    from airflow_hiveacid.acid.row_id import encode_bucket
-    from airflow_hiveacid.orc.copying.transplant import transplant
+    from hiveacid.orc.copying.transplant import transplant
+    from hiveacid.rules.row_id import encode_bucket
 
     file = directory / "bucket_00001"
     size = file.stat().st_size

@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid import HiveAcidDataSource
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.data_source import HiveAcidReader
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.metastore.thrift.answers import TxnLiveness, TxnState
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.thrift.answers import TxnLiveness, TxnState
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.data_source import HiveAcidReader
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder
 from tests.spark_versions.versions import NEEDS_SPARK_4_1
 

@@ -5,8 +5,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from airflow_hiveacid.engine.read import delete_events
-from airflow_hiveacid.engine.read.delete_events import are_in
+from hiveacid.spark.read import delete_events
+from hiveacid.spark.read.delete_events import are_in
 
 LARGE = 2**62
 

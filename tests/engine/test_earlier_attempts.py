@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.names import STAGING_PREFIX
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.options.run_token import source_token
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
-from airflow_hiveacid.records.earlier_attempts import EarlierAttempts
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.options.run_token import source_token
+from hiveacid.metastore.txn.owner import Owner, open_transaction
+from hiveacid.records.earlier_attempts import EarlierAttempts
+from hiveacid.rules.names import STAGING_PREFIX
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create, folder
 
 RUN, OTHER = "d/r/t/-1", "d/other/t/-1"

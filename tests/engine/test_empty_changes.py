@@ -6,13 +6,13 @@ from itertools import count
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.history.entries import HistoryState
-from airflow_hiveacid.history.table_history import table_history
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.records.entries import HistoryState
+from hiveacid.records.table_history import table_history
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.run import run
+from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import left_behind
 
 STATEMENTS = {

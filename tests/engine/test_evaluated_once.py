@@ -17,17 +17,17 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr
 
-from airflow_hiveacid.acid.names import STAGING_PREFIX
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.python.transaction import AcidTransaction
-from airflow_hiveacid.engine.read.kept_rows import keep_rows
-from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.spark_versions import FILES_HOLD_VOID
-from airflow_hiveacid.errors import HiveAcidError, TypeMismatch
-from airflow_hiveacid.jobs.sources import PathSource, QuerySource
-from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.sql.script import to_jobs
+from hiveacid.errors import HiveAcidError, TypeMismatch
+from hiveacid.jobs.sources import PathSource, QuerySource
+from hiveacid.progress import Phase
+from hiveacid.rules.names import STAGING_PREFIX
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.spark.read.kept_rows import keep_rows
+from hiveacid.spark.read.pruning import Scope, matching_partitions
+from hiveacid.spark.run import run
+from hiveacid.spark.spark_versions import FILES_HOLD_VOID
+from hiveacid.sql.script import to_jobs
 from tests.engine.acid_tables import (
     create,
     everything,

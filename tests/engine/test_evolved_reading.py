@@ -11,19 +11,19 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.acid.schema import ColumnMapping
-from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
-from airflow_hiveacid.engine.read.files import list_partitions
-from airflow_hiveacid.engine.rows.columns import quoted
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift import idl_tables
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.rules.schema import ColumnMapping
+from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.files import list_partitions
+from hiveacid.spark.rows.columns import quoted
+from hiveacid.spark.session import scan_session
 from tests.engine.acid_tables import create, rows_of
 
 KINDS = ("with row ids", "without row ids")

@@ -11,29 +11,29 @@ from unittest.mock import ANY
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.write_ids import ValidTxnList
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     AnswerLost,
     CommitUncertain,
     TransactionAborted,
     UnprovenRun,
 )
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
-from airflow_hiveacid.jobs.sources import QuerySource
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HivePartition
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.records.proofs import digest_of
-from airflow_hiveacid.records.run_note import RunNote
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.reports.report import CompactReport, RunReport
+from hiveacid.jobs.sources import QuerySource
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.catalog import HivePartition
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import Phase
+from hiveacid.records.proofs import digest_of
+from hiveacid.records.run_note import RunNote
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.write_ids import ValidTxnList
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create, folder, rows_of
 from tests.fakes.metastore import FakeMetastore
 from tests.observers import At

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.merge import (
+from hiveacid.cli.main import main
+from hiveacid.jobs.sources import TableSource
+from hiveacid.jobs.write_jobs import MergeJob
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.txn.writer_queue import queue_of
+from hiveacid.progress import Phase
+from hiveacid.rules.merge import (
     Clause,
     MatchedDelete,
     MatchedUpdate,
@@ -16,25 +24,17 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceDelete,
     NotMatchedInsert,
 )
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.read.pruning import (
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.read.pruning import (
     Scope,
     matching_partitions,
     tied_partition_columns,
 )
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.statements.merge_join import MergeJoin
-from airflow_hiveacid.jobs.sources import TableSource
-from airflow_hiveacid.jobs.write_jobs import MergeJob
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.txn.writer_queue import queue_of
-from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.sql.partition_conditions import KeyScope, selected_partitions
-from airflow_hiveacid.sql.script import to_script
-from airflow_hiveacid.sql.tied_partitions import ties_partitions
+from hiveacid.spark.run import run
+from hiveacid.spark.statements.merge_join import MergeJoin
+from hiveacid.sql.partition_conditions import KeyScope, selected_partitions
+from hiveacid.sql.script import to_script
+from hiveacid.sql.tied_partitions import ties_partitions
 from tests.observers import At
 
 KEYS = {"day": "string", "n": "int"}

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     ConsumerMismatch,
     HiveAcidError,
     InvalidJob,
     TransactionAborted,
 )
-from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.reports.report import ChangesRange, RunReport
-from airflow_hiveacid.jobs.sources import ChangesSource
-from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
-from airflow_hiveacid.progress import Phase
+from hiveacid.jobs.export_job import ExportChangesJob
+from hiveacid.jobs.reports.report import ChangesRange, RunReport
+from hiveacid.jobs.sources import ChangesSource
+from hiveacid.metastore.txn.live_transaction import LiveTransaction
+from hiveacid.progress import Phase
+from hiveacid.spark.run import run
 from tests.engine.acid_tables import left_behind
 from tests.engine.compaction_case import Case
 from tests.observers import At

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import ConsumerMismatch
-from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.sources import ChangesSource
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import ConsumerMismatch
+from hiveacid.jobs.export_job import ExportChangesJob
+from hiveacid.jobs.sources import ChangesSource
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
 from tests.engine.acid_tables import create
 
 COLUMNS = {"id": "int"}

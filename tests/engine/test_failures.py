@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.engine.failures import translate
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     ClusterUnreachable,
     CorruptFile,
     DiskFull,
@@ -13,6 +12,7 @@ from airflow_hiveacid.errors import (
     StorageUnreachable,
     UnknownColumn,
 )
+from hiveacid.spark.failures import translate
 
 FAILED = "An error occurred while calling o31.load.\n: org.apache.spark.SparkException: "
 

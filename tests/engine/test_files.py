@@ -14,29 +14,29 @@ from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.names import Base, Delta, TableRef, parse_directory, parse_file
-from airflow_hiveacid.acid.row_id import RowId
-from airflow_hiveacid.acid.schema import parse_type
-from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.acid_scan import ACID_FIELDS, BUCKET, PARTITION, ROW, WRITE_ID
-from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
-from airflow_hiveacid.engine.read.files import list_partitions
-from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
-from airflow_hiveacid.engine.rows.columns import spark_struct
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.layout.listing import list_files, read_state
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.orc.format.compression import Codec
-from airflow_hiveacid.orc.format.streams import StreamKind
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.verify import verify_file
-from airflow_hiveacid.scan.visible_rows import visible_rows
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.orc.format.compression import Codec
+from hiveacid.orc.format.streams import StreamKind
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.names import Base, Delta, TableRef, parse_directory, parse_file
+from hiveacid.rules.row_id import RowId
+from hiveacid.rules.schema import parse_type
+from hiveacid.rules.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.read.acid_scan import ACID_FIELDS, BUCKET, PARTITION, ROW, WRITE_ID
+from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.files import list_partitions
+from hiveacid.spark.rows.bucketing import bucket_numbers
+from hiveacid.spark.rows.columns import spark_struct
+from hiveacid.spark.session import scan_session
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.listing import list_files, read_state
+from hiveacid.tables.scan.visible_rows import visible_rows
 
 COLUMNS = [
     HiveColumn("id", "bigint"),

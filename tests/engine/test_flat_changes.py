@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import partition_name
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import CorruptFile, LockTimeout, VersionGone
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.reports.report import PartitionDifference
-from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource
-from airflow_hiveacid.jobs.write_jobs import InsertJob, RestoreJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HivePartition
-from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.progress import Phase
+from hiveacid.errors import CorruptFile, LockTimeout, VersionGone
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.reports.report import PartitionDifference
+from hiveacid.jobs.sources import ChangesSource, QuerySource
+from hiveacid.jobs.write_jobs import InsertJob, RestoreJob
+from hiveacid.metastore.catalog import HivePartition
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.progress import Phase
+from hiveacid.rules.names import partition_name
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import folder
 from tests.engine.compaction_case import Case
 from tests.observers import At

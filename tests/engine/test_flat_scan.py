@@ -9,14 +9,14 @@ import pytest
 from pyarrow import orc, parquet
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
-from airflow_hiveacid.engine.session import in_session, scan_session
-from airflow_hiveacid.errors import TypeMismatch
-from airflow_hiveacid.jobs.definitions.table_properties import PARQUET_BY_POSITION
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.formats import StorageFormat
+from hiveacid.errors import TypeMismatch
+from hiveacid.jobs.definitions.table_properties import PARQUET_BY_POSITION
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.read.flat_snapshot import FlatSnapshot
+from hiveacid.spark.session import in_session, scan_session
 from tests.engine.acid_tables import rows_of
 from tests.engine.test_partition_pruning import ids_and_files, scans
 from tests.spark_versions.versions import NEEDS_SPARK_4_0

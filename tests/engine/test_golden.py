@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.engine.read.acid_scan import BUCKET, ROW, WRITE_ID
-from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
-from airflow_hiveacid.engine.read.files import list_partitions
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
+from hiveacid.spark.read.acid_scan import BUCKET, ROW, WRITE_ID
+from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.files import list_partitions
+from hiveacid.spark.session import scan_session
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 
 DATA = Path(__file__).parents[1] / "data"

@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.acid.names import RUN_NOTES
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.history.entries import HistoryEntry
-from airflow_hiveacid.history.table_history import table_history
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.maintenance.health import HealthMeter
-from airflow_hiveacid.maintenance.table_cleaning import clean
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.records.entries import HistoryEntry
+from hiveacid.records.table_history import table_history
+from hiveacid.rules.names import RUN_NOTES
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.upkeep.health import HealthMeter
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import folder
 from tests.engine.compaction_case import Case
 

@@ -12,20 +12,20 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.schema import TableKind, parse_type
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
-from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
-from airflow_hiveacid.errors import InsertOnlyTable, TypeMismatch, UnsupportedTable
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.maintenance.survey import Survey
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.formats import StorageFormat
+from hiveacid.errors import InsertOnlyTable, TypeMismatch, UnsupportedTable
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.metastore.catalog import HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.schema import TableKind, parse_type
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.read.flat_snapshot import FlatSnapshot
+from hiveacid.spark.rows.bucketing import bucket_numbers
+from hiveacid.upkeep.survey import Survey
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create, everything, files, folder, left_behind, rows_of
 from tests.engine.compaction_case import report_of_compaction
 from tests.engine.typed_values import FAR_MOMENTS, MOMENTS, OLD_MOMENTS, differences, frame_of

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import DataError, UnknownColumn, UserError
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.errors import DataError, UnknownColumn, UserError
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import (
     ONLY_HIVE4,
     create,

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.errors import LockTimeout
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.jobs.sources import TableSource
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift.answers import LockState
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.metastore.txn.writer_queue import queue_of
-from airflow_hiveacid.progress import Phase
+from hiveacid.errors import LockTimeout
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.sources import TableSource
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift.answers import LockState
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.txn.writer_queue import queue_of
+from hiveacid.progress import Phase
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.write.statement import WriteOptions
 from tests.observers import At
 
 Row = tuple[int, int, str]

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.cluster.packaged import package_zip
-from airflow_hiveacid.engine import java_scan as module
-from airflow_hiveacid.engine.java_scan import JARS, SOURCES, jar_name, java_scan
-from airflow_hiveacid.errors import ApplicationNotFound, UnsupportedSpark
+from hiveacid.errors import ApplicationNotFound, UnsupportedSpark
+from hiveacid.spark import java_scan as module
+from hiveacid.spark.java_scan import JARS, SOURCES, jar_name, java_scan
 from java.compile import digest, scala_of
 from tests.engine.scan_jars import CLASS, load_all, sources_in
 from tests.java_calls import counted_java_calls
@@ -25,7 +25,7 @@ LOAD = f"reflect('org.apache.spark.util.Utils', 'classForName', '{CLASS}', true,
 _FROM_A_ZIP = f"""
 import sys
 from pyspark.sql import SparkSession
-from airflow_hiveacid.engine import java_scan as module
+from hiveacid.spark import java_scan as module
 
 def start(master):
     return SparkSession.builder.master(master).config("spark.ui.enabled", "false").getOrCreate()

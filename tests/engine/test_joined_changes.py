@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.spark_versions import SPARK_4_0, VERSION
-from airflow_hiveacid.errors import BadCondition, DuplicateMergeKeys, HiveAcidError, SparkJobFailed
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.errors import BadCondition, DuplicateMergeKeys, HiveAcidError, SparkJobFailed
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
+from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
+from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import left_behind, rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.engine.read.files import KeyRange
+from hiveacid.spark.read.files import KeyRange
 
 KEYS = st.lists(st.tuples(*[st.integers(-3, 3)] * 3), max_size=4)
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import AccessRefused, InvalidJob, SharedLocation, UntrustedSql
-from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.sources import BatchSource, ChangesSource, PathSource, QuerySource
-from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
-from airflow_hiveacid.jobs.write_jobs import InsertJob, UpdateJob
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import AccessRefused, InvalidJob, SharedLocation, UntrustedSql
+from hiveacid.jobs.export_job import ExportChangesJob
+from hiveacid.jobs.sources import BatchSource, ChangesSource, PathSource, QuerySource
+from hiveacid.jobs.stream_job import StreamJob, StreamSource
+from hiveacid.jobs.write_jobs import InsertJob, UpdateJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
 from tests.engine.acid_tables import create, files, folder, rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
 
@@ -48,7 +48,7 @@ def tables(spark: SparkSession, hms: Any, client: MetastoreClient, database: str
 
 
 def content(client: MetastoreClient, database: str, name: str) -> list[str]:
-    from airflow_hiveacid.acid.names import TableRef
+    from hiveacid.rules.names import TableRef
 
     return files(client.get_table(TableRef(database, name)))
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import CorruptFile, UnknownColumn
-from airflow_hiveacid.jobs.sources import PathSource, QuerySource
-from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.errors import CorruptFile, UnknownColumn
+from hiveacid.jobs.sources import PathSource, QuerySource
+from hiveacid.jobs.transaction_job import TransactionJob
+from hiveacid.jobs.write_jobs import InsertJob, MergeJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
 from tests.engine.acid_tables import create, left_behind, rows_of
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

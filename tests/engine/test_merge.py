@@ -6,10 +6,10 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import DuplicateMergeKeys
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.errors import DuplicateMergeKeys
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.spark.python.table import AcidTable
 from tests.engine import merge_model as model
 from tests.engine.acid_tables import (
     ONLY_HIVE4,

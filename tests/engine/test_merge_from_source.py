@@ -3,11 +3,11 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.write import acid_output, row_ids
-from airflow_hiveacid.errors import DuplicateMergeKeys, TypeMismatch
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.errors import DuplicateMergeKeys, TypeMismatch
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.write import acid_output, row_ids
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind, problems_of_keys, rows_of
 
 COLUMNS = {"id": "int", "v": "int"}

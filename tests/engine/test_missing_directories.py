@@ -5,14 +5,14 @@ import shutil
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.files import usual_listings
-from airflow_hiveacid.errors import DirectoryMissing
-from airflow_hiveacid.metastore.catalog import HivePartition
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.cli.main import main
+from hiveacid.errors import DirectoryMissing
+from hiveacid.metastore.catalog import HivePartition
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.read.files import usual_listings
 from tests.engine.acid_tables import create, folder, left_behind, rows_of
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

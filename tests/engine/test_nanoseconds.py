@@ -9,20 +9,20 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.python.transaction import AcidTransaction
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import NanosecondsLost, UserError
-from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
-from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.orc.copying.transplant import transplant
+from hiveacid.cli.main import main
+from hiveacid.errors import NanosecondsLost, UserError
+from hiveacid.jobs.export_job import ExportChangesJob
+from hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
+from hiveacid.metastore.catalog import HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.spark.run import run
 from tests.engine.acid_tables import create, folder, left_behind
 from tests.engine.compaction_case import report_of_compaction
 from tests.orc.java_orc import read_rows, write_timestamps

@@ -4,12 +4,12 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.statements.source import SourceInputs
-from airflow_hiveacid.errors import UnsupportedTable
-from airflow_hiveacid.jobs.sources import TableSource
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import UnsupportedTable
+from hiveacid.jobs.sources import TableSource
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.statements.source import SourceInputs
 
 
 class Catalog:

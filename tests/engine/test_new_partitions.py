@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import Base, Delta
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import UnsupportedTable
-from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.progress import Phase
+from hiveacid.errors import UnsupportedTable
+from hiveacid.metastore.catalog import HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.progress import Phase
+from hiveacid.rules.names import Base, Delta
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, files, folder, left_behind
 from tests.observers import At
 

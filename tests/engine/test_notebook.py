@@ -6,22 +6,22 @@ import doctest
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from airflow_hiveacid.acid.merge import (
+from hiveacid.errors import BadCondition
+from hiveacid.jobs.compaction_need import compaction_groups
+from hiveacid.jobs.mirror import mirror_job
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.merge import (
     MatchedDelete,
     MatchedUpdate,
     NotMatchedBySourceDelete,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.python.transaction import TableInTransaction
-from airflow_hiveacid.engine.spark_versions import SPARK_4_0, VERSION
-from airflow_hiveacid.engine.statements.conditions import as_sql
-from airflow_hiveacid.errors import BadCondition
-from airflow_hiveacid.jobs.compaction_need import compaction_groups
-from airflow_hiveacid.jobs.mirror import mirror_job
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.python.transaction import TableInTransaction
+from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
+from hiveacid.spark.statements.conditions import as_sql
 from tests.engine.acid_tables import create, rows_of
 
 

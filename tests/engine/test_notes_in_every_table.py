@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.errors import AnswerLost, TableNotFound
-from airflow_hiveacid.jobs.definitions.catalog_jobs import RenameTableJob
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import AnswerLost, TableNotFound
+from hiveacid.jobs.definitions.catalog_jobs import RenameTableJob
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.metastore.client import MetastoreClient
 from tests.engine.killed_load import LATER, MAIN, OTHER
 from tests.fakes.metastore import REAL_AND_FAKE
 

@@ -14,18 +14,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid import register_views
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python import frame_reads
-from airflow_hiveacid.engine.python.read_together import read_together
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.errors import LockTimeout
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift.transport import Connection
-from airflow_hiveacid.metastore.txn.heartbeat import is_of_this_process
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.errors import LockTimeout
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift.transport import Connection
+from hiveacid.metastore.txn.heartbeat import is_of_this_process
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python import frame_reads
+from hiveacid.spark.python.read_together import read_together
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
+from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind
 from tests.metastore_calls import counted_calls
 from tests.proxy import Proxy
@@ -39,8 +39,8 @@ AT_ONCE = WriteOptions(lock_wait_seconds=0)
 PROGRAM = """
 import subprocess, sys
 from airflow_hiveacid import AcidTable, HiveAcidDataSource, MetastoreOptions
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.metastore.client import MetastoreClient
 from pyspark.sql import SparkSession
 
 uri, name, *more = sys.argv[1:]

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.originals import synthetic_ids
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.acid_scan import BUCKET, ROW, WRITE_ID
-from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
-from airflow_hiveacid.engine.read.files import list_partitions
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.errors import UnsupportedFile
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.errors import UnsupportedFile
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.originals import synthetic_ids
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.read.acid_scan import BUCKET, ROW, WRITE_ID
+from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.files import list_partitions
+from hiveacid.spark.session import scan_session
 from tests.engine.acid_tables import create, files, folder, rows_of
 
 TXNS = ValidTxnList(high_watermark=1_000_000)

@@ -4,14 +4,14 @@ from contextlib import ExitStack
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import TransactionAborted
-from airflow_hiveacid.jobs.sources import QuerySource
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.progress import Phase
+from hiveacid.errors import TransactionAborted
+from hiveacid.jobs.sources import QuerySource
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import Phase
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
 from tests.engine.acid_tables import create, files, rows_of
 from tests.observers import At
 

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.statements.bound_parameters import bound_expression, bound_query
-from airflow_hiveacid.engine.statements.refused_sql import check_expression, check_query
-from airflow_hiveacid.errors import BadCondition, UntrustedSql
-from airflow_hiveacid.jobs.job_json import from_json, to_json
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.errors import BadCondition, UntrustedSql
+from hiveacid.jobs.job_json import from_json, to_json
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
+from hiveacid.spark.statements.bound_parameters import bound_expression, bound_query
+from hiveacid.spark.statements.refused_sql import check_expression, check_query
+from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import create, rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0, NEEDS_SPARK_4_1
 

@@ -8,14 +8,14 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import MappedColumns, TableKind
-from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
-from airflow_hiveacid.engine.read.nanoseconds import InspectedFile, finer_column_in
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.errors import UnsupportedFile
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.formats import StorageFormat
+from hiveacid.errors import UnsupportedFile
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import MappedColumns, TableKind
+from hiveacid.spark.read.flat_snapshot import FlatSnapshot
+from hiveacid.spark.read.nanoseconds import InspectedFile, finer_column_in
+from hiveacid.spark.session import scan_session
 from tests.scan.parquet_cases import CASES, GREGORIAN, JULIAN, NEW_YORK, write_int96
 
 

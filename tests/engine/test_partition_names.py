@@ -8,16 +8,16 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import DataError
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.errors import DataError
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.catalog import HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.progress import Phase
+from hiveacid.rules.names import DEFAULT_PARTITION, partition_name
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
+from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import create, folder, left_behind
 from tests.metastore_calls import counted_calls
 from tests.observers import At

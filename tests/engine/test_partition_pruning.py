@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.pruning import NamedColumn, Scope
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.read.pruning import NamedColumn, Scope
 from tests.engine.acid_tables import create, rows_of
 
 ON_FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

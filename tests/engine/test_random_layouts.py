@@ -10,14 +10,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.write_ids import ValidTxnList
-from airflow_hiveacid.engine.read.acid_scan import KEY
-from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
-from airflow_hiveacid.engine.read.files import list_partitions
-from airflow_hiveacid.engine.rows.columns import quoted, spark_struct
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.metastore.catalog import HivePartition
+from hiveacid.metastore.catalog import HivePartition
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.write_ids import ValidTxnList
+from hiveacid.spark.read.acid_scan import KEY
+from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.files import list_partitions
+from hiveacid.spark.rows.columns import quoted, spark_struct
+from hiveacid.spark.session import scan_session
 from tests.engine.random_layouts import Query, RandomTable, hive_table, visible_writes
 from tests.samples import random_of_commit
 

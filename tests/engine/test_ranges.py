@@ -9,11 +9,11 @@ import pytest
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import SIDECAR_FILE
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import SIDECAR_FILE
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, files, folder
 from tests.engine.compaction_case import report_of_compaction
 from tests.orc.orc_tables import double_ranges

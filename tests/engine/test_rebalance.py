@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.engine.compaction.table import compact_table
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     LockTimeout,
     OverlapRefused,
     UnknownColumn,
@@ -19,11 +16,14 @@ from airflow_hiveacid.errors import (
     UnsupportedTable,
     VersionGone,
 )
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.reports.report import PartitionReport
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.thrift import idl_compaction
-from airflow_hiveacid.progress import Phase
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.reports.report import PartitionReport
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.thrift import idl_compaction
+from hiveacid.progress import Phase
+from hiveacid.spark.compaction.table import compact_table
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.write.statement import WriteOptions
 from tests.engine.acid_tables import folder, left_behind, row_ids
 from tests.engine.compaction_case import LEFT, Case, report_of_compaction
 from tests.observers import At

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from pyarrow import orc, parquet
 
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.errors import UnsupportedTable
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.progress import Phase
+from hiveacid.errors import UnsupportedTable
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.progress import Phase
+from hiveacid.rules.schema import TableKind
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import folder, left_behind
 from tests.engine.compaction_case import Case, report_of_compaction
 from tests.observers import At

@@ -4,12 +4,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid import TableSource, register_views
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import NotTransactional, UserError, VersionUnknown
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.errors import NotTransactional, UserError, VersionUnknown
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, left_behind
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

@@ -4,20 +4,20 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.acid.merge import NotMatchedInsert
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.read_together import read_together
-from airflow_hiveacid.engine.python.registered_tables import register_views
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.query import query_rows
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import TableReplaced
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.progress import Phase
+from hiveacid.errors import TableReplaced
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.progress import Phase
+from hiveacid.rules.merge import NotMatchedInsert
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.read_together import read_together
+from hiveacid.spark.python.registered_tables import register_views
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.query import query_rows
+from hiveacid.spark.run import run
 from tests.engine.acid_tables import create, folder, left_behind
 from tests.engine.definitions import replace_definition
 from tests.metastore_calls import acting_before

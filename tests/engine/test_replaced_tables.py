@@ -5,17 +5,17 @@ from functools import partial
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import TableReplaced, TransactionAborted
-from airflow_hiveacid.jobs.definitions.catalog_jobs import AddColumnsJob
-from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec
-from airflow_hiveacid.metastore.alteration import DDL_TIME
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.metastore.thrift.answers import TxnState
-from airflow_hiveacid.progress import Phase
+from hiveacid.errors import TableReplaced, TransactionAborted
+from hiveacid.jobs.definitions.catalog_jobs import AddColumnsJob
+from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec
+from hiveacid.metastore.alteration import DDL_TIME
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.progress import Phase
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.tables.definitions.run import run_ddl
 from tests.engine.acid_tables import create, files, folder, left_behind
 from tests.metastore_calls import acting_before, counted_calls
 from tests.observers import At

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import LockTimeout, VersionGone, VersionUnknown
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.reports.report import PartitionDifference, RunReport
-from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.jobs.write_jobs import RestoreJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.progress import Phase
+from hiveacid.cli.main import main
+from hiveacid.errors import LockTimeout, VersionGone, VersionUnknown
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.reports.report import PartitionDifference, RunReport
+from hiveacid.jobs.transaction_job import TransactionJob
+from hiveacid.jobs.write_jobs import RestoreJob
+from hiveacid.progress import Phase
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.compaction_case import Case
 from tests.observers import At
 

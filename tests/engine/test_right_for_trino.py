@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.names import SIDECAR_FILE, parse_directory
-from airflow_hiveacid.engine.compaction.table import compact_table
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.maintenance.survey import Survey
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.names import SIDECAR_FILE, parse_directory
+from hiveacid.spark.compaction.table import compact_table
+from hiveacid.upkeep.survey import Survey
 from tests.engine.acid_tables import folder
 from tests.engine.compaction_case import LEFT, Case
 

@@ -3,11 +3,11 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.progress import Phase
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.progress import Phase
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create
 from tests.observers import At
 

@@ -3,13 +3,13 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.statements.row_expressions import require_row_expression
-from airflow_hiveacid.errors import BadCondition, HiveAcidError
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.errors import BadCondition, HiveAcidError
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.statements.row_expressions import require_row_expression
 from tests.engine.acid_tables import create, rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
 

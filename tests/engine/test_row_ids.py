@@ -3,18 +3,18 @@
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.engine.read.acid_scan import BUCKET, KEY, PARTITION, ROW, WRITE_ID
-from airflow_hiveacid.engine.statements.source_rows import grouped
-from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows
-from airflow_hiveacid.engine.write.row_ids import (
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.spark.read.acid_scan import BUCKET, KEY, PARTITION, ROW, WRITE_ID
+from hiveacid.spark.statements.source_rows import grouped
+from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, FlatRows
+from hiveacid.spark.write.row_ids import (
     CLAUSE,
     INSERTED,
     SOURCE_ROW,
     FewRowIds,
     Writes,
 )
-from airflow_hiveacid.staging.staged_files import FlatFile
+from hiveacid.storage.staged_files import FlatFile
 
 BUCKETS = [encode_bucket(0), encode_bucket(1), 1]  # The last one is of before Hive 3.
 

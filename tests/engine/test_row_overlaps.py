@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.acid.names import SIDECAR_FILE, STAGING_PREFIX
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.errors import LockTimeout, OverlapRefused, TransactionAborted
-from airflow_hiveacid.metastore.thrift.answers import TxnState
-from airflow_hiveacid.progress import Phase
+from hiveacid.errors import LockTimeout, OverlapRefused, TransactionAborted
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.progress import Phase
+from hiveacid.rules.locks import Operation
+from hiveacid.rules.names import SIDECAR_FILE, STAGING_PREFIX
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.write.statement import WriteOptions
 from tests.contract.other_engines import OtherEngine
 from tests.engine.acid_tables import create, everything, folder, problems_of_keys
 from tests.engine.compaction_case import Case

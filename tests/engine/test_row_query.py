@@ -9,11 +9,11 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import BadCondition, UnknownColumn
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.errors import BadCondition, UnknownColumn
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder
 
 Row = tuple[Any, ...]

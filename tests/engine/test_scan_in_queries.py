@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.engine.python.registered_tables import register_views
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.spark.python.registered_tables import register_views
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create
 
 DAYS = 24

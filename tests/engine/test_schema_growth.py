@@ -6,21 +6,21 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     HiveAcidError,
     TypeMismatch,
     UnknownColumn,
     UnsupportedTable,
 )
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.jobs.sources import QuerySource
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.metastore.catalog import HivePartition
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.sources import QuerySource
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.catalog import HivePartition
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
 from tests.engine.acid_tables import ONLY_HIVE4, create, files, left_behind, rows_of
 from tests.engine.compaction_case import report_of_compaction
 

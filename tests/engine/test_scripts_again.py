@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import InvalidJob, ScriptChanged, UnknownColumn
-from airflow_hiveacid.jobs.reports.script_report import ScriptReport
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.progress import FAULT_VARIABLE, InjectedFault, PhaseObserver
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.errors import InvalidJob, ScriptChanged, UnknownColumn
+from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.owner import Owner, open_transaction
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.progress import FAULT_VARIABLE, InjectedFault, PhaseObserver
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.run import run
+from hiveacid.sql.script import to_script
 from tests.rows import rows_of
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

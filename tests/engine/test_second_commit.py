@@ -6,25 +6,25 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import DataOperation, Operation, lock_components
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import STAGING_PREFIX
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.transaction import AcidTransaction
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     AnswerLost,
     CommitUncertain,
     LockTimeout,
     OverlapRefused,
     TransactionAborted,
 )
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
-from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
-from airflow_hiveacid.metastore.txn.writer_queue import queue_of
-from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift.answers import TxnLiveness
+from hiveacid.metastore.txn.live_transaction import LiveTransaction
+from hiveacid.metastore.txn.writer_queue import queue_of
+from hiveacid.progress import Phase
+from hiveacid.rules.locks import DataOperation, Operation, lock_components
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import STAGING_PREFIX
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import create
 from tests.engine.compaction_case import Case
 from tests.engine.lost_commit import CHANGES, OLD, Change, Entered, Lost, update

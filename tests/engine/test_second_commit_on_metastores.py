@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import SIDECAR_FILE
-from airflow_hiveacid.errors import OverlapRefused, TransactionAborted, WriteConflict
-from airflow_hiveacid.metastore.txn import transaction
-from airflow_hiveacid.progress import Phase
+from hiveacid.errors import OverlapRefused, TransactionAborted, WriteConflict
+from hiveacid.metastore.txn import transaction
+from hiveacid.progress import Phase
+from hiveacid.rules.names import SIDECAR_FILE
 from tests.engine.acid_tables import folder
 from tests.engine.lost_commit import CHANGES, OLD, Lost, update
 from tests.observers import At

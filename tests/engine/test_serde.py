@@ -13,12 +13,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.rows.columns import spark_struct
-from airflow_hiveacid.engine.rows.serde_csv import CsvText
-from airflow_hiveacid.engine.rows.serde_text import DelimitedText
-from airflow_hiveacid.errors import TypeMismatch, UnsupportedTable
-from airflow_hiveacid.metastore.catalog import HiveColumn
+from hiveacid.errors import TypeMismatch, UnsupportedTable
+from hiveacid.metastore.catalog import HiveColumn
+from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.rows.columns import spark_struct
+from hiveacid.spark.rows.serde_csv import CsvText
+from hiveacid.spark.rows.serde_text import DelimitedText
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "serde_lines.json").read_text())
 EVERY_TYPE = {

@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.acid.row_id import decode_bucket
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.python.transaction import AcidTransaction
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     DuplicateMergeKeys,
     InvalidJob,
     UserError,
 )
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob
-from airflow_hiveacid.metastore.txn.owner import find_open_transactions
-from airflow_hiveacid.progress import Phase
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.jobs.transaction_job import TransactionJob
+from hiveacid.jobs.write_jobs import InsertJob, MergeJob
+from hiveacid.metastore.txn.owner import find_open_transactions
+from hiveacid.progress import Phase
+from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
+from hiveacid.rules.row_id import decode_bucket
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.spark.run import run
 from tests.engine.acid_tables import (
     create,
     files,

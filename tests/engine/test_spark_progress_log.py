@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_hiveacid.engine import spark_progress_log
-from airflow_hiveacid.engine.spark_progress_log import SparkProgressLog
+from hiveacid.spark import spark_progress_log
+from hiveacid.spark.spark_progress_log import SparkProgressLog
 
 
 class Stages(list):

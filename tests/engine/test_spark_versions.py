@@ -18,9 +18,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DecimalType, IntegerType, LongType
 
-from airflow_hiveacid.engine import spark_versions
-from airflow_hiveacid.engine.session import SQL_SETTINGS, scan_session
-from airflow_hiveacid.engine.spark_versions import (
+from hiveacid.errors import BadCondition, SparkJobFailed, UnsupportedSpark
+from hiveacid.spark import spark_versions
+from hiveacid.spark.session import SQL_SETTINGS, scan_session
+from hiveacid.spark.spark_versions import (
     SPARK_4_0,
     SPARK_4_1,
     VERSION,
@@ -37,8 +38,7 @@ from airflow_hiveacid.engine.spark_versions import (
     try_cast,
     with_arrow_column,
 )
-from airflow_hiveacid.engine.statements.conditions import as_sql
-from airflow_hiveacid.errors import BadCondition, SparkJobFailed, UnsupportedSpark
+from hiveacid.spark.statements.conditions import as_sql
 
 pytestmark = pytest.mark.every_spark
 
@@ -218,7 +218,7 @@ def test_the_documented_options_are_those_of_every_statement() -> None:
 def test_legacy_settings_of_the_application_do_not_apply(tmp_path: Path) -> None:
     program = (
         "from pyspark.sql import SparkSession\n"
-        "from airflow_hiveacid.engine.session import scan_session\n"
+        "from hiveacid.spark.session import scan_session\n"
         "names = ('spark.sql.legacy.followThreeValuedLogicInArrayExists', "
         "'spark.sql.legacy.json.allowEmptyString.enabled')\n"
         "builder = SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')\n"

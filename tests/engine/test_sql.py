@@ -8,11 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     HiveAcidError,
     TableExists,
     TableNotFound,
@@ -20,12 +16,16 @@ from airflow_hiveacid.errors import (
     UnsupportedTable,
     UserError,
 )
-from airflow_hiveacid.jobs.reports.script_report import ScriptReport
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
+from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import ONLY_HIVE4, left_behind, rows_of
 
 pytestmark = pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)

@@ -6,10 +6,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     InvalidJob,
     SqlError,
     TableExists,
@@ -17,10 +14,13 @@ from airflow_hiveacid.errors import (
     UnsupportedTable,
     VersionGone,
 )
-from airflow_hiveacid.jobs.reports.script_report import ScriptReport
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
+from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
 

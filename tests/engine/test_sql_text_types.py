@@ -6,17 +6,17 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
+from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import ONLY_HIVE4, rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
 

@@ -6,14 +6,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import SIDECAR_FILE
-from airflow_hiveacid.acid.sidecar import directory_note
-from airflow_hiveacid.errors import AnswerLost, CommitUncertain, StorageError
-from airflow_hiveacid.metastore.txn.owner import Outcome
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.staging.staged_directories import StagedDirectories
-from airflow_hiveacid.storage.uploads import Upload, UploadedFile, Uploads
+from hiveacid.errors import AnswerLost, CommitUncertain, StorageError
+from hiveacid.metastore.txn.owner import Outcome
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import SIDECAR_FILE
+from hiveacid.rules.sidecar import directory_note
+from hiveacid.storage.staged_directories import StagedDirectories
+from hiveacid.storage.uploads import Upload, UploadedFile, Uploads
 from tests.maintenance.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

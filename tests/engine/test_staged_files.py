@@ -5,10 +5,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from airflow_hiveacid.errors import StorageError
-from airflow_hiveacid.staging.staged_files import Folder, staged_file
-from airflow_hiveacid.storage.folder import LocalStorage
-from airflow_hiveacid.storage.uploads import Upload, UploadedFile, Uploads
+from hiveacid.errors import StorageError
+from hiveacid.storage.folder import LocalStorage
+from hiveacid.storage.staged_files import Folder, staged_file
+from hiveacid.storage.uploads import Upload, UploadedFile, Uploads
 
 FINAL = "delta_0000001_0000001_0000"
 

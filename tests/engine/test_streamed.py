@@ -10,10 +10,10 @@ from py4j.protocol import Py4JError
 from pyarrow import orc
 from pyspark.errors import PySparkException
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.jobs.reports.report import PartitionDifference
+from hiveacid.jobs.reports.report import PartitionDifference
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder, rows_of
 
 DELTA = "delta_0000001_0000003"

@@ -16,15 +16,15 @@ import pytest
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.values import json_values
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.spark_versions import to_arrow
-from airflow_hiveacid.errors import CorruptFile, UnknownColumn, UnsupportedFile, UserError
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.scan.table_scan import TableScan
+from hiveacid.cli.values import json_values
+from hiveacid.errors import CorruptFile, UnknownColumn, UnsupportedFile, UserError
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.spark_versions import to_arrow
+from hiveacid.tables.scan.table_scan import TableScan
 from tests.engine.acid_tables import create, folder, left_behind, rows_of
 from tests.engine.typed_values import FAR_MOMENTS, MOMENTS, OLD_MOMENTS, frame_of
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.rows.table_support import check_writable, stripe_size
-from airflow_hiveacid.errors import UnsupportedTable, UserError
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.errors import UnsupportedTable, UserError
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.rows.table_support import check_writable, stripe_size
 
 
 def table(**parameters):

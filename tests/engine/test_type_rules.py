@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.rows.conversion import stored
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.errors import BadCondition, HiveAcidError, TypeMismatch
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable, TableRef
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.errors import BadCondition, HiveAcidError, TypeMismatch
+from hiveacid.metastore.catalog import HiveColumn, HiveTable, TableRef
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.rows.conversion import stored
+from hiveacid.spark.session import scan_session
 from tests.engine.acid_tables import create, rows_of
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "types.md").read_text(encoding="utf-8")

@@ -9,19 +9,19 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.names import SIDECAR_FILE
-from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.acid_scan import ACID_FIELDS
-from airflow_hiveacid.engine.rows.columns import spark_struct
-from airflow_hiveacid.errors import UnsupportedTable, UserError
-from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.orc.format.envelope import TypeField
-from airflow_hiveacid.orc.format.protobuf import Message
-from airflow_hiveacid.orc.format.tail import OrcTail
+from hiveacid.errors import UnsupportedTable, UserError
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.orc.format.envelope import TypeField
+from hiveacid.orc.format.protobuf import Message
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.names import SIDECAR_FILE
+from hiveacid.rules.schema import LOCAL_ZONE, TableKind
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.read.acid_scan import ACID_FIELDS
+from hiveacid.spark.rows.columns import spark_struct
 from tests.engine.acid_tables import create, files, folder, left_behind
 from tests.engine.compaction_case import report_of_compaction
 from tests.engine.typed_values import (

@@ -6,10 +6,10 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import TypeMismatch, UnsupportedTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.errors import TypeMismatch, UnsupportedTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import ONLY_HIVE4, create, files, left_behind, rows_of
 
 pytestmark = pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)

@@ -2,15 +2,15 @@
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.export import _Export
-from airflow_hiveacid.errors import StorageError, TransactionAborted
-from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.sources import ChangesSource
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
-from airflow_hiveacid.progress import PhaseClock
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.errors import StorageError, TransactionAborted
+from hiveacid.jobs.export_job import ExportChangesJob
+from hiveacid.jobs.sources import ChangesSource
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.txn.exclusive import ExclusiveTable
+from hiveacid.progress import PhaseClock
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.export import _Export
+from hiveacid.storage.folder import Storage
 from tests.metastore_calls import acting_after_answer
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.orc.format.streams import StreamKind
-from airflow_hiveacid.orc.format.stripe_footer import StripeFooter
-from airflow_hiveacid.orc.format.tail import OrcTail
+from hiveacid.errors import HiveAcidError
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.orc.format.streams import StreamKind
+from hiveacid.orc.format.stripe_footer import StripeFooter
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder
 
 # The columns of the envelope: originalTransaction, rowId, and currentTransaction.

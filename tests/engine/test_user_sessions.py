@@ -11,14 +11,14 @@ from pyarrow import orc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.read_together import read_together
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import UntrustedSql
-from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.formats import StorageFormat
+from hiveacid.errors import UntrustedSql
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.read_together import read_together
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder, rows_of
 
 HMS = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

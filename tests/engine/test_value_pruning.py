@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.schema import parse_type
-from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
-from airflow_hiveacid.engine.read.files import list_partitions
-from airflow_hiveacid.engine.read.ordered_values import OrderedValues
-from airflow_hiveacid.engine.read.value_pruning import ColumnValues, only_with
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.orc.format.column_ranges import ColumnRange
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.orc.format.column_ranges import ColumnRange
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.schema import parse_type
+from hiveacid.rules.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.files import list_partitions
+from hiveacid.spark.read.ordered_values import OrderedValues
+from hiveacid.spark.read.value_pruning import ColumnValues, only_with
+from hiveacid.spark.session import scan_session
 from tests.engine.acid_tables import create
 
 TYPES = {

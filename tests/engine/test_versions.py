@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.python.read_together import read_together
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.python.transaction import AcidTransaction
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import InvalidJob, NotTransactional, VersionGone, VersionUnknown
-from airflow_hiveacid.history.table_history import table_history
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.cli.main import main
+from hiveacid.errors import InvalidJob, NotTransactional, VersionGone, VersionUnknown
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.records.table_history import table_history
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.read_together import read_together
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.spark.run import run
+from hiveacid.sql.script import to_script
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create, rows_of
 from tests.engine.compaction_case import Case
 

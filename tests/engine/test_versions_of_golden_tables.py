@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.errors import VersionGone
+from hiveacid.errors import VersionGone
 from tests.engine.compaction_case import report_of_compaction
 from tests.golden import GoldenTable
 from tests.golden_versions import (

@@ -5,11 +5,11 @@ import re
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.statements.view_check import check_view
-from airflow_hiveacid.errors import SqlError
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import SqlError
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.spark.session import scan_session
+from hiveacid.spark.statements.view_check import check_view
 from tests.differential.views import Views
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
 

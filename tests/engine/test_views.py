@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import SqlError, UnsupportedTable, UserError
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.sql.view_syntax import FUNCTIONS
+from hiveacid.errors import SqlError, UnsupportedTable, UserError
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.sql.view_syntax import FUNCTIONS
 from tests.engine.acid_tables import rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
 from tests.stored_views import store_view

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.formats import StorageFormat
+from hiveacid.cli.main import main
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, left_behind
 
 PROGRAM = """
@@ -89,7 +89,7 @@ def test_the_command_diff_starts_no_java(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("airflow_hiveacid.cli.local_spark.a_spark", None)
+    monkeypatch.setattr("hiveacid.cli.local_spark.a_spark", None)
     assert main(["diff", tables[0], "3", "1", "--metastore", hms.uri]) == 0
     assert capsys.readouterr().out.startswith(f"{tables[0]}: 1 rows inserted, 3 deleted\n")
 

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.names import removal_identity
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.python.transaction import AcidTransaction
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.errors import MetastoreTroubled
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.options.metastore_options import NEVER
-from airflow_hiveacid.maintenance import table_cleaning
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import MetastoreTroubled
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.options.metastore_options import NEVER
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import removal_identity
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.upkeep import table_cleaning
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create, everything, files, folder, left_behind
 from tests.metastore_calls import counted_calls
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from airflow_hiveacid.acid.schema import (
+from hiveacid.rules.schema import (
     LOCAL_ZONE,
     Array,
     Char,
@@ -19,7 +19,7 @@ from airflow_hiveacid.acid.schema import (
     Varchar,
     parse_type,
 )
-from airflow_hiveacid.engine.rows.columns import spark_type
+from hiveacid.spark.rows.columns import spark_type
 
 # Arrow can write the first; Trino can read the second, too.
 MOMENTS = [

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
 from tests.failover.front import Fronts
 from tests.failover.mariadb import LET_GO_SECONDS, MariaDb
 from tests.failover.shared_metastore import MetastoreDatabase, SharedMetastore

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.jobs.write_jobs import MergeJob
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs.write_jobs import MergeJob
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from hiveacid.rules.names import TableRef
 from tests.faults.rows import DELETED, Row, write_source
 
 _PARTITIONS = "abcd"

@@ -7,15 +7,15 @@ from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 from typing import Any
 
-from airflow_hiveacid.metastore.dev.distribution import (
+from hiveacid.metastore.dev.distribution import (
     Distribution,
     java_command,
     java_environment,
     prepare,
     write_site,
 )
-from airflow_hiveacid.metastore.dev.embedded import HOST, EmbeddedMetastore
-from airflow_hiveacid.metastore.dev.guarded_process import GuardedProcess
+from hiveacid.metastore.dev.embedded import HOST, EmbeddedMetastore
+from hiveacid.metastore.dev.guarded_process import GuardedProcess
 from tests.failover.mariadb import MariaDb
 from tests.live import postgres
 from tests.live.postgres import Postgres

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
 from tests.failover.front import Fronts, Moment, Strike
 from tests.faults.operations import OPERATIONS, Rows, Tables
 from tests.faults.outside import Outsider

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.write_jobs import MergeJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.write_jobs import MergeJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.spark.run import run
+from hiveacid.upkeep.table_cleaning import clean
 from tests.failover.conftest import TIMEOUT_SECONDS
 from tests.failover.counted import CountedTable
 from tests.failover.front import Fronts, Moment, Strike

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.queue import SUCCEEDED, CompactionQueue
-from airflow_hiveacid.metastore.same_table import require_same_definition
-from airflow_hiveacid.metastore.thrift.answers import TxnType
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.queue import SUCCEEDED, CompactionQueue
+from hiveacid.metastore.same_table import require_same_definition
+from hiveacid.metastore.thrift.answers import TxnType
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.names import TableRef
 from tests.engine.definitions import replace_definition
 from tests.failover.front import Fronts
 

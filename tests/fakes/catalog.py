@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import DEFAULT_PARTITION, TableRef, partition_name
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.metastore.thrift import idl_tables
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import DEFAULT_PARTITION, TableRef, partition_name
+from hiveacid.rules.schema import TableKind
 from tests.fakes.constraints import Constraints
 from tests.places import place_of, remove_all
 

@@ -4,8 +4,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.metastore.thrift import idl_compaction, idl_tables
+from hiveacid.metastore.thrift import idl_compaction, idl_tables
+from hiveacid.rules.metastore_version import MetastoreVersion
 from tests.fakes.transactions import Transactions
 
 _INITIATED, _WORKING, _READY = "initiated", "working", "ready for cleaning"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from airflow_hiveacid.metastore.thrift import idl_constraints
+from hiveacid.metastore.thrift import idl_constraints
 
 # The fields of constraints, with the prefixes of their names and the types of their values.
 _KINDS = {

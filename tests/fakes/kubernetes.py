@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
-from airflow_hiveacid.metastore.dev.embedded import free_port
+from hiveacid.metastore.dev.embedded import free_port
 
 Object = dict[str, Any]
 NAMESPACE = "jobs"

@@ -19,17 +19,17 @@ from thrift.Thrift import TApplicationException, TMessageType, TType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.dev.embedded import free_port
-from airflow_hiveacid.metastore.thrift import (
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.dev.embedded import free_port
+from hiveacid.metastore.thrift import (
     idl_compaction,
     idl_events,
     idl_tables,
     idl_tokens,
     idl_txns,
 )
-from airflow_hiveacid.metastore.thrift.idl import Call, ServerException
+from hiveacid.metastore.thrift.idl import Call, ServerException
+from hiveacid.rules.metastore_version import MetastoreVersion
 from tests.fakes.catalog import Catalog
 from tests.fakes.compactions import Compactions
 from tests.fakes.constraints import Constraints

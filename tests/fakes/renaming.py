@@ -1,6 +1,6 @@
 """The objects of a table that follow it to its new name in the fake metastore."""
 
-from airflow_hiveacid.acid.names import TableRef
+from hiveacid.rules.names import TableRef
 from tests.fakes.compactions import Compactions
 from tests.fakes.transactions import Component, Transactions
 

@@ -8,9 +8,9 @@ import threading
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 
-from airflow_hiveacid.metastore.dev.embedded import free_port
-from airflow_hiveacid.metastore.sasl.channel import Protection, Status
-from airflow_hiveacid.metastore.sasl.digest_md5 import Digest, Frames
+from hiveacid.metastore.dev.embedded import free_port
+from hiveacid.metastore.sasl.channel import Protection, Status
+from hiveacid.metastore.sasl.digest_md5 import Digest, Frames
 
 NONCE, REALM = "OA6MG9tEQGm2hh", "default"
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.cluster.run_files import RunFiles, Started
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.reports.report import ErrorReport, Report, RunReport
+from hiveacid.drivers.run_files import RunFiles, Started
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.reports.report import ErrorReport, Report, RunReport
 from tests.fakes.kubernetes import NAMESPACE, TOKEN, KubernetesServer
 
 # Post the pod of a driver as the real one does, and keep its input in the annotations.

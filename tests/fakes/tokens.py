@@ -4,8 +4,8 @@ import time
 from base64 import urlsafe_b64encode
 from secrets import token_bytes
 
-from airflow_hiveacid.metastore.sasl.delegation_token import DelegationToken
-from airflow_hiveacid.metastore.thrift.idl_tokens import MetaException
+from hiveacid.metastore.sasl.delegation_token import DelegationToken
+from hiveacid.metastore.thrift.idl_tokens import MetaException
 
 
 class Tokens:

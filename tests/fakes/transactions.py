@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from airflow_hiveacid.acid.locks import DataOperation, LockType, blocks
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.write_ids import ValidTxnList
-from airflow_hiveacid.metastore.thrift import idl_txns
-from airflow_hiveacid.metastore.thrift.answers import LockState, TxnState, TxnType
+from hiveacid.metastore.thrift import idl_txns
+from hiveacid.metastore.thrift.answers import LockState, TxnState, TxnType
+from hiveacid.rules.locks import DataOperation, LockType, blocks
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.write_ids import ValidTxnList
 
 _CHANGES = (DataOperation.UPDATE, DataOperation.DELETE)
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from airflow_hiveacid.metastore.thrift import idl_events
+from hiveacid.metastore.thrift import idl_events
 
 
 class Place(NamedTuple):

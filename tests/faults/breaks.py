@@ -26,20 +26,20 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 def _confirm_nothing() -> None:
-    from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
+    from hiveacid.metastore.txn.live_transaction import LiveTransaction
 
     LiveTransaction.confirm_alive = _nothing  # type: ignore[method-assign]
 
 
 def _delete_whatever_is_hidden() -> None:
-    from airflow_hiveacid.maintenance.table_cleaning import _Cleaner
+    from hiveacid.upkeep.table_cleaning import _Cleaner
 
     _Cleaner._confirm = _nothing  # type: ignore[method-assign]
 
 
 def _withdraw_whatever_is_hidden() -> None:
-    from airflow_hiveacid.acid.names import REMOVAL_PREFIX
-    from airflow_hiveacid.staging.staged_directories import StagedDirectories
+    from hiveacid.rules.names import REMOVAL_PREFIX
+    from hiveacid.storage.staged_directories import StagedDirectories
 
     is_own = StagedDirectories._is_own
 
@@ -50,20 +50,20 @@ def _withdraw_whatever_is_hidden() -> None:
 
 
 def _commit_mirrors_unconfirmed() -> None:
-    from airflow_hiveacid.iceberg import export
+    from hiveacid.iceberg import export
 
     export.confirm = _nothing  # type: ignore[assignment]
 
 
 def _take_an_unreadable_note_for_none() -> None:
-    from airflow_hiveacid.records.proofs import RunOutcome
-    from airflow_hiveacid.records.run_note_folder import RunNoteFolder
+    from hiveacid.records.proofs import RunOutcome
+    from hiveacid.records.run_note_folder import RunNoteFolder
 
     RunNoteFolder._judge_by_name = lambda *_: RunOutcome.NO_EVIDENCE  # type: ignore[method-assign]
 
 
 def _compare_no_definitions() -> None:
-    from airflow_hiveacid.metastore import partition_alteration
+    from hiveacid.metastore import partition_alteration
 
     def believes(client: Any, table: Any, *_: Any) -> Any:
         return table

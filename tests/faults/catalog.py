@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyarrow import orc
 
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from hiveacid.jobs.iceberg_job import IcebergExportJob
 from tests.faults.rows import Row
 from tests.places import place_of
 

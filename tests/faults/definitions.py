@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.errors import HiveAcidError
+from hiveacid.errors import HiveAcidError
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
 from tests.faults.driver import ESCAPED, Told
 from tests.faults.operations import ADDED, DROPPED, Rows
 from tests.faults.run import Run

@@ -12,12 +12,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Self
 
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.session import application_session
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.job_json import from_json, to_json
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.iceberg_job import IcebergExportJob
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.job_json import from_json, to_json
+from hiveacid.spark.run import run
+from hiveacid.spark.session import application_session
 from tests.faults.breaks import RULES
 from tests.faults.catalog import watch_catalog
 from tests.faults.effects import Effects, Strike
@@ -30,7 +30,7 @@ _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [
         "tests.faults.driver",
-        "airflow_hiveacid.iceberg.export",
+        "hiveacid.iceberg.export",
         "pandas",
         "pyarrow.dataset",
         "pyiceberg.catalog.sql",

@@ -22,11 +22,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from airflow_hiveacid.metastore.thrift.repeating import Repeating
-from airflow_hiveacid.metastore.thrift.transport import Connection
-from airflow_hiveacid.metastore.txn import heartbeat
-from airflow_hiveacid.storage import folder, hdfs
-from airflow_hiveacid.storage.folder import LocalStorage, ReadOnlyStorage
+from hiveacid.metastore.thrift.repeating import Repeating
+from hiveacid.metastore.thrift.transport import Connection
+from hiveacid.metastore.txn import heartbeat
+from hiveacid.storage import folder, hdfs
+from hiveacid.storage.folder import LocalStorage, ReadOnlyStorage
 from tests.faults.hdfs_client import WatchedClient
 
 # Calls that only report that a client is alive.

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.stream_job import StreamJob
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.export_job import ExportChangesJob
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.stream_job import StreamJob
+from hiveacid.metastore.client import MetastoreClient
 from tests.fakes.metastore import FakeMetastore
 from tests.faults.after import After
 from tests.faults.definitions import (

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.jobs.job import Job
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.iceberg_job import IcebergExportJob
+from hiveacid.jobs.job import Job
 from tests.faults.after import After
 from tests.faults.catalog import drop_mirror, mirrored_rows
 from tests.faults.driver import Told

@@ -8,36 +8,36 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc
 
-from airflow_hiveacid.acid.column_changes import ColumnChange
-from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.partition_filter import KeyComparison
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.jobs.definitions.catalog_jobs import (
+from hiveacid.jobs.definitions.catalog_jobs import (
     AlterColumnsJob,
     CreateTableLikeJob,
     DropTableJob,
 )
-from airflow_hiveacid.jobs.definitions.ddl_jobs import ConvertJob
-from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
-from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
-from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.sources import BatchSource, ChangesSource, QuerySource, TableSource
-from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
-from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.jobs.write_jobs import (
+from hiveacid.jobs.definitions.ddl_jobs import ConvertJob
+from hiveacid.jobs.definitions.partitions_job import PartitionsJob
+from hiveacid.jobs.definitions.view_job import CreateViewJob
+from hiveacid.jobs.export_job import ExportChangesJob
+from hiveacid.jobs.iceberg_job import IcebergExportJob
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.jobs.sources import BatchSource, ChangesSource, QuerySource, TableSource
+from hiveacid.jobs.stream_job import StreamJob, StreamSource
+from hiveacid.jobs.transaction_job import TransactionJob
+from hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
     MergeJob,
     RestoreJob,
     UpdateJob,
 )
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.column_changes import ColumnChange
+from hiveacid.rules.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.partition_filter import KeyComparison
+from hiveacid.rules.schema import TableKind
 from tests.faults.after import SPECIAL, After
 from tests.faults.catalog import create_namespace
 from tests.faults.rows import DELETED, Change, Row, change, write_source

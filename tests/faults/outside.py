@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.write_ids import ValidTxnList
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.write_ids import ValidTxnList
 from tests.faults.rows import Row
 from tests.places import place_of
 

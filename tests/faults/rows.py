@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.sources import PathSource
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.sources import PathSource
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from tests.places import place_of
 
 

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.row_id import RowId
-from airflow_hiveacid.history.table_history import version_of
-from airflow_hiveacid.layout.listing import list_files, read_state
-from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.scan.visible_rows import visible_rows
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.records.table_history import version_of
+from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.row_id import RowId
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.listing import list_files, read_state
+from hiveacid.tables.scan.visible_rows import visible_rows
 from tests.faults.rows import Row
 
 

@@ -10,19 +10,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from airflow_hiveacid.acid.names import RUN_NOTES, TableRef
-from airflow_hiveacid.acid.partition_filter import KeyComparison
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.errors import ConflictError, HiveAcidError
-from airflow_hiveacid.jobs.definitions.catalog_jobs import AddColumnsJob
-from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec
-from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.jobs.write_jobs import DeleteJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.errors import ConflictError, HiveAcidError
+from hiveacid.jobs.definitions.catalog_jobs import AddColumnsJob
+from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec
+from hiveacid.jobs.definitions.partitions_job import PartitionsJob
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.transaction_job import TransactionJob
+from hiveacid.jobs.write_jobs import DeleteJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.rules.names import RUN_NOTES, TableRef
+from hiveacid.rules.partition_filter import KeyComparison
+from hiveacid.rules.schema import TableKind
 from tests.fakes.metastore import FakeMetastore
 from tests.faults.after import After
 from tests.faults.driver import ESCAPED, Driver, Told, drive

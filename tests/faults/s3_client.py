@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from airflow_hiveacid.acid.names import STAGING_PREFIX
+from hiveacid.rules.names import STAGING_PREFIX
 from tests.s3.counting_proxy import ARRIVES, BUSY, CountingProxy, Fate
 
 if TYPE_CHECKING:

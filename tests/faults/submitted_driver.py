@@ -5,14 +5,14 @@ import os
 import subprocess
 import sys
 
-from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.cluster.packaged import spark_app_path
-from airflow_hiveacid.jobs.job_json import to_json
-from airflow_hiveacid.jobs.sources import PathSource
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.owner import find_open_transactions
-from airflow_hiveacid.progress import FAULT_VARIABLE
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.jobs.job_json import to_json
+from hiveacid.jobs.sources import PathSource
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.owner import find_open_transactions
+from hiveacid.progress import FAULT_VARIABLE
+from hiveacid.rules.names import STAGING_PREFIX
+from hiveacid.storage.folder import Storage
 
 SPARK_DEFAULTS = """\
 spark.master                  local[2]

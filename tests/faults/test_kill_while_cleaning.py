@@ -7,20 +7,20 @@ import sys
 
 import pytest
 
-from airflow_hiveacid.acid.names import Base
-from airflow_hiveacid.jobs.job_json import to_json
-from airflow_hiveacid.metastore.txn.owner import find_open_transactions
-from airflow_hiveacid.progress import FAULT_VARIABLE
+from hiveacid.jobs.job_json import to_json
+from hiveacid.metastore.txn.owner import find_open_transactions
+from hiveacid.progress import FAULT_VARIABLE
+from hiveacid.rules.names import Base
 from tests.cli.acid_files import ids, write_events
 from tests.maintenance.acid_folders import AcidFolders
 from tests.rows import rows_of
 
 CLEAN = """
 import sys
-from airflow_hiveacid.jobs.job_json import from_json
-from airflow_hiveacid.progress import FaultInjector, PhaseClock
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs.job_json import from_json
+from hiveacid.progress import FaultInjector, PhaseClock
+from hiveacid.upkeep.table_cleaning import clean
+from hiveacid.metastore.client import MetastoreClient
 
 job = from_json(sys.argv[1])
 fault = FaultInjector.from_environment()

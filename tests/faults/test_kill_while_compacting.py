@@ -4,14 +4,14 @@ import signal
 
 import pytest
 
-from airflow_hiveacid.acid.names import STAGING_PREFIX
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.txn.owner import find_open_transactions
-from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.metastore.txn.owner import find_open_transactions
+from hiveacid.progress import Phase
+from hiveacid.rules.names import STAGING_PREFIX
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
+from hiveacid.storage.folder import Storage
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create
 from tests.faults.submitted_driver import run_driver
 from tests.rows import rows_of

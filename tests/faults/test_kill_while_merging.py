@@ -4,12 +4,12 @@ import signal
 
 import pytest
 
-from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs.write_jobs import InsertJob, MergeJob
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.run import run
 from tests.faults.submitted_driver import json_source, left_behind, run_driver
 from tests.rows import rows_of
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.names import parse_directory
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.metastore.txn.live_transaction import LiveTransaction
+from hiveacid.rules.names import parse_directory
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create
 from tests.rows import rows_of
 

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.faults.after import After
 from tests.faults.effects import Kind, Strike
 from tests.faults.judge import run_of

@@ -8,19 +8,19 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.proof import Tally
-from airflow_hiveacid.acid.row_id import RowId, first_rebalanced_row
-from airflow_hiveacid.engine import export
-from airflow_hiveacid.engine.compaction import sorted_rows
-from airflow_hiveacid.engine.compaction.bucket_sorting import SortTask, assemble_sorted
-from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
-from airflow_hiveacid.engine.statements import restore, table_of_query
-from airflow_hiveacid.layout.file_columns import orc_row_types
-from airflow_hiveacid.metastore.catalog import HiveColumn
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.metastore.catalog import HiveColumn
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.proof import Tally
+from hiveacid.rules.row_id import RowId, first_rebalanced_row
+from hiveacid.spark import export
+from hiveacid.spark.compaction import sorted_rows
+from hiveacid.spark.compaction.bucket_sorting import SortTask, assemble_sorted
+from hiveacid.spark.read.flat_snapshot import FlatSnapshot
+from hiveacid.spark.statements import restore, table_of_query
+from hiveacid.storage.file_columns import orc_row_types
+from hiveacid.storage.folder import Storage
 from tests.faults.rows import Row
 from tests.faults.rows_of_tables import visible_in
 

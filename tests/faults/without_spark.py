@@ -16,40 +16,40 @@ from py4j.protocol import Py4JError
 from pyarrow import orc
 from pyspark.errors import PythonException
 
-from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.row_id import RowId, decode_bucket
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-from airflow_hiveacid.engine import run as application
-from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.read.acid_scan import BUCKET, PARTITION, ROW, WRITE_ID
-from airflow_hiveacid.engine.read.files import PartitionFiles
-from airflow_hiveacid.engine.rows.columns import spark_struct
-from airflow_hiveacid.engine.statements.restore import RestoreStatement
-from airflow_hiveacid.engine.streaming import run as streams
-from airflow_hiveacid.engine.write import statement
-from airflow_hiveacid.engine.write.context import Counts, WriteContext
-from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter
-from airflow_hiveacid.engine.write.statement import Preparation, Statement
-from airflow_hiveacid.iceberg.run import export_to_iceberg
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
-from airflow_hiveacid.jobs.write_jobs import (
+from hiveacid.iceberg.run import export_to_iceberg
+from hiveacid.jobs.iceberg_job import IcebergExportJob
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
+from hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
     MergeJob,
     RestoreJob,
     UpdateJob,
 )
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.staging.staged_files import FlatFile, Folder
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.progress import Phase
+from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.locks import Operation
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.row_id import RowId, decode_bucket
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark import run as application
+from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.read.acid_scan import BUCKET, PARTITION, ROW, WRITE_ID
+from hiveacid.spark.read.files import PartitionFiles
+from hiveacid.spark.rows.columns import spark_struct
+from hiveacid.spark.statements.restore import RestoreStatement
+from hiveacid.spark.streaming import run as streams
+from hiveacid.spark.write import statement
+from hiveacid.spark.write.context import Counts, WriteContext
+from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter
+from hiveacid.spark.write.statement import Preparation, Statement
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.staged_files import FlatFile, Folder
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
+from hiveacid.upkeep.table_cleaning import clean
 from tests.faults.rows import Change, Row, change
 from tests.faults.rows_of_tables import rows_with_ids
 from tests.faults.streaming import NoStreams

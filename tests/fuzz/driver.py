@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.errors import HiveAcidError
+from hiveacid.errors import HiveAcidError
 
 SECONDS = 1.0
 BYTES = 1 << 30

@@ -8,17 +8,17 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TTransport import TBufferedTransport, TMemoryBuffer, TTransportBase
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.locations import partition_locations
-from airflow_hiveacid.metastore.thrift.deadline import Deadline
-from airflow_hiveacid.metastore.thrift.idl import ServerException
-from airflow_hiveacid.metastore.thrift.transport import _MOST_ELEMENTS, Connection
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.locations import partition_locations
+from hiveacid.metastore.thrift.deadline import Deadline
+from hiveacid.metastore.thrift.idl import ServerException
+from hiveacid.metastore.thrift.transport import _MOST_ELEMENTS, Connection
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
 from tests.fuzz.driver import INPUTS, Source, fuzz
 
 

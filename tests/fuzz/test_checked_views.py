@@ -8,10 +8,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.statements.view_check import check_view
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.spark.session import scan_session
+from hiveacid.spark.statements.view_check import check_view
 from tests.fuzz.driver import Source
 from tests.fuzz.test_sql import PARTS, VIEWS
 

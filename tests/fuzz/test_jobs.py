@@ -2,12 +2,12 @@
 
 import json
 
-from airflow_hiveacid.cluster.run_files import RunFiles, Started
-from airflow_hiveacid.jobs.codec import encode
-from airflow_hiveacid.jobs.job_json import from_json, to_json
-from airflow_hiveacid.jobs.reports.report import CleanReport, CompactReport, RunReport
-from airflow_hiveacid.records.run_note import RunNote
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.drivers.run_files import RunFiles, Started
+from hiveacid.jobs.codec import encode
+from hiveacid.jobs.job_json import from_json, to_json
+from hiveacid.jobs.reports.report import CleanReport, CompactReport, RunReport
+from hiveacid.records.run_note import RunNote
+from hiveacid.sql.script import to_script
 from tests.fuzz.driver import INPUTS, Source, fuzz
 
 SCRIPT = """

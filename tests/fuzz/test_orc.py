@@ -11,24 +11,24 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.orc.copying.assemble import Part, assemble
-from airflow_hiveacid.orc.copying.reencode import reencode
-from airflow_hiveacid.orc.copying.spark_files import copy_readable
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.batches import read_batches
-from airflow_hiveacid.orc.format.compression import Codec, Compression
-from airflow_hiveacid.orc.format.envelope import KEY_INDEX, parse_key_index
-from airflow_hiveacid.orc.format.layout import Layout
-from airflow_hiveacid.orc.format.lengths import Lengths
-from airflow_hiveacid.orc.format.protobuf import DATA, Field, Message
-from airflow_hiveacid.orc.format.statistics import merge, reliable_index, reliable_statistics
-from airflow_hiveacid.orc.format.stripe_footer import StripeFooter
-from airflow_hiveacid.orc.format.tail import MAGIC, OrcTail, Stripe
-from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
-from airflow_hiveacid.orc.row_keys.key_stream import read_deletes, read_keys, read_row_id_range
-from airflow_hiveacid.orc.row_keys.keys import Keys
-from airflow_hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.orc.copying.assemble import Part, assemble
+from hiveacid.orc.copying.reencode import reencode
+from hiveacid.orc.copying.spark_files import copy_readable
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.batches import read_batches
+from hiveacid.orc.format.compression import Codec, Compression
+from hiveacid.orc.format.envelope import KEY_INDEX, parse_key_index
+from hiveacid.orc.format.layout import Layout
+from hiveacid.orc.format.lengths import Lengths
+from hiveacid.orc.format.protobuf import DATA, Field, Message
+from hiveacid.orc.format.statistics import merge, reliable_index, reliable_statistics
+from hiveacid.orc.format.stripe_footer import StripeFooter
+from hiveacid.orc.format.tail import MAGIC, OrcTail, Stripe
+from hiveacid.orc.row_keys.delete_file import write_delete_file
+from hiveacid.orc.row_keys.key_stream import read_deletes, read_keys, read_row_id_range
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.rules.row_id import encode_bucket
 from tests.fuzz.driver import INPUTS, Source, fuzz
 from tests.orc.hostile import HOSTILE
 from tests.orc.orc_tables import CODECS, flat_file, table

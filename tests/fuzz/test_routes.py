@@ -10,13 +10,13 @@ from urllib.parse import unquote
 
 import pytest
 
-from airflow_hiveacid.cli import main as command_line
-from airflow_hiveacid.errors import MetastoreUnreachable
-from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.access import PageAccess
 from airflow_hiveacid.plugin.dag_tables import DagTables
 from airflow_hiveacid.plugin.measuring import Measured
+from hiveacid.cli import main as command_line
+from hiveacid.errors import MetastoreUnreachable
+from hiveacid.upkeep.health_score import TableHealth
 from tests.fuzz.driver import INPUTS, WORDS, Source, fuzz
 
 ADDRESSES = (

@@ -4,10 +4,21 @@ import contextlib
 import json
 from datetime import UTC, datetime
 
-from airflow_hiveacid.acid.cleaning import ReaderNote
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, auto_compaction_off
-from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state, parse_metadata_file
-from airflow_hiveacid.acid.names import (
+from hiveacid.errors import HiveAcidError
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.orc.format.compression import Codec
+from hiveacid.records.directories import directories_of, traces_of
+from hiveacid.records.entries import (
+    Overwrites,
+    compaction_entry,
+    later_than,
+    write_entry,
+)
+from hiveacid.records.view import History
+from hiveacid.rules.cleaning import ReaderNote
+from hiveacid.rules.compaction_policy import CompactionPolicy, auto_compaction_off
+from hiveacid.rules.directory import FileStatus, Rules, acid_state, parse_metadata_file
+from hiveacid.rules.names import (
     TableRef,
     parse_directory,
     parse_file,
@@ -15,21 +26,10 @@ from airflow_hiveacid.acid.names import (
     partition_name,
     staging_txn,
 )
-from airflow_hiveacid.acid.schema import TableKind, parse_type
-from airflow_hiveacid.acid.write_facts import WriteFacts, merged_writes, taken_over
-from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.engine.rows.table_support import stripe_size
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.history.directories import directories_of, traces_of
-from airflow_hiveacid.history.entries import (
-    Overwrites,
-    compaction_entry,
-    later_than,
-    write_entry,
-)
-from airflow_hiveacid.history.view import History
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.orc.format.compression import Codec
+from hiveacid.rules.schema import TableKind, parse_type
+from hiveacid.rules.write_facts import WriteFacts, merged_writes, taken_over
+from hiveacid.rules.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
+from hiveacid.spark.rows.table_support import stripe_size
 from tests.fuzz.driver import INPUTS, Source, fuzz
 
 WRITE_IDS = (

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.embedded import HOST, free_port
 from tests.hadoop.daemons import START_SECONDS, Daemons
 from tests.hadoop.software import write_configuration
 from tests.live.airflow_api import wait_until

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from airflow_hiveacid.metastore.dev.distribution import find_java
+from hiveacid.metastore.dev.distribution import find_java
 from tests.ivy import fetched
 
 VERSION = "3.4.2"

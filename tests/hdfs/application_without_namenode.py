@@ -8,9 +8,9 @@ import signal
 import sys
 from typing import Any
 
-from airflow_hiveacid.engine import run as engine
-from airflow_hiveacid.engine.application import main
-from airflow_hiveacid.progress import Phase
+from hiveacid.progress import Phase
+from hiveacid.spark import run as engine
+from hiveacid.spark.application import main
 from tests.observers import At
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.storage.folder import Storage
 from tests.fakes.metastore import FakeMetastore
 from tests.faults.operations import Tables
 from tests.hadoop.hdfs import Hdfs

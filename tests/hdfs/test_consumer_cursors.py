@@ -2,9 +2,9 @@
 
 import pytest
 
-from airflow_hiveacid.errors import ConsumerMismatch
-from airflow_hiveacid.records.consumers import Consumer, consumer_versions, forget_consumer
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.errors import ConsumerMismatch
+from hiveacid.records.consumers import Consumer, consumer_versions, forget_consumer
+from hiveacid.storage.folder import Storage
 from tests.faults.operations import Tables
 
 pytestmark = pytest.mark.hdfs

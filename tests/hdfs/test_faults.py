@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.faults.effects import Kind, Strike
 from tests.faults.judge import count_on_fake, judge_on_fake, run_of
 from tests.faults.scenario import Counts, Places, Scenario

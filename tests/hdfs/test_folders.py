@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from hdfs_native import AclEntry, Client
 
-from airflow_hiveacid.errors import DiskFull, PermissionRefused, StorageError
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.dev.embedded import free_port
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.errors import DiskFull, PermissionRefused, StorageError
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.metastore.dev.embedded import free_port
+from hiveacid.storage.folder import Storage
+from hiveacid.upkeep.table_cleaning import clean
 from tests.faults.operations import NEW, Tables
 from tests.faults.outside import Outsider
 from tests.hadoop.hdfs import Hdfs

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.iceberg.catalog_files import files_of
-from airflow_hiveacid.iceberg.catalogs import open_catalog
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.iceberg.catalog_files import files_of
+from hiveacid.iceberg.catalogs import open_catalog
+from hiveacid.jobs.iceberg_job import IcebergExportJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.storage.folder import ReadOnlyStorage
 from tests.compaction.written_table import WrittenTable
 from tests.hadoop.hdfs import Hdfs
 from tests.iceberg.lakes import ServedCatalog

@@ -6,10 +6,10 @@ from threading import Thread
 
 import pytest
 
-from airflow_hiveacid.errors import StorageUnreachable
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.errors import StorageUnreachable
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.storage.folder import Storage
 from tests.faults.operations import OPERATIONS, Tables
 from tests.faults.outside import Outsider
 from tests.hadoop.hdfs import Hdfs

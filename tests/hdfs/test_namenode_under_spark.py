@@ -14,15 +14,15 @@ from threading import Thread
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import STAGING_PREFIX
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import StorageUnreachable
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.reports.report import ErrorReport
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.progress import Phase, PhaseObserver
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.errors import StorageUnreachable
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.progress import Phase, PhaseObserver
+from hiveacid.rules.names import STAGING_PREFIX
+from hiveacid.spark.run import run
+from hiveacid.storage.folder import Storage
 from tests.faults.operations import OPERATIONS, Tables
 from tests.faults.outside import Outsider
 from tests.faults.submitted_driver import run_driver

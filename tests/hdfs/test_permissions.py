@@ -8,13 +8,13 @@ import pytest
 from hdfs_native import Client
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create
 from tests.hadoop.hdfs import Hdfs
 from tests.places import path_on_hdfs

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from hdfs_native import Client
 
-from airflow_hiveacid.errors import DiskFull
+from hiveacid.errors import DiskFull
 from tests.engine.acid_tables import everything, left_behind
 from tests.engine.compaction_case import Case
 from tests.engine.conftest import make, run_in  # noqa: F401

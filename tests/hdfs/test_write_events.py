@@ -2,8 +2,8 @@
 
 import pytest
 
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create
 from tests.fakes.metastore import FakeMetastore
 from tests.places import path_on_hdfs

@@ -11,19 +11,19 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
-from airflow_hiveacid.acid.names import (
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.row_types import row_types
+from hiveacid.orc.row_keys.delete_file import write_delete_file
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.rules.names import (
     ACID_VERSION_FILE,
     FLUSH_LENGTH_SUFFIX,
     Base,
     BucketFile,
     Delta,
 )
-from airflow_hiveacid.acid.row_id import RowId, decode_bucket, encode_bucket
-from airflow_hiveacid.acid.schema import row_struct
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.row_types import row_types
-from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
-from airflow_hiveacid.orc.row_keys.keys import Keys
+from hiveacid.rules.row_id import RowId, decode_bucket, encode_bucket
+from hiveacid.rules.schema import row_struct
 from tests.histories.table_model import Row, row_of
 from tests.orc.acid_files import enveloped, with_acid_metadata
 

@@ -6,20 +6,20 @@ from random import Random
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.names import Delta, parse_directory
-from airflow_hiveacid.acid.versions import as_of_write_id, without
-from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.engine.compaction.table import compact_table
-from airflow_hiveacid.errors import LockTimeout
-from airflow_hiveacid.history.entries import HistoryState, later_than
-from airflow_hiveacid.history.table_history import table_history, version_of
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.errors import LockTimeout
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.records.entries import HistoryState, later_than
+from hiveacid.records.table_history import table_history, version_of
+from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.names import Delta, parse_directory
+from hiveacid.rules.versions import as_of_write_id, without
+from hiveacid.rules.write_ids import ValidWriteIdList
+from hiveacid.spark.compaction.table import compact_table
+from hiveacid.upkeep.table_cleaning import clean
 from tests.histories.random_table import RandomTable
 from tests.histories.reader import Reader, problems_of_output
 from tests.histories.table_model import Row, RowAddress

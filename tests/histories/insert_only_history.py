@@ -9,23 +9,23 @@ import pyarrow as pa
 from pyarrow import orc, parquet
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import Base, Delta, TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.versions import as_of_write_id
-from airflow_hiveacid.acid.write_ids import Range, ValidWriteIdList
-from airflow_hiveacid.engine.compaction.table import compact_table
-from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
-from airflow_hiveacid.errors import LockTimeout, NotEnoughHistory, VersionGone
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.errors import LockTimeout, NotEnoughHistory, VersionGone
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import Base, Delta, TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.versions import as_of_write_id
+from hiveacid.rules.write_ids import Range, ValidWriteIdList
+from hiveacid.spark.compaction.table import compact_table
+from hiveacid.spark.read.flat_snapshot import FlatSnapshot
+from hiveacid.upkeep.table_cleaning import clean
 from tests.histories.history import may_be_mixed
 
 _FORMATS = (StorageFormat.ORC, StorageFormat.ORC, StorageFormat.PARQUET, StorageFormat.TEXTFILE)

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import TableRef, partition_name
-from airflow_hiveacid.errors import MetastoreCallFailed
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift import idl_tables
+from hiveacid.errors import MetastoreCallFailed
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import TableRef, partition_name
 from tests.histories.data_files import COLUMNS
 from tests.histories.table_model import TableModel
 

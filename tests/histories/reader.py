@@ -4,9 +4,14 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from airflow_hiveacid.acid.directory import AcidDirectory, Rules
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import (
+from hiveacid.errors import NotEnoughHistory
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.key_stream import read_keys
+from hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.rules.directory import AcidDirectory, Rules
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import (
     RUN_NOTES,
     Base,
     BucketFile,
@@ -15,16 +20,11 @@ from airflow_hiveacid.acid.names import (
     parse_directory,
     parse_file,
 )
-from airflow_hiveacid.acid.row_id import RowId
-from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.errors import NotEnoughHistory
-from airflow_hiveacid.layout.listing import list_files, read_state
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.key_stream import read_keys
-from airflow_hiveacid.orc.row_keys.verify import verify_file
-from airflow_hiveacid.scan.visible_rows import visible_rows
-from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.rules.row_id import RowId
+from hiveacid.rules.write_ids import ValidWriteIdList
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.listing import list_files, read_state
+from hiveacid.tables.scan.visible_rows import visible_rows
 from tests.histories.table_model import Row, RowAddress, TableModel, row_of, value_of
 
 _Files = frozenset[tuple[Path, int, int]]

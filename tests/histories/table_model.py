@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from airflow_hiveacid.acid.row_id import RowId
+from hiveacid.rules.row_id import RowId
 
 # The columns that are not null, by their names, also nested ones: columns that older files lack are
 # null at any level.

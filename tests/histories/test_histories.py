@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.client import MetastoreClient
 from tests.fakes.metastore import FakeMetastore
 from tests.histories.history import History
 from tests.histories.insert_only_history import InsertOnlyHistory

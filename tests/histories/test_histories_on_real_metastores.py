@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.client import MetastoreClient
 from tests.histories.history import History
 from tests.histories.seeds import seeds
 

@@ -13,17 +13,17 @@ from typing import Any
 from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.row_id import RowId, decode_bucket
-from airflow_hiveacid.acid.write_ids import Range, ValidWriteIdList
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.changes import ChangeReader
-from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.errors import LockTimeout, VersionGone, VersionUnknown
-from airflow_hiveacid.jobs.reports.report import PartitionDifference, RunReport
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.errors import LockTimeout, VersionGone, VersionUnknown
+from hiveacid.jobs.reports.report import PartitionDifference, RunReport
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.row_id import RowId, decode_bucket
+from hiveacid.rules.write_ids import Range, ValidWriteIdList
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.read.changes import ChangeReader
+from hiveacid.spark.session import scan_session
+from hiveacid.spark.write.statement import WriteOptions
 from tests.histories.random_table import RandomTable
 from tests.histories.table_model import Change, Row, RowAddress, Step, row_of, value_of
 from tests.histories.writers import Writers

@@ -11,7 +11,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from airflow_hiveacid.acid.locks import (
+from hiveacid.errors import LockTimeout
+from hiveacid.metastore.thrift.answers import LockState
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.locks import (
     DataOperation,
     LockComponent,
     LockLevel,
@@ -20,11 +23,8 @@ from airflow_hiveacid.acid.locks import (
     Target,
     lock_components,
 )
-from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta
-from airflow_hiveacid.acid.row_id import RowId
-from airflow_hiveacid.errors import LockTimeout
-from airflow_hiveacid.metastore.thrift.answers import LockState
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.names import SIDECAR_FILE, Base, Delta
+from hiveacid.rules.row_id import RowId
 from tests.histories.data_files import (
     FileStyle,
     cut_off,

@@ -9,15 +9,15 @@ from typing import Any
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
-from airflow_hiveacid.acid.names import MIRROR_NOTES
-from airflow_hiveacid.cli.values import json_values
-from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-from airflow_hiveacid.iceberg.attempt import SPARED_SECONDS
-from airflow_hiveacid.iceberg.run import export_to_iceberg
-from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergExportJob, IcebergFileFormat
-from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.progress import PhaseClock, PhaseObserver
+from hiveacid.cli.values import json_values
+from hiveacid.iceberg.attempt import SPARED_SECONDS
+from hiveacid.iceberg.run import export_to_iceberg
+from hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergExportJob, IcebergFileFormat
+from hiveacid.jobs.reports.iceberg_report import IcebergExportReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.progress import PhaseClock, PhaseObserver
+from hiveacid.rules.names import MIRROR_NOTES
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.golden_versions import Adopted, Row, in_order
 from tests.iceberg.lakes import ServedCatalog, sql_catalog, sql_options
 
@@ -77,7 +77,7 @@ class LakeCase:
         options = [f"--option={name}={value}" for name, value in self.options.items()]
         return subprocess.run(
             [
-                *(sys.executable, "-m", "airflow_hiveacid.cli.main", name),
+                *(sys.executable, "-m", "hiveacid.cli.main", name),
                 *(self.target, self.name, "--metastore", self.client.options.uris),
                 *("--catalog", "lake", *options, *more),
             ],

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.golden_versions import adopted
 from tests.iceberg.case import ExportCase
 from tests.iceberg.lakes import ReadableMetastore, ServedCatalog

@@ -10,19 +10,19 @@ import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
-from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-from airflow_hiveacid.iceberg.attempt import Attempt
-from airflow_hiveacid.iceberg.catalog_files import CatalogFiles, files_of
-from airflow_hiveacid.iceberg.catalogs import KINDS
-from airflow_hiveacid.iceberg.change_plan import ChangePlan
-from airflow_hiveacid.iceberg.file_writing import WrittenFiles, write_files
-from airflow_hiveacid.iceberg.guarded_catalog import require_data_only
-from airflow_hiveacid.iceberg.lake import Lake
-from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
-from airflow_hiveacid.iceberg.schema import field_ids, schema_of
-from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergExportJob, IcebergFileFormat
-from airflow_hiveacid.scan.columns import TableColumns
-from airflow_hiveacid.scan.visible_table import VisibleTable
+from hiveacid.iceberg.attempt import Attempt
+from hiveacid.iceberg.catalog_files import CatalogFiles, files_of
+from hiveacid.iceberg.catalogs import KINDS
+from hiveacid.iceberg.change_plan import ChangePlan
+from hiveacid.iceberg.file_writing import WrittenFiles, write_files
+from hiveacid.iceberg.guarded_catalog import require_data_only
+from hiveacid.iceberg.lake import Lake
+from hiveacid.iceberg.metastore_catalog import MetastoreCatalog
+from hiveacid.iceberg.schema import field_ids, schema_of
+from hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergExportJob, IcebergFileFormat
+from hiveacid.tables.scan.columns import TableColumns
+from hiveacid.tables.scan.visible_table import VisibleTable
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,17 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from airflow_hiveacid.acid.names import parse_partition_name
-from airflow_hiveacid.compaction.table import TableCompactor
-from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-from airflow_hiveacid.iceberg.attempt import Attempt
-from airflow_hiveacid.iceberg.export import Export
-from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.progress import Phase, PhaseObserver
-from airflow_hiveacid.scan.table_scan import TableScan
+from hiveacid.iceberg.attempt import Attempt
+from hiveacid.iceberg.export import Export
+from hiveacid.jobs.iceberg_job import IcebergDeletes
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.reports.iceberg_report import IcebergExportReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.progress import Phase, PhaseObserver
+from hiveacid.rules.names import parse_partition_name
+from hiveacid.tables.scan.table_scan import TableScan
+from hiveacid.upkeep.compaction.table import TableCompactor
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.histories.history import History
 from tests.histories.table_model import row_of, value_of
 from tests.iceberg.case import LakeCase

@@ -4,8 +4,8 @@ import os
 import urllib.request
 from pathlib import Path
 
-from airflow_hiveacid.metastore.dev.distribution import find_java, spark_jars
-from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.distribution import find_java, spark_jars
+from hiveacid.metastore.dev.embedded import HOST, free_port
 from tests.interop.engines import Server
 from tests.interop.software import cached, copy_dependencies
 

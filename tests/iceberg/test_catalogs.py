@@ -8,7 +8,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, NestedField
 
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     CommitUncertain,
     HiveAcidError,
     IcebergConflict,
@@ -16,12 +16,12 @@ from airflow_hiveacid.errors import (
     TableExists,
     TableReplaced,
 )
-from airflow_hiveacid.iceberg.catalogs import KINDS
-from airflow_hiveacid.iceberg.guarded_catalog import DatabaseCatalog
-from airflow_hiveacid.iceberg.lake import ChangedTable
-from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.progress import Phase, PhaseObserver
+from hiveacid.iceberg.catalogs import KINDS
+from hiveacid.iceberg.guarded_catalog import DatabaseCatalog
+from hiveacid.iceberg.lake import ChangedTable
+from hiveacid.iceberg.metastore_catalog import MetastoreCatalog
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.progress import Phase, PhaseObserver
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.lakes import ServedCatalog, opened_as
 from tests.iceberg.rest_catalog import SECRET, RestCatalog

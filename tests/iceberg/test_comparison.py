@@ -14,23 +14,23 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.acid.names import Delta, TableRef, partition_name
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     IcebergDiffers,
     InvalidJob,
     VersionGone,
 )
-from airflow_hiveacid.iceberg.row_hash import TableSum
-from airflow_hiveacid.iceberg.run import compare_with_iceberg
-from airflow_hiveacid.iceberg.table_rows import TableRows
-from airflow_hiveacid.jobs import IcebergCompareJob
-from airflow_hiveacid.jobs.reports.iceberg_report import IcebergCompareReport
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.scan.columns import TableColumns
-from airflow_hiveacid.scan.table_scan import TableScan
+from hiveacid.iceberg.row_hash import TableSum
+from hiveacid.iceberg.run import compare_with_iceberg
+from hiveacid.iceberg.table_rows import TableRows
+from hiveacid.jobs import IcebergCompareJob
+from hiveacid.jobs.reports.iceberg_report import IcebergCompareReport
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import Delta, TableRef, partition_name
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.rules.schema import TableKind
+from hiveacid.tables.scan.columns import TableColumns
+from hiveacid.tables.scan.table_scan import TableScan
 from tests.compaction.written_table import WrittenTable
 from tests.golden import GoldenSnapshot
 from tests.iceberg.case import ExportCase, LakeCase

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     CorruptFile,
     IcebergDiffers,
     IcebergLibraryMissing,
@@ -15,10 +13,12 @@ from airflow_hiveacid.errors import (
     NotTransactional,
     TableNotFound,
 )
-from airflow_hiveacid.jobs import IcebergCompareJob
-from airflow_hiveacid.jobs.reports.iceberg_report import ComparedPartition, IcebergCompareReport
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs import IcebergCompareJob
+from hiveacid.jobs.reports.iceberg_report import ComparedPartition, IcebergCompareReport
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.test_comparison import compare, fake
 from tests.iceberg.test_mirror import Mirror

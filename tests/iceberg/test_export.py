@@ -8,8 +8,7 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, NestedField
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     CommitUncertain,
     IcebergLibraryMissing,
     IcebergRefused,
@@ -19,9 +18,10 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     UnsupportedTable,
 )
-from airflow_hiveacid.iceberg.guarded_catalog import DatabaseCatalog
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.progress import Phase, PhaseObserver
+from hiveacid.iceberg.guarded_catalog import DatabaseCatalog
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.progress import Phase, PhaseObserver
+from hiveacid.rules.names import TableRef
 from tests.iceberg.case import ExportCase
 from tests.iceberg.lakes import opened_as
 
@@ -281,7 +281,7 @@ def test_an_empty_table_has_an_empty_snapshot(case: ExportCase) -> None:
 
 
 def test_the_job_is_validated(tmp_path: Path) -> None:
-    from airflow_hiveacid.jobs import IcebergExportJob
+    from hiveacid.jobs import IcebergExportJob
 
     for fields in (
         {"table": "t"},

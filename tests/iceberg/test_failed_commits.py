@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.errors import CommitUncertain, IcebergRefused, IcebergUnreachable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.errors import CommitUncertain, IcebergRefused, IcebergUnreachable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.conftest import in_database, in_metastore
 from tests.iceberg.lakes import ServedCatalog

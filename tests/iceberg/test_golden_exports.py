@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.values import json_values
-from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergFileFormat
-from airflow_hiveacid.metastore.formats import StorageFormat
+from hiveacid.cli.values import json_values
+from hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergFileFormat
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.rules.schema import TableKind
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 from tests.iceberg.lakes import exported
 from tests.scan.test_golden_tables import opened

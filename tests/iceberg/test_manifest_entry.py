@@ -27,13 +27,13 @@ from pyiceberg.types import (
     TimestampType,
 )
 
-from airflow_hiveacid.iceberg.data_file import _result
-from airflow_hiveacid.iceberg.data_file_task import CopyShares, WrittenDataFile
-from airflow_hiveacid.iceberg.manifest_entry import _upper_bound, manifest_entry, partition_record
-from airflow_hiveacid.orc.copying.assemble import Part
-from airflow_hiveacid.orc.copying.flatten import FieldId, flatten
-from airflow_hiveacid.orc.format.layout import Layout
-from airflow_hiveacid.orc.format.tail import OrcTail
+from hiveacid.iceberg.data_file import _result
+from hiveacid.iceberg.data_file_task import CopyShares, WrittenDataFile
+from hiveacid.iceberg.manifest_entry import _upper_bound, manifest_entry, partition_record
+from hiveacid.orc.copying.assemble import Part
+from hiveacid.orc.copying.flatten import FieldId, flatten
+from hiveacid.orc.format.layout import Layout
+from hiveacid.orc.format.tail import OrcTail
 from tests.orc.orc_tables import flat_file, without_row_index
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from airflow_hiveacid.errors import NanosecondsLost
-from airflow_hiveacid.iceberg.microseconds import require_microseconds_in_keys
-from airflow_hiveacid.metastore.catalog import HiveColumn
+from hiveacid.errors import NanosecondsLost
+from hiveacid.iceberg.microseconds import require_microseconds_in_keys
+from hiveacid.metastore.catalog import HiveColumn
 
 
 def test_partition_keys_with_nanoseconds_are_refused() -> None:

@@ -11,18 +11,18 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 from pyiceberg.types import IntegerType
 
-from airflow_hiveacid.acid.names import Base
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.compaction.table import TableCompactor
-from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-from airflow_hiveacid.errors import CommitUncertain, IcebergConflict, MirrorRefused
-from airflow_hiveacid.iceberg.attempt import Attempt, AttemptNote
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.progress import Phase, PhaseObserver
+from hiveacid.errors import CommitUncertain, IcebergConflict, MirrorRefused
+from hiveacid.iceberg.attempt import Attempt, AttemptNote
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.reports.iceberg_report import IcebergExportReport
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.progress import Phase, PhaseObserver
+from hiveacid.rules.names import Base
+from hiveacid.rules.schema import TableKind
+from hiveacid.upkeep.compaction.table import TableCompactor
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.case import LakeCase
 from tests.iceberg.lakes import ServedCatalog, opened_as

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.client import MetastoreClient
 from tests.fakes.metastore import FakeMetastore
 from tests.iceberg.mirror_history import MirrorHistory
 from tests.samples import random_of_commit

@@ -12,9 +12,7 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, NestedField
 
-from airflow_hiveacid.acid.mirror_lag import MirrorLag
-from airflow_hiveacid.acid.names import MIRROR_NOTES
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     IcebergLibraryMissing,
     IcebergRefused,
     IcebergUnreachable,
@@ -24,15 +22,17 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     VersionUnknown,
 )
-from airflow_hiveacid.iceberg.guarded_catalog import DatabaseCatalog
-from airflow_hiveacid.iceberg.run import lag_of_mirror
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.maintenance.table_detail import table_detail
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.records.mirror_notes import KnownMirror, MirrorNote, forget_mirror
-from airflow_hiveacid.storage.folder import LocalStorage
+from hiveacid.iceberg.guarded_catalog import DatabaseCatalog
+from hiveacid.iceberg.run import lag_of_mirror
+from hiveacid.jobs import codec
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.progress import Phase
+from hiveacid.records.mirror_notes import KnownMirror, MirrorNote, forget_mirror
+from hiveacid.rules.mirror_lag import MirrorLag
+from hiveacid.rules.names import MIRROR_NOTES
+from hiveacid.storage.folder import LocalStorage
+from hiveacid.upkeep.table_detail import table_detail
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.lakes import opened_as
 from tests.iceberg.test_export import BreaksAt, Broken
@@ -336,7 +336,7 @@ def test_a_missing_library_is_an_error(mirror: Followed, monkeypatch: pytest.Mon
 def test_the_command_lists_and_forgets(
     mirror: Followed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from airflow_hiveacid.cli.main import main
+    from hiveacid.cli.main import main
 
     def hiveacid(*arguments: str) -> tuple[int, str]:
         status = main(["mirrors", *arguments, "--metastore", mirror.client.options.uris])

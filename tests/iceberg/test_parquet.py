@@ -12,13 +12,13 @@ import pytest
 from pyarrow import parquet
 from pyiceberg.expressions import EqualTo
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.errors import InvalidJob, MirrorRefused, NanosecondsLost, UnsupportedFile
-from airflow_hiveacid.iceberg import parquet_data_file
-from airflow_hiveacid.iceberg.provenance import PROVENANCE
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import InvalidJob, MirrorRefused, NanosecondsLost, UnsupportedFile
+from hiveacid.iceberg import parquet_data_file
+from hiveacid.iceberg.provenance import PROVENANCE
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.case import LakeCase
 from tests.orc.orc_tables import SCHEMA, flat_file, table

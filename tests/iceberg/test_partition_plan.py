@@ -4,9 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from airflow_hiveacid.acid.names import parse_directory
-from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.iceberg.partition_plan import (
+from hiveacid.iceberg.partition_plan import (
     Age,
     MirroredFile,
     PartitionPlan,
@@ -15,8 +13,10 @@ from airflow_hiveacid.iceberg.partition_plan import (
     fully_covered,
     plan_partition,
 )
-from airflow_hiveacid.iceberg.provenance import Provenance, SourceStripes
-from airflow_hiveacid.layout.listing import DataFile
+from hiveacid.iceberg.provenance import Provenance, SourceStripes
+from hiveacid.rules.names import parse_directory
+from hiveacid.rules.write_ids import ValidWriteIdList
+from hiveacid.storage.listing import DataFile
 
 # Write id 3 was open, and 4 aborted.
 BEFORE = ValidWriteIdList("db.t", 5, 3, (3,), (4,))

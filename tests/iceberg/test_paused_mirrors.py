@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from airflow_hiveacid.errors import MirrorRefused, TableReplaced, TransactionAborted
-from airflow_hiveacid.iceberg import lag
-from airflow_hiveacid.iceberg.lake import ChangedTable, Lake
-from airflow_hiveacid.iceberg.run import compare_with_iceberg, lag_of_mirror
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
-from airflow_hiveacid.storage.folder import LocalStorage
+from hiveacid.errors import MirrorRefused, TableReplaced, TransactionAborted
+from hiveacid.iceberg import lag
+from hiveacid.iceberg.lake import ChangedTable, Lake
+from hiveacid.iceberg.run import compare_with_iceberg, lag_of_mirror
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.progress import Phase, PhaseClock, PhaseObserver
+from hiveacid.storage.folder import LocalStorage
 from tests.compaction.written_table import WrittenTable
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.iceberg.mirror_history import Killed, KilledAt, without_undo
@@ -113,7 +113,7 @@ def abort(mirror: Mirror) -> None:
 @pytest.fixture
 def without_age(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spare no attempt for its age."""
-    monkeypatch.setattr("airflow_hiveacid.iceberg.attempt.SPARED_SECONDS", 0, raising=False)
+    monkeypatch.setattr("hiveacid.iceberg.attempt.SPARED_SECONDS", 0, raising=False)
 
 
 class SleepingRun:

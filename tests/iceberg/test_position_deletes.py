@@ -10,10 +10,10 @@ from pyarrow import parquet
 from pyiceberg.manifest import ManifestContent
 from pyiceberg.table import FileScanTask
 
-from airflow_hiveacid.errors import InvalidJob, MirrorRefused, ProofFailed
-from airflow_hiveacid.iceberg.position_delete_file import data_file_of
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.progress import Phase
+from hiveacid.errors import InvalidJob, MirrorRefused, ProofFailed
+from hiveacid.iceberg.position_delete_file import data_file_of
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.progress import Phase
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.mirror_history import STEPS
 from tests.iceberg.test_export import NOTE, BreaksAt, Broken

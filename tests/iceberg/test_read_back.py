@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergFileFormat
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.sql.script import to_jobs
+from hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergFileFormat
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.schema import TableKind
+from hiveacid.sql.script import to_jobs
+from hiveacid.tables.definitions.run import run_ddl
 from tests.golden import GoldenSnapshot, GoldenTable
 from tests.iceberg.lakes import ReadableMetastore, exported, sql_catalog, sql_options
 from tests.iceberg.test_golden_exports import ORC

@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     AccessRefused,
     HiveAcidError,
     IcebergRefused,
@@ -18,11 +15,14 @@ from airflow_hiveacid.errors import (
     NotTransactional,
     TableNotFound,
 )
-from airflow_hiveacid.iceberg import catalogs
-from airflow_hiveacid.iceberg.run import compare_with_iceberg, export_to_iceberg, lag_of_mirror
-from airflow_hiveacid.jobs.iceberg_job import IcebergCompareJob, IcebergExportJob
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.iceberg import catalogs
+from hiveacid.iceberg.run import compare_with_iceberg, export_to_iceberg, lag_of_mirror
+from hiveacid.jobs.iceberg_job import IcebergCompareJob, IcebergExportJob
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.iceberg.lakes import sql_options
 
 pytestmark = pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.errors import UnsupportedTable
-from airflow_hiveacid.iceberg import row_hash
-from airflow_hiveacid.iceberg.row_hash import TableSum, described
+from hiveacid.errors import UnsupportedTable
+from hiveacid.iceberg import row_hash
+from hiveacid.iceberg.row_hash import TableSum, described
 
 Sums = dict[tuple[int, int], tuple[int, tuple[int, int]]]
 

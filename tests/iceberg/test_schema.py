@@ -13,9 +13,9 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.iceberg.schema import field_ids, schema_of
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.iceberg.schema import field_ids, schema_of
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.rules.names import TableRef
 
 
 def table(columns: dict[str, str], keys: dict[str, str] | None = None, **more: object) -> HiveTable:

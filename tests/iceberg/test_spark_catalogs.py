@@ -9,8 +9,8 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.errors import IcebergConflict, MirrorRefused
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import IcebergConflict, MirrorRefused
+from hiveacid.metastore.client import MetastoreClient
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.lakes import ServedCatalog
 from tests.iceberg.test_catalogs import AtCommit

@@ -10,17 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.names import Delta, TableRef, parse_partition_name
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes
-from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.scan.visible_table import PartitionDirectory, VisibleTable
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.jobs.iceberg_job import IcebergDeletes
+from hiveacid.jobs.reports.iceberg_report import IcebergExportReport
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.names import Delta, TableRef, parse_partition_name
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
+from hiveacid.storage.folder import Storage
+from hiveacid.tables.scan.visible_table import PartitionDirectory, VisibleTable
 from tests.cli.acid_files import write_events
 from tests.compaction.written_table import WrittenTable
 from tests.fakes.metastore import FakeMetastore

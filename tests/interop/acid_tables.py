@@ -2,8 +2,8 @@
 
 import shutil
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.rules.names import TableRef
 from tests.interop.making import Making
 from tests.interop.phrases import ACID, COLUMNS, TO_ACID, UNION, values
 

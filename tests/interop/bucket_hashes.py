@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from airflow_hiveacid.metastore.dev.distribution import find_java
+from hiveacid.metastore.dev.distribution import find_java
 from tests.interop.engines import OPENS, hive_classpath
 
 VECTORS = Path(__file__).parents[1] / "data" / "hive_bucket_hashes.json"

@@ -8,16 +8,16 @@ from decimal import Decimal
 from pathlib import Path
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.compaction.table import compact_table
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.orc.format.compression import Codec
-from airflow_hiveacid.orc.format.tail import OrcTail
+from hiveacid.cli.main import main
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.orc.format.compression import Codec
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.compaction.table import compact_table
+from hiveacid.upkeep.table_cleaning import clean
 
 COLUMNS = [
     HiveColumn("id", "int"),

@@ -8,12 +8,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.sql.script import to_jobs
+from hiveacid.cli.main import main
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.run import run
+from hiveacid.sql.script import to_jobs
 from tests.golden import GoldenSnapshot, GoldenTable
 from tests.interop.engines import EngineError, Hive, Trino
 from tests.interop.making import Making

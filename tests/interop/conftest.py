@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.session import APPLICATION_SETTINGS
+from hiveacid.spark.session import APPLICATION_SETTINGS
 from tests.interop.checked import Checked
 from tests.interop.engines import Hive, Trino
 

@@ -14,8 +14,8 @@ from string import Template
 from typing import Any
 from xml.sax.saxutils import escape
 
-from airflow_hiveacid.metastore.dev.distribution import Distribution, find_java, prepare
-from airflow_hiveacid.metastore.dev.embedded import free_port
+from hiveacid.metastore.dev.distribution import Distribution, find_java, prepare
+from hiveacid.metastore.dev.embedded import free_port
 from tests.interop.software import hive_libraries, trino_home, trino_java
 
 START_SECONDS = 180

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from airflow_hiveacid.metastore.dev.distribution import find_java, spark_jars
+from hiveacid.metastore.dev.distribution import find_java, spark_jars
 from tests.interop.engines import OPENS
 from tests.ivy import fetched
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
 from tests.interop import acid_tables, insert_only_tables
 from tests.interop.engines import Hive
 from tests.interop.making import Making

@@ -5,14 +5,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.metastore.alteration import Writer
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.partition_alteration import forget_statistics
-from airflow_hiveacid.metastore.thrift.answers import LockState
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.alteration import Writer
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.partition_alteration import forget_statistics
+from hiveacid.metastore.thrift.answers import LockState
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.rules.locks import DataOperation, LockComponent, LockLevel, LockType
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
 from tests.golden import TABLES
 from tests.interop.engines import Hive
 

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from airflow_hiveacid.acid.names import DEFAULT_PARTITION
-from airflow_hiveacid.errors import ConstraintViolated
+from hiveacid.errors import ConstraintViolated
+from hiveacid.rules.names import DEFAULT_PARTITION
 from tests.interop.engines import EngineError
 from tests.interop.mixed_table import DEFAULT, MixedTable
 

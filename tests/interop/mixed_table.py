@@ -8,18 +8,18 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.compaction.table import compact_table
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.maintenance.survey import Survey
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.cli.main import main
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.compaction.table import compact_table
+from hiveacid.spark.run import run
+from hiveacid.sql.script import to_script
+from hiveacid.upkeep.survey import Survey
+from hiveacid.upkeep.table_cleaning import clean
 from tests.interop.checked import as_null, as_text
 from tests.places import place_of
 

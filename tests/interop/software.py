@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from airflow_hiveacid.metastore.dev.distribution import cache_folder
+from hiveacid.metastore.dev.distribution import cache_folder
 
 TRINO_VERSION = "476"
 TRINO_JAVA = 24

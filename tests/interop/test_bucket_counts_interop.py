@@ -10,12 +10,12 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.scan.table_scan import TableScan
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.tables.scan.table_scan import TableScan
 from tests.interop.engines import EngineError
 from tests.places import place_of
 

@@ -10,13 +10,13 @@ from itertools import product
 import pytest
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.spark_versions import SPARK_4_0, VERSION
-from airflow_hiveacid.errors import UnsupportedFile
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import UnsupportedFile
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.test_evolved_reading import alter
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]

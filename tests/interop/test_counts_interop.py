@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
-from airflow_hiveacid.progress import Phase
+from hiveacid.metastore.txn.live_transaction import LiveTransaction
+from hiveacid.progress import Phase
 from tests.interop.checked import customer
 from tests.observers import At
 

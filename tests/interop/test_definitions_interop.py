@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.spark.run import run
+from hiveacid.sql.script import to_script
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 

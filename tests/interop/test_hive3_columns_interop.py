@@ -5,13 +5,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.acid.names import Delta
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.acid.schema import ColumnMapping, MappedColumns
-from airflow_hiveacid.layout.listing import DataFile
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.scan.orc_file import OrcFile
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.rules.names import Delta
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.rules.schema import ColumnMapping, MappedColumns
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.listing import DataFile
+from hiveacid.tables.scan.orc_file import OrcFile
 from tests.interop.hive3 import hive3_classpath, read_with_hive3
 from tests.orc.orc_tables import flat_file
 

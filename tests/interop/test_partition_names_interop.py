@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.acid.names import TableRef, partition_name
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef, partition_name
 from tests.interop.engines import EngineError
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]

@@ -6,14 +6,14 @@ from itertools import count
 import pytest
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.transaction import AcidTransaction
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.upkeep.table_cleaning import clean
 from tests.interop.engines import Hive
 from tests.notifications.listener import listener, listening
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.names import partition_name
-from airflow_hiveacid.engine.compaction.table import compact_table
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.maintenance.survey import Survey
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.names import partition_name
+from hiveacid.spark.compaction.table import compact_table
+from hiveacid.upkeep.survey import Survey
 from tests.interop.checked import DAYS, customer
 from tests.interop.making import lock_to_insert
 

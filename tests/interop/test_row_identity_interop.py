@@ -3,9 +3,9 @@
 import pytest
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.errors import OverlapRefused
-from airflow_hiveacid.progress import Phase
+from hiveacid.errors import OverlapRefused
+from hiveacid.progress import Phase
+from hiveacid.spark.write.statement import WriteOptions
 from tests.interop.checked import customer
 from tests.interop.test_compaction_interop import append, change, change_with_hive
 from tests.observers import At

@@ -3,9 +3,9 @@
 import pytest
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
-from airflow_hiveacid.progress import Phase, PhaseObserver
+from hiveacid.metastore.txn.heartbeat import Heartbeat
+from hiveacid.progress import Phase, PhaseObserver
+from hiveacid.spark.write.statement import WriteOptions
 from tests.interop.checked import DAYS, customer
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]

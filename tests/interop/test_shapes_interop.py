@@ -12,8 +12,8 @@ import itertools
 
 import pytest
 
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
 from tests.interop.checking import CheckedMaking
 from tests.interop.make_tables import PLAIN, prepare
 

@@ -9,8 +9,8 @@ import random
 
 import pytest
 
-from airflow_hiveacid.analysis.analyze import analyze
-from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
+from hiveacid.jobs.analyze_job import AnalyzeJob
+from hiveacid.tables.statistics.analyze import analyze
 from tests.interop.checked import Checked, customer
 from tests.interop.engines import EngineError
 from tests.stored_statistics import Stored
@@ -75,7 +75,7 @@ def test_hive_answers_from_what_is_stored_and_from_nothing_else(create_table, mo
     with table.table() as ours:
         ours.append(table.frame([*map(customer, range(1, 4))]))
     table.put(map(customer, range(1, 4)))
-    from airflow_hiveacid.metastore.statistics import StoredStatistics
+    from hiveacid.metastore.statistics import StoredStatistics
 
     truly = StoredStatistics.parameters
     with monkeypatch.context() as patch:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.errors import VersionGone
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.cli.main import main
+from hiveacid.errors import VersionGone
+from hiveacid.metastore.txn.snapshot import Snapshot
 from tests.interop.checked import DAYS, NAMES, Checked, as_null, as_text, customer
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.query import query_rows
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.query import query_rows
+from hiveacid.spark.run import run
+from hiveacid.sql.script import to_script
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 

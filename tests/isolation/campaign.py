@@ -8,11 +8,11 @@ from multiprocessing import get_context
 from random import Random
 from typing import Any
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.rules.names import TableRef
 from tests.faults.rows import write_source
 from tests.faults.without_spark import carry_out
 from tests.isolation.transactions import Outcome

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.client import MetastoreClient
 from tests.failover.shared_metastore import MetastoreDatabase, SharedMetastore
 from tests.faults.without_spark import without_spark
 from tests.isolation.campaign import Campaign

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.write_ids import ValidTxnList
-from airflow_hiveacid.engine.write.row_overlaps import RowOverlaps
-from airflow_hiveacid.errors import HiveAcidError, LockTimeout, OverlapRefused, TransactionAborted
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.records.overlaps import Overlaps
+from hiveacid.errors import HiveAcidError, LockTimeout, OverlapRefused, TransactionAborted
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.progress import Phase
+from hiveacid.records.overlaps import Overlaps
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.write_ids import ValidTxnList
+from hiveacid.spark.write.row_overlaps import RowOverlaps
 from tests.faults.without_spark import without_spark
 from tests.isolation.campaign import Campaign
 from tests.isolation.checker import SERIALIZABILITY, Checker

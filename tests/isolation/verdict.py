@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.client import MetastoreClient
 from tests.isolation.bank import problems_of_balances
 from tests.isolation.checker import SERIALIZABILITY, Checker
 from tests.isolation.transactions import Append, Outcome, Txn, committed

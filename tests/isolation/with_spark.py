@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.merge import MatchedUpdate
-from airflow_hiveacid.engine.python.read_together import read_together
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.jobs.transaction_job import RowJob, TransactionJob
-from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
-from airflow_hiveacid.progress import PhaseObserver
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.jobs.transaction_job import RowJob, TransactionJob
+from hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
+from hiveacid.progress import PhaseObserver
+from hiveacid.rules.merge import MatchedUpdate
+from hiveacid.spark.python.read_together import read_together
+from hiveacid.spark.run import run
 from tests.isolation.work import (
     JOURNAL,
     Work,

@@ -8,22 +8,22 @@ from typing import Any
 
 from pyarrow import orc
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.row_id import RowId
-from airflow_hiveacid.engine.read.files import AcidFile, partition_files
-from airflow_hiveacid.engine.write.atomic_write import run_statements
-from airflow_hiveacid.engine.write.context import Counts, WriteContext
-from airflow_hiveacid.engine.write.statement import Preparation, Statement, WriteOptions
-from airflow_hiveacid.layout.listing import list_files, read_state
-from airflow_hiveacid.metastore.catalog import HivePartition
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.progress import Phase, PhaseObserver
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.metastore.catalog import HivePartition
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import Phase, PhaseObserver
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.locks import Operation
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.row_id import RowId
+from hiveacid.spark.read.files import AcidFile, partition_files
+from hiveacid.spark.write.atomic_write import run_statements
+from hiveacid.spark.write.context import Counts, WriteContext
+from hiveacid.spark.write.statement import Preparation, Statement, WriteOptions
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.listing import list_files, read_state
 from tests.faults.rows import Row
 from tests.faults.without_spark import NoSpark, delete_keys
 from tests.isolation.work import (

@@ -11,16 +11,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine import run as application
-from airflow_hiveacid.engine.session import application_session
-from airflow_hiveacid.errors import CommitUncertain, HiveAcidError, VersionGone, VersionUnknown
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.scan.table_scan import TableScan
+from hiveacid.errors import CommitUncertain, HiveAcidError, VersionGone, VersionUnknown
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.rules.names import TableRef
+from hiveacid.spark import run as application
+from hiveacid.spark.session import application_session
+from hiveacid.tables.scan.table_scan import TableScan
+from hiveacid.upkeep.table_cleaning import clean
 from tests.faults.without_spark import NoSpark, without_spark
 from tests.isolation.transactions import Outcome
 from tests.isolation.with_spark import SparkClient

@@ -7,8 +7,8 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.java_scan import JARS, jar_name, sources_of
-from airflow_hiveacid.errors import EmbeddedMetastoreFailed
+from hiveacid.errors import EmbeddedMetastoreFailed
+from hiveacid.spark.java_scan import JARS, jar_name, sources_of
 from java import compile as module
 from java.compile import compile_scan, current_jar, digest, scala_of, sources
 from tests.engine.scan_jars import CLASS, load_all, sources_in

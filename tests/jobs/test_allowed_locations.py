@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.errors import AccessRefused, InvalidJob
-from airflow_hiveacid.jobs.options.allowed_locations import AllowedLocations
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.errors import AccessRefused, InvalidJob
+from hiveacid.jobs.options.allowed_locations import AllowedLocations
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
 
 OPTIONS = MetastoreOptions(uris="thrift://hms:9083")
 

@@ -4,19 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid import merge
-from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.jobs.definitions import ddl_jobs
-from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.job import ScriptedJob
-from airflow_hiveacid.jobs.job_json import from_json, to_json
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.analyze_job import AnalyzeJob
+from hiveacid.jobs.definitions import ddl_jobs
+from hiveacid.jobs.export_job import ExportChangesJob
+from hiveacid.jobs.job import ScriptedJob
+from hiveacid.jobs.job_json import from_json, to_json
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
+from hiveacid.rules import merge
+from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
 
 TEXT = st.text(max_size=8)
 MAYBE = st.none() | TEXT

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.located_table import LocatedTable
-from airflow_hiveacid.acid.table_identity import TableIdentity
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.records.consumers import Cursor
+from hiveacid.jobs import codec
+from hiveacid.records.consumers import Cursor
+from hiveacid.rules.located_table import LocatedTable
+from hiveacid.rules.table_identity import TableIdentity
 
 TABLE = LocatedTable(name="a.t", location="file:/w/a.db/t", identity=TableIdentity(created=7))
 AT = Cursor(consumer="log", table=TABLE, targets=("a.copy",), version=3)

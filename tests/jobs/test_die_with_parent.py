@@ -11,7 +11,7 @@ from airflow_hiveacid.cluster import die_with_parent
 # Print its process id, then run until a signal arrives.
 _DRIVER = """
 import os, threading
-from airflow_hiveacid.cluster.die_with_parent import die_with_parent
+from hiveacid.drivers.die_with_parent import die_with_parent
 die_with_parent()
 print(os.getpid(), flush=True)
 threading.Event().wait()

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.located_table import LocatedTable
-from airflow_hiveacid.acid.table_identity import TableIdentity
-from airflow_hiveacid.errors import ConsumerMismatch, CorruptFile
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.reports.report import ChangesRange, RunReport
-from airflow_hiveacid.records.exported_range import ExportedRange
+from hiveacid.errors import ConsumerMismatch, CorruptFile
+from hiveacid.jobs import codec
+from hiveacid.jobs.reports.report import ChangesRange, RunReport
+from hiveacid.records.exported_range import ExportedRange
+from hiveacid.rules.located_table import LocatedTable
+from hiveacid.rules.table_identity import TableIdentity
 
 IDENTITY = TableIdentity(created=7, id=3)
 TABLE = LocatedTable(name="a.t", location="file:/w/a.db/t", identity=IDENTITY)

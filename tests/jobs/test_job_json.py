@@ -7,7 +7,7 @@ _COMPLETE = """
 import pkgutil
 from importlib import import_module
 from airflow_hiveacid import jobs
-from airflow_hiveacid.jobs.job_json import job_types
+from hiveacid.jobs.job_json import job_types
 listed = set(job_types())
 for module in pkgutil.iter_modules(jobs.__path__):
     import_module(f"{jobs.__name__}.{module.name}")

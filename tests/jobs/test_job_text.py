@@ -14,7 +14,7 @@ from airflow_hiveacid import (
     QuerySource,
     TableSource,
 )
-from airflow_hiveacid.jobs import (
+from hiveacid.jobs import (
     CompactJob,
     DeleteJob,
     InsertJob,

@@ -2,15 +2,15 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
-from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.errors import BadCondition, InvalidJob
-from airflow_hiveacid.jobs.field_checks import before_rendering
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
-from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from hiveacid.errors import BadCondition, InvalidJob
+from hiveacid.jobs.field_checks import before_rendering
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.sources import PathSource, QuerySource, TableSource
+from hiveacid.jobs.transaction_job import TransactionJob
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
+from hiveacid.rules.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 
 CHANGES = TableSource("sales.changes")
 INSERT = InsertJob(target="sales.orders", source=CHANGES)

@@ -1,6 +1,7 @@
 import pytest
 
-from airflow_hiveacid.jobs.reports.report import (
+from airflow_hiveacid.operators.outcome import outcome
+from hiveacid.jobs.reports.report import (
     CleanReport,
     CompactReport,
     KeptDirectory,
@@ -9,9 +10,8 @@ from airflow_hiveacid.jobs.reports.report import (
     RunReport,
     TableReport,
 )
-from airflow_hiveacid.jobs.reports.script_report import ScriptReport
-from airflow_hiveacid.jobs.reports.stream_report import StreamReport
-from airflow_hiveacid.operators.outcome import outcome
+from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.reports.stream_report import StreamReport
 
 ORDERS = {"rows_inserted": 7, "rows_updated": 13, "partitions": ("d=1", "d=2"), "bytes": 6144}
 MERGED = RunReport(job="merge", target="shop.orders", **ORDERS)

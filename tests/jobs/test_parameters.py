@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.merge import MatchedUpdate
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.field_checks import before_rendering
-from airflow_hiveacid.jobs.job_json import from_json, to_json
-from airflow_hiveacid.jobs.sources import QuerySource
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
-from airflow_hiveacid.text.sql_tokens import parameters_of
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.field_checks import before_rendering
+from hiveacid.jobs.job_json import from_json, to_json
+from hiveacid.jobs.sources import QuerySource
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from hiveacid.rules.merge import MatchedUpdate
+from hiveacid.rules.sql_tokens import parameters_of
 
 VALUES = (
     st.none()

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.cluster.run_files import Started
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.iceberg.attempt import AttemptNote
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.compaction_need import CompactionNeed
-from airflow_hiveacid.jobs.reports.report import CleanReport, CompactReport, RunReport
-from airflow_hiveacid.jobs.reports.script_report import ScriptReport, StatementReport
-from airflow_hiveacid.jobs.reports.stream_report import StreamReport
-from airflow_hiveacid.records.consumers import Cursor
-from airflow_hiveacid.records.exported_range import ExportedRange
-from airflow_hiveacid.records.mirror_notes import MirrorNote
-from airflow_hiveacid.records.stream_state import StreamState
+from hiveacid.drivers.run_files import Started
+from hiveacid.errors import InvalidJob
+from hiveacid.iceberg.attempt import AttemptNote
+from hiveacid.jobs import codec
+from hiveacid.jobs.compaction_need import CompactionNeed
+from hiveacid.jobs.reports.report import CleanReport, CompactReport, RunReport
+from hiveacid.jobs.reports.script_report import ScriptReport, StatementReport
+from hiveacid.jobs.reports.stream_report import StreamReport
+from hiveacid.records.consumers import Cursor
+from hiveacid.records.exported_range import ExportedRange
+from hiveacid.records.mirror_notes import MirrorNote
+from hiveacid.records.stream_state import StreamState
 
 GOLDEN = Path(__file__).parents[1] / "data" / "records"
 RECORDS = {

@@ -4,26 +4,26 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.merge import NotMatchedInsert
-from airflow_hiveacid.errors import UserError
-from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
-from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.field_checks import before_rendering
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.sources import (
+from hiveacid.errors import UserError
+from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
+from hiveacid.jobs.export_job import ExportChangesJob
+from hiveacid.jobs.field_checks import before_rendering
+from hiveacid.jobs.iceberg_job import IcebergExportJob
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.sources import (
     BatchSource,
     ChangesSource,
     PathSource,
     QuerySource,
     TableSource,
 )
-from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
-from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob
+from hiveacid.jobs.stream_job import StreamJob, StreamSource
+from hiveacid.jobs.transaction_job import TransactionJob
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob
+from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.merge import NotMatchedInsert
 
 T = "{{ params.x }}"
 FEED = TableSource("db.feed")

@@ -3,11 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.compaction.table import joint_report
-from airflow_hiveacid.errors import CorruptFile, InvalidJob, LockTimeout, WriteConflict
-from airflow_hiveacid.jobs.maintenance import MaintenanceReport, TableMaintenance
-from airflow_hiveacid.jobs.reports.report import (
+from hiveacid.errors import CorruptFile, InvalidJob, LockTimeout, WriteConflict
+from hiveacid.jobs.maintenance import MaintenanceReport, TableMaintenance
+from hiveacid.jobs.reports.report import (
     CleanReport,
     CompactReport,
     ErrorReport,
@@ -17,6 +15,8 @@ from airflow_hiveacid.jobs.reports.report import (
     RunReport,
     TableReport,
 )
+from hiveacid.rules.names import TableRef
+from hiveacid.upkeep.compaction.table import joint_report
 
 ERROR = ErrorReport(id="WriteConflict", message="m", remedy="r", retryable=True)
 

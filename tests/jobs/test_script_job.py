@@ -5,13 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.blockers import describe_run, task_of_run
-from airflow_hiveacid.acid.merge import NotMatchedInsert, validate_clauses
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.options.run_token import (
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options.run_token import (
     agent_info,
     dag_of,
     marked_token,
@@ -19,11 +17,13 @@ from airflow_hiveacid.jobs.options.run_token import (
     transaction_host,
     unmarked_token,
 )
-from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.sources import TableSource
-from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.jobs.sources import TableSource
+from hiveacid.jobs.transaction_job import TransactionJob
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from hiveacid.rules.blockers import describe_run, task_of_run
+from hiveacid.rules.merge import NotMatchedInsert, validate_clauses
+from hiveacid.sql.script import to_script
 
 ID = ColumnSpec("id", "int")
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.errors import CheckpointMismatch, InvalidJob, StreamOvertaken
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.field_checks import before_rendering
-from airflow_hiveacid.jobs.job_json import from_json, to_json
-from airflow_hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
-from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource, stream_token
-from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
-from airflow_hiveacid.records.stream_place import CheckpointState, StreamPlace, require_same_place
+from hiveacid.errors import CheckpointMismatch, InvalidJob, StreamOvertaken
+from hiveacid.jobs import codec
+from hiveacid.jobs.field_checks import before_rendering
+from hiveacid.jobs.job_json import from_json, to_json
+from hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
+from hiveacid.jobs.stream_job import StreamJob, StreamSource, stream_token
+from hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
+from hiveacid.records.stream_place import CheckpointState, StreamPlace, require_same_place
+from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 
 APPEND = InsertJob(target="shop.events", source=BatchSource())
 UPSERT = MergeJob(

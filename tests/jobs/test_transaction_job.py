@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.field_checks import before_rendering
-from airflow_hiveacid.jobs.job_json import from_json, to_json
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.field_checks import before_rendering
+from hiveacid.jobs.job_json import from_json, to_json
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.jobs.transaction_job import TransactionJob
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 
 DIM = MergeJob(
     target="dw.customers",

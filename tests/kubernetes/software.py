@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from airflow_hiveacid.metastore.dev.distribution import cache_folder
+from hiveacid.metastore.dev.distribution import cache_folder
 
 _MODULE = Path(__file__).with_name("go.mod")
 # Each with the name of its file, without which Go takes a part of the path for one.

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.cluster.kubernetes import KubernetesApplications
-from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
+from hiveacid.errors import ClusterUnreachable, InvalidConnection
 from tests.kubernetes.namespace import Namespace
 
 pytestmark = pytest.mark.kubernetes

@@ -16,9 +16,9 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_hiveacid import HiveAcidDeleteOperator
 from airflow_hiveacid.cluster.kubernetes import KubernetesApplications
-from airflow_hiveacid.cluster.run_files import RunFiles
-from airflow_hiveacid.jobs import DeleteJob
-from airflow_hiveacid.jobs.reports.report import RunReport
+from hiveacid.drivers.run_files import RunFiles
+from hiveacid.jobs import DeleteJob
+from hiveacid.jobs.reports.report import RunReport
 from tests.airflow.cluster_task import deferred_by
 from tests.kubernetes.namespace import Namespace
 from tests.live.process_group import ProcessGroup
@@ -31,7 +31,7 @@ WORKER = """\
 import json, sys
 from types import SimpleNamespace
 from airflow_hiveacid import HiveAcidDeleteOperator
-from airflow_hiveacid.jobs import DeleteJob
+from hiveacid.jobs import DeleteJob
 ti = SimpleNamespace(
     dag_id="d",
     run_id="r",
@@ -126,7 +126,7 @@ def test_this_package_and_the_job_are_sent_along(
     )
     sent = properties["spark.submit.pyFiles"].replace("\\", "").removeprefix("file:")
     with zipfile.ZipFile(sent) as package:
-        assert "airflow_hiveacid/engine/application.py" in package.namelist()
+        assert "hiveacid/spark/application.py" in package.namelist()
     job = properties["spark.files"].replace("\\", "").removeprefix("file:")
     assert json.loads(Path(job).read_text())["run_token"] == "d/r/t/-1"
     assert pod.spec.containers[0].args[-4:-1] == ["--job", "job.json", "--report"]

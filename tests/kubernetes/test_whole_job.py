@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid import HiveAcidInsertOperator, PathSource
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.jobs import InsertJob
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore, free_port
+from hiveacid.jobs import InsertJob
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore, free_port
+from hiveacid.rules.names import TableRef
 from tests.airflow.cluster_task import deferred_by, first_event, rebuilt
 from tests.kubernetes.namespace import Namespace
 from tests.kubernetes.node import Node

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import psutil
 
-from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.embedded import HOST, free_port
 from tests.live.airflow_api import AirflowApi, wait_until
 from tests.live.process_group import ProcessGroup
 

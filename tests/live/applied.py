@@ -5,9 +5,9 @@ from collections import defaultdict
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.acid.names import SIDECAR_FILE, TableRef
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.rules.names import SIDECAR_FILE, TableRef
 
 
 def applied(client: MetastoreClient, table: TableRef) -> dict[str, set[int]]:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.embedded import HOST, free_port
 from tests.deploy import compose, software
 from tests.live.airflow_api import wait_until
 from tests.live.postgres import USER, Postgres

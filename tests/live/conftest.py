@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.live.chromium import Chromium
 from tests.live.page_airflow import PICTURES, PageAirflow
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
-from airflow_hiveacid.metastore.dev.embedded import free_port
+from hiveacid.metastore.dev.embedded import free_port
 from tests.live.process_group import ProcessGroup
 
 START_SECONDS = 60

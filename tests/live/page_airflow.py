@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_hiveacid.cluster.packaged import example_dags
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.live.airflow_processes import AirflowProcesses
 
 PICTURES = Path("build/page")

@@ -11,18 +11,18 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta, TableRef
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.reports.stream_report import StreamProgress
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.same_table import located
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
-from airflow_hiveacid.records.stream_state import StreamState
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.reports.stream_report import StreamProgress
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.same_table import located
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
+from hiveacid.records.stream_state import StreamState
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.names import SIDECAR_FILE, Base, Delta, TableRef
 from tests.places import place_of
 
 DATABASES = ("crm", "finance", "logistics", "sales", "web")

@@ -2,7 +2,7 @@
 
 import signal
 
-from airflow_hiveacid.metastore.dev.guarded_process import GuardedProcess
+from hiveacid.metastore.dev.guarded_process import GuardedProcess
 
 
 class ProcessGroup(GuardedProcess):

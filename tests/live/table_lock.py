@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from airflow_hiveacid.acid.locks import DataOperation, Operation, lock_components
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.writer_queue import queue_of
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.writer_queue import queue_of
+from hiveacid.rules.locks import DataOperation, Operation, lock_components
+from hiveacid.rules.names import TableRef
 from tests.live.airflow_api import wait_until
 
 # Much longer than a writer whose turn it is needs to look again.

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.cluster.packaged import example_dags
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
+from hiveacid.cli.main import main
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift.answers import TxnLiveness
+from hiveacid.rules.names import TableRef
 from tests.live.airflow_api import wait_until
 from tests.live.airflow_processes import AirflowProcesses
 from tests.rows import rows_of

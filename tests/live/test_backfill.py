@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cluster.packaged import example_dags
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.rules.names import TableRef
 from tests.live.airflow_api import wait_until
 from tests.live.airflow_processes import AirflowProcesses, TaskProcess
 from tests.live.applied import applied, committed_write_ids

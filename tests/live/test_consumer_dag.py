@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cluster.packaged import example_dags
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.records.consumers import known_consumers
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.records.consumers import known_consumers
+from hiveacid.rules.names import TableRef
 from tests.airflow.busy_table import BusyTable
 from tests.live.airflow_api import ENDED, wait_until
 from tests.live.airflow_processes import AirflowProcesses, TaskProcess

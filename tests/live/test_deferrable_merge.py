@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
 from airflow_hiveacid.cluster.yarn import YarnApplications
-from airflow_hiveacid.jobs.options.run_token import marked_token
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.txn.owner import find_open_transactions
+from hiveacid.jobs.options.run_token import marked_token
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.txn.owner import find_open_transactions
+from hiveacid.rules.names import TableRef
 from tests.live.airflow_api import AirflowApi, wait_until
 from tests.live.airflow_processes import AirflowProcesses, TaskProcess
 from tests.live.applied import applied, committed_write_ids

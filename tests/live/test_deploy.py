@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 import pytest
 
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.metastore_version import MetastoreVersion
 from tests.live.airflow_api import ENDED, AirflowApi, wait_until
 from tests.live.compose_stack import ComposeStack
 

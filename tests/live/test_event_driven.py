@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.cluster.packaged import example_dags
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.cli.acid_files import ids, write_events
 from tests.live.airflow_api import wait_until
 from tests.live.airflow_processes import AirflowProcesses

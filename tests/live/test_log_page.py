@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import pytest
 
-from airflow_hiveacid.ddl.run import run_script_of_ddl
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.sql.script import to_script
+from hiveacid.tables.definitions.run import run_script_of_ddl
 from tests.live.airflow_processes import AirflowProcesses
 from tests.live.chromium import Chromium, needs_chromium
 from tests.snippets.pages import ROOT, snippets

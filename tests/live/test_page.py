@@ -7,12 +7,12 @@ import json
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.records.stream_places import StreamPlaces
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.records.stream_places import StreamPlaces
+from hiveacid.rules.names import TableRef
+from hiveacid.storage.folder import Storage
 from tests.live.chromium import Chromium, needs_chromium
 from tests.live.page_airflow import DETAILS, FRAME, PICTURES, ROWS, PageAirflow
 from tests.live.page_tables import held, make_busy, make_many, make_streams, make_three

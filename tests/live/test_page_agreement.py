@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.mirror_lag import MirrorLag
-from airflow_hiveacid.history.entries import HistoryEntry, HistoryState
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.reports.report import CleanReport, KeptDirectory, RemovedDirectory
-from airflow_hiveacid.maintenance.health_score import BlockingTxn, TableHealth
 from airflow_hiveacid.plugin.page import page
 from airflow_hiveacid.plugin.table_list import TableQuery, listing
-from airflow_hiveacid.records.mirror_notes import KnownMirror
+from hiveacid.jobs import codec
+from hiveacid.jobs.reports.report import CleanReport, KeptDirectory, RemovedDirectory
+from hiveacid.records.entries import HistoryEntry, HistoryState
+from hiveacid.records.mirror_notes import KnownMirror
+from hiveacid.rules.mirror_lag import MirrorLag
+from hiveacid.upkeep.health_score import BlockingTxn, TableHealth
 from tests.live.chromium import Chromium, needs_chromium
 
 pytestmark = needs_chromium

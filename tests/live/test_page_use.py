@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.live.chromium import Chromium, needs_chromium
 from tests.live.page_airflow import DETAILS, FRAME, ROWS, PageAirflow
 from tests.live.page_tables import make_three

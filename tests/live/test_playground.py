@@ -14,12 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.history.table_history import table_history
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import free_port
 from airflow_hiveacid.playground.shop import TABLES
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import free_port
+from hiveacid.records.table_history import table_history
+from hiveacid.rules.names import TableRef
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(3600)]
 PATIENCE = 1200
@@ -35,7 +35,7 @@ class Demo:
         with self._log.open("wb") as output:
             self.process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "airflow_hiveacid.cli.main", "demo"),
+                    *(sys.executable, "-m", "hiveacid.cli.main", "demo"),
                     *("--folder", str(folder), "--every", "5", "--port", str(free_port())),
                 ],
                 stdout=output,

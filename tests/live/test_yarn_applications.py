@@ -11,7 +11,7 @@ import pytest
 
 from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
 from airflow_hiveacid.cluster.yarn import YarnApplications
-from airflow_hiveacid.errors import ClusterUnreachable
+from hiveacid.errors import ClusterUnreachable
 from tests.live.airflow_api import wait_until
 from tests.live.yarn import Yarn
 

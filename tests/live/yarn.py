@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
-from airflow_hiveacid.metastore.dev.distribution import find_java
-from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.distribution import find_java
+from hiveacid.metastore.dev.embedded import HOST, free_port
 from tests.hadoop.daemons import START_SECONDS, Daemons
 from tests.hadoop.software import write_configuration
 from tests.live.airflow_api import wait_until

@@ -3,14 +3,14 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import Base, Delta, TableRef
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import Base, Delta, TableRef
+from hiveacid.upkeep.table_cleaning import clean
 from tests.places import place_of
 
 

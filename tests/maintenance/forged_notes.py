@@ -1,10 +1,10 @@
 """Notes on runs that anyone who can write into the folder of a table can forge."""
 
-from airflow_hiveacid.acid.names import Delta
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.records.run_note import RunNote
-from airflow_hiveacid.records.run_note_folder import NoteFile, write_note
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.records.run_note import RunNote
+from hiveacid.records.run_note_folder import NoteFile, write_note
+from hiveacid.rules.names import Delta
+from hiveacid.storage.folder import Storage
 
 RUN = "dag/run/task/-1"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from hypothesis import event
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.names import Base, Delta
-from airflow_hiveacid.errors import SharedLocation
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.errors import SharedLocation
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import Base, Delta
+from hiveacid.storage.folder import ReadOnlyStorage
 from tests.fakes.metastore import FakeMetastore
 from tests.maintenance.acid_folders import AcidFolders
 from tests.places import place_of

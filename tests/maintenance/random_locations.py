@@ -5,30 +5,30 @@ from dataclasses import dataclass
 from hypothesis import event
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.names import Base, Delta, TableRef
-from airflow_hiveacid.acid.partition_filter import KeyComparison
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     AccessRefused,
     SharedLocation,
     StorageError,
     UnsupportedTable,
     UserError,
 )
-from airflow_hiveacid.jobs.definitions.catalog_jobs import (
+from hiveacid.jobs.definitions.catalog_jobs import (
     CreateDatabaseJob,
     DropDatabaseJob,
     DropTableJob,
     RenameTableJob,
 )
-from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
-from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.sources import PathSource
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.maintenance.location_owners import require_job_access
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
+from hiveacid.jobs.definitions.partitions_job import PartitionsJob
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.sources import PathSource
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import Base, Delta, TableRef
+from hiveacid.rules.partition_filter import KeyComparison
+from hiveacid.tables.definitions.run import run_ddl
+from hiveacid.tables.location_owners import require_job_access
+from hiveacid.upkeep.table_cleaning import clean
 from tests.fakes.metastore import FakeMetastore
 from tests.maintenance.acid_folders import AcidFolders
 from tests.maintenance.random_catalogs import SPOTS

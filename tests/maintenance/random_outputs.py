@@ -9,19 +9,19 @@ from unittest.mock import patch
 import pyarrow as pa
 from pyarrow import parquet
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-from airflow_hiveacid.engine.export import _Export
-from airflow_hiveacid.engine.streaming import run as streaming
-from airflow_hiveacid.iceberg.run import export_to_iceberg
-from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.jobs.sources import BatchSource, ChangesSource
-from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.progress import PhaseClock
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.iceberg.run import export_to_iceberg
+from hiveacid.jobs.export_job import ExportChangesJob
+from hiveacid.jobs.iceberg_job import IcebergExportJob
+from hiveacid.jobs.sources import BatchSource, ChangesSource
+from hiveacid.jobs.stream_job import StreamJob, StreamSource
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.progress import PhaseClock
+from hiveacid.rules.names import TableRef
+from hiveacid.spark.export import _Export
+from hiveacid.spark.streaming import run as streaming
+from hiveacid.storage.folder import Storage
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.lakes import sql_catalog, sql_options
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.maintenance.blocker_search import blockers_of
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.thrift.answers import TxnType
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.thrift.answers import TxnType
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
+from hiveacid.upkeep.blocker_search import blockers_of
 
 
 @pytest.fixture

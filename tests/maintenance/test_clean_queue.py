@@ -6,20 +6,20 @@ from functools import partial
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.names import SIDECAR_FILE, STAGING_PREFIX, Base
-from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     MetastoreCallFailed,
     PermissionRefused,
     TableReplaced,
     TransactionAborted,
 )
-from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
-from airflow_hiveacid.metastore.thrift.idl_tables import MetaException
-from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.storage.folder import LocalStorage
+from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
+from hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
+from hiveacid.metastore.thrift.idl_tables import MetaException
+from hiveacid.progress import Phase
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.names import SIDECAR_FILE, STAGING_PREFIX, Base
+from hiveacid.rules.sidecar import WrittenFile, directory_note
+from hiveacid.storage.folder import LocalStorage
 from tests.fakes.compactions import Compactions
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
 from tests.maintenance.test_paused_cleaner import clean_asleep, lose_lock, recreate

@@ -5,18 +5,18 @@ import json
 import pytest
 
 from airflow_hiveacid import ChangesSource
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     ConsumerMismatch,
     InvalidJob,
     StorageError,
     TableReplaced,
     VersionUnknown,
 )
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.records.consumers import Consumer, forget_consumer, known_consumers
-from airflow_hiveacid.storage.folder import LocalStorage
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.records.consumers import Consumer, forget_consumer, known_consumers
+from hiveacid.rules.names import TableRef
+from hiveacid.storage.folder import LocalStorage
 from tests.maintenance.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_hiveacid.acid.cleaning import plan_cleaning
-from airflow_hiveacid.acid.compaction import CompactionType, plan_compaction
-from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state
-from airflow_hiveacid.acid.names import Base, BucketFile, Delta
-from airflow_hiveacid.acid.trino import Misread
-from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.maintenance.inspection import _sizes
-from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
+from hiveacid.rules.cleaning import plan_cleaning
+from hiveacid.rules.compaction import CompactionType, plan_compaction
+from hiveacid.rules.directory import FileStatus, Rules, acid_state
+from hiveacid.rules.names import Base, BucketFile, Delta
+from hiveacid.rules.trino import Misread
+from hiveacid.rules.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
+from hiveacid.upkeep.inspection import _sizes
+from hiveacid.upkeep.partition_sizes import PartitionSizes
 
 HIGH = 1_000_000
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.names import Base
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.maintenance import health
-from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
-from airflow_hiveacid.maintenance.health import HealthMeter
-from airflow_hiveacid.maintenance.table_cleaning import clean, cleaning
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.locations import Locations
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.locations import Locations
+from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.names import Base
+from hiveacid.upkeep import health
+from hiveacid.upkeep.compaction_poll import CompactionPoll
+from hiveacid.upkeep.health import HealthMeter
+from hiveacid.upkeep.table_cleaning import clean, cleaning
 from tests.maintenance.acid_folders import AcidFolders
 from tests.metastore_calls import counted_calls
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import UnknownColumn
-from airflow_hiveacid.jobs.sources import BatchSource, PathSource
-from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.preflight.checks import Preflight
-from airflow_hiveacid.preflight.driver_files import DriverFiles
-from airflow_hiveacid.sql.script import to_jobs
+from hiveacid.drivers.checks import Preflight
+from hiveacid.drivers.driver_files import DriverFiles
+from hiveacid.errors import UnknownColumn
+from hiveacid.jobs.sources import BatchSource, PathSource
+from hiveacid.jobs.stream_job import StreamJob, StreamSource
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.sql.script import to_jobs
+from hiveacid.tables.definitions.run import run_ddl
 
 FILES = DriverFiles(here=True)
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from airflow_hiveacid.acid.names import Base, Delta
-from airflow_hiveacid.errors import SharedLocation
-from airflow_hiveacid.maintenance.table_cleaning import clean, cleaning
-from airflow_hiveacid.metastore.locations import Locations
-from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
+from hiveacid.errors import SharedLocation
+from hiveacid.metastore.locations import Locations
+from hiveacid.progress import Phase, PhaseClock, PhaseObserver
+from hiveacid.rules.names import Base, Delta
+from hiveacid.upkeep.table_cleaning import clean, cleaning
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders, removed
 from tests.maintenance.random_catalogs import CATALOGS, World, clean_random_catalog

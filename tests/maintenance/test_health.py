@@ -6,17 +6,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
-from airflow_hiveacid.errors import MetastoreUnreachable, TableNotFound
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.maintenance.health import HealthMeter
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.errors import MetastoreUnreachable, TableNotFound
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import SIDECAR_FILE, Base, Delta
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.sidecar import WrittenFile, directory_note
+from hiveacid.upkeep.health import HealthMeter
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders
 

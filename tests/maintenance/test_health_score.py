@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_hiveacid.acid.compaction_decision import decide
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.partition_size import PartitionSize
-from airflow_hiveacid.errors import TableReplaced
-from airflow_hiveacid.jobs.reports.report import ErrorReport
-from airflow_hiveacid.maintenance.health_score import BlockingTxn, QueueEntry, TableHealth, score_of
-from airflow_hiveacid.text.quantities import duration_in_words, timestamp_in_words
+from hiveacid.errors import TableReplaced
+from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.rules.compaction_decision import decide
+from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.partition_size import PartitionSize
+from hiveacid.rules.quantities import duration_in_words, timestamp_in_words
+from hiveacid.upkeep.health_score import BlockingTxn, QueueEntry, TableHealth, score_of
 
 NOW = 1_800_000_000.0
 HOUR, DAY = 3600.0, 86400.0

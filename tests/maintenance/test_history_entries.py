@@ -4,18 +4,18 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_hiveacid.acid.directory import FileStatus, acid_state
-from airflow_hiveacid.acid.names import CONVERTED_BASE
-from airflow_hiveacid.acid.write_facts import WriteFacts
-from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.history.directories import directories_of, traces_of
-from airflow_hiveacid.history.entries import (
+from hiveacid.records.directories import directories_of, traces_of
+from hiveacid.records.entries import (
     Overwrites,
     compaction_entry,
     later_than,
     write_entry,
 )
-from airflow_hiveacid.history.view import History
+from hiveacid.records.view import History
+from hiveacid.rules.directory import FileStatus, acid_state
+from hiveacid.rules.names import CONVERTED_BASE
+from hiveacid.rules.write_facts import WriteFacts
+from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 
 NOW = ValidWriteIdList.parse("a.t:9:9223372036854775807::")
 

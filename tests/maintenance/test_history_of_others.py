@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_hiveacid.history import table_history as module
-from airflow_hiveacid.history.table_history import table_history
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.records import table_history as module
+from hiveacid.records.table_history import table_history
 from tests.golden import TABLES, GoldenTable
 
 NAMES = sorted(path.stem for path in TABLES.glob("*.json"))

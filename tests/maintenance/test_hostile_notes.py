@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from airflow_hiveacid.errors import UnprovenRun
-from airflow_hiveacid.history.table_history import table_history
-from airflow_hiveacid.metastore.thrift.answers import TxnState
-from airflow_hiveacid.records.earlier_attempts import AlreadyApplied, EarlierAttempts
+from hiveacid.errors import UnprovenRun
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.records.earlier_attempts import AlreadyApplied, EarlierAttempts
+from hiveacid.records.table_history import table_history
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders
 from tests.maintenance.forged_notes import RUN, forge_note

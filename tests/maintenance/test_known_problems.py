@@ -4,9 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.maintenance.known_problems import (
+from hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, QueuedCompaction
+from hiveacid.metastore.thrift.answers import TxnType
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import TableRef
+from hiveacid.upkeep.known_problems import (
     CLEANER_ON,
     FETCH_SIZE,
     HOUSEKEEPING_ON,
@@ -17,8 +19,6 @@ from airflow_hiveacid.maintenance.known_problems import (
     Verdict,
     known_problems,
 )
-from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, QueuedCompaction
-from airflow_hiveacid.metastore.thrift.answers import TxnType
 from tests.fakes.metastore import REAL_AND_FAKE
 
 ABSENT, PRESENT, UNDETERMINED = Verdict

@@ -4,22 +4,22 @@ from functools import partial
 
 import pytest
 
-from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import AccessRefused, SharedLocation
-from airflow_hiveacid.jobs.definitions.catalog_jobs import (
+from hiveacid.errors import AccessRefused, SharedLocation
+from hiveacid.jobs.definitions.catalog_jobs import (
     CreateDatabaseJob,
     CreateTableLikeJob,
     DropDatabaseJob,
     DropTableJob,
     RenameTableJob,
 )
-from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
-from airflow_hiveacid.jobs.job import Access
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.sources import PathSource
-from airflow_hiveacid.jobs.stream_job import StreamSource
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.maintenance.location_owners import require_free, require_job_access
+from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
+from hiveacid.jobs.job import Access
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.sources import PathSource
+from hiveacid.jobs.stream_job import StreamSource
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.tables.definitions.run import run_ddl
+from hiveacid.tables.location_owners import require_free, require_job_access
 from tests.maintenance.acid_folders import AcidFolders
 from tests.places import place_of
 

@@ -5,15 +5,24 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.locks import LockType, Operation, Target
-from airflow_hiveacid.acid.names import Delta, TableRef
-from airflow_hiveacid.history.entries import HistoryEntry, HistoryState
-from airflow_hiveacid.maintenance import metrics
-from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
-from airflow_hiveacid.maintenance.health import HealthMeter
-from airflow_hiveacid.maintenance.metric_collection import (
+from hiveacid.metastore.compaction.queue import CompactionQueue, QueuedCompaction
+from hiveacid.metastore.thrift.answers import (
+    HeldLock,
+    LockState,
+    TxnInfo,
+    TxnState,
+    TxnType,
+)
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.records.entries import HistoryEntry, HistoryState
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.locks import LockType, Operation, Target
+from hiveacid.rules.names import Delta, TableRef
+from hiveacid.upkeep import metrics
+from hiveacid.upkeep.compaction_poll import CompactionPoll
+from hiveacid.upkeep.health import HealthMeter
+from hiveacid.upkeep.metric_collection import (
     last_run_samples,
     lock_samples,
     metastore_samples,
@@ -21,17 +30,8 @@ from airflow_hiveacid.maintenance.metric_collection import (
     table_samples,
     transaction_samples,
 )
-from airflow_hiveacid.maintenance.metrics import Sample
-from airflow_hiveacid.maintenance.prometheus_text import prometheus_text
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue, QueuedCompaction
-from airflow_hiveacid.metastore.thrift.answers import (
-    HeldLock,
-    LockState,
-    TxnInfo,
-    TxnState,
-    TxnType,
-)
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.upkeep.metrics import Sample
+from hiveacid.upkeep.prometheus_text import prometheus_text
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders
 from tests.metastore_calls import counted_calls

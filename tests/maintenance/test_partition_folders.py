@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
-from airflow_hiveacid.acid.names import Base
-from airflow_hiveacid.errors import SharedLocation
-from airflow_hiveacid.metastore.catalog import HivePartition
+from hiveacid.errors import SharedLocation
+from hiveacid.metastore.catalog import HivePartition
+from hiveacid.rules.names import Base
 from tests.maintenance.acid_folders import AcidFolders, kept, removed, tree
 
 # The requests to the file system do not depend on the metastore.

@@ -5,17 +5,17 @@ import time
 
 import pytest
 
-from airflow_hiveacid.acid.locks import read_lock_components
-from airflow_hiveacid.acid.names import READER_NOTE_FILE, Base, removal_identity
-from airflow_hiveacid.acid.table_identity import TableIdentity
-from airflow_hiveacid.errors import ConflictError, TransactionAborted
-from airflow_hiveacid.maintenance import table_cleaning
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
-from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
-from airflow_hiveacid.storage.folder import Storage
-from airflow_hiveacid.storage.removal import Removal
+from hiveacid.errors import ConflictError, TransactionAborted
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.metastore.txn.owner import Owner, open_transaction
+from hiveacid.progress import Phase, PhaseClock, PhaseObserver
+from hiveacid.rules.locks import read_lock_components
+from hiveacid.rules.names import READER_NOTE_FILE, Base, removal_identity
+from hiveacid.rules.table_identity import TableIdentity
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.removal import Removal
+from hiveacid.upkeep import table_cleaning
+from hiveacid.upkeep.table_cleaning import clean
 from tests.fakes.metastore import REAL_AND_FAKE, FakeMetastore
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
 from tests.metastore_calls import DESCRIBED, STORAGE_READ, acting_after_answer, counted_calls

@@ -6,15 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.merge import (
-    MatchedDelete,
-    MatchedUpdate,
-    NotMatchedBySourceUpdate,
-    NotMatchedInsert,
-)
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.errors import (
+from hiveacid.drivers.checks import Preflight
+from hiveacid.drivers.driver_files import DriverFiles
+from hiveacid.errors import (
     HiveAcidError,
     InsertOnlyTable,
     MetastoreUnreachable,
@@ -26,31 +20,37 @@ from airflow_hiveacid.errors import (
     VersionGone,
     VersionUnknown,
 )
-from airflow_hiveacid.jobs.definitions.ddl_jobs import TruncateJob
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.jobs.sources import (
+from hiveacid.jobs.definitions.ddl_jobs import TruncateJob
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.sources import (
     BatchSource,
     ChangesSource,
     PathSource,
     QuerySource,
     TableSource,
 )
-from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
-from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
-from airflow_hiveacid.maintenance.survey import compactable
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
-from airflow_hiveacid.preflight.checks import Preflight
-from airflow_hiveacid.preflight.driver_files import DriverFiles
-from airflow_hiveacid.records.run_note import RunNote
-from airflow_hiveacid.records.run_note_folder import NoteFile, write_note
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.jobs.stream_job import StreamJob, StreamSource
+from hiveacid.jobs.transaction_job import TransactionJob
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.owner import Owner, open_transaction
+from hiveacid.records.run_note import RunNote
+from hiveacid.records.run_note_folder import NoteFile, write_note
+from hiveacid.rules.merge import (
+    MatchedDelete,
+    MatchedUpdate,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+)
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.storage.folder import Storage
+from hiveacid.upkeep.survey import compactable
+from hiveacid.upkeep.table_cleaning import clean
 from tests.fakes.metastore import FakeMetastore
 from tests.maintenance.acid_folders import AcidFolders
 

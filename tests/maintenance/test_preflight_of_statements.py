@@ -5,25 +5,25 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.errors import (
+from hiveacid.drivers.checks import Preflight
+from hiveacid.drivers.driver_files import DriverFiles
+from hiveacid.errors import (
     HiveAcidError,
     TableNotFound,
     UnknownColumn,
     UserError,
     VersionUnknown,
 )
-from airflow_hiveacid.jobs.definitions.catalog_jobs import DropDatabaseJob, DropTableJob
-from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
-from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
-from airflow_hiveacid.jobs.write_jobs import RestoreJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.preflight.checks import Preflight
-from airflow_hiveacid.preflight.driver_files import DriverFiles
+from hiveacid.jobs.definitions.catalog_jobs import DropDatabaseJob, DropTableJob
+from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
+from hiveacid.jobs.definitions.view_job import CreateViewJob
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
+from hiveacid.jobs.write_jobs import RestoreJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 from tests.maintenance.test_preflight import (  # noqa: F401
     DELETE,
     INSERT,

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_hiveacid.acid.names import SIDECAR_FILE, Base
-from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.records.consumers import Consumer, forget_consumer
+from hiveacid.errors import InvalidJob
+from hiveacid.records.consumers import Consumer, forget_consumer
+from hiveacid.rules.names import SIDECAR_FILE, Base
+from hiveacid.rules.sidecar import WrittenFile, directory_note
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

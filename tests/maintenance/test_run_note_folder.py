@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.errors import StorageError
-from airflow_hiveacid.records.run_note import RunNote
-from airflow_hiveacid.records.run_note_folder import NoteFile, mark_committed, write_note
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.errors import StorageError
+from hiveacid.records.run_note import RunNote
+from hiveacid.records.run_note_folder import NoteFile, mark_committed, write_note
+from hiveacid.storage.folder import Storage
 
 GOLDEN = Path(__file__).parents[1] / "data" / "run_notes" / "format_1.json"
 

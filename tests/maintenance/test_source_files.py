@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.jobs.sources import PathSource
-from airflow_hiveacid.preflight.driver_files import DriverFiles
+from hiveacid.drivers.driver_files import DriverFiles
+from hiveacid.errors import CorruptFile
+from hiveacid.jobs.sources import PathSource
 
 HERE = DriverFiles(here=True, plain_paths=True)
 

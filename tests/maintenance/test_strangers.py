@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.names import Delta
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     AccessRefused,
     HiveAcidError,
     InvalidJob,
     StorageError,
 )
-from airflow_hiveacid.history.table_history import table_history
-from airflow_hiveacid.jobs.options.allowed_locations import AllowedLocations
-from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
-from airflow_hiveacid.maintenance.health import HealthMeter
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.jobs.options.allowed_locations import AllowedLocations
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.records.table_history import table_history
+from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.names import Delta
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.upkeep.compaction_poll import CompactionPoll
+from hiveacid.upkeep.health import HealthMeter
 from tests.maintenance.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

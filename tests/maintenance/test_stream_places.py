@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.reports.stream_report import StreamProgress
-from airflow_hiveacid.records.proofs import NoteName
-from airflow_hiveacid.records.stream_place import StreamPlace
-from airflow_hiveacid.records.stream_places import (
+from hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
+from hiveacid.jobs import codec
+from hiveacid.jobs.reports.stream_report import StreamProgress
+from hiveacid.records.proofs import NoteName
+from hiveacid.records.stream_place import StreamPlace
+from hiveacid.records.stream_places import (
     StreamPlaces,
     digests_of_next_batches,
     stream_states,
 )
-from airflow_hiveacid.records.stream_state import StreamState
-from airflow_hiveacid.storage.folder import LocalStorage, Storage
+from hiveacid.records.stream_state import StreamState
+from hiveacid.storage.folder import LocalStorage, Storage
 
 FIRST = StreamPlace(name="s", query_id="q", batch_id=-1, number=0)
 LAST = StreamProgress(name="s", query_id="q", batch_id=3, rows=7, latency=1.5)

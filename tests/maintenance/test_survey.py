@@ -10,27 +10,27 @@ import pyarrow as pa
 import pytest
 from pyarrow.orc import ORCFile, write_table
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import Base, Delta, TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     NotEnoughHistory,
     NotTransactional,
     TableNotFound,
 )
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.layout.directory_sizes import DirectorySizes
-from airflow_hiveacid.layout.listing import list_files, read_state
-from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
-from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
-from airflow_hiveacid.maintenance.survey import Survey
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import Base, Delta, TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.write_ids import CompactorWriteIdList, ValidTxnList
+from hiveacid.storage.directory_sizes import DirectorySizes
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.listing import list_files, read_state
+from hiveacid.upkeep.compaction_poll import CompactionPoll
+from hiveacid.upkeep.partition_sizes import PartitionSizes
+from hiveacid.upkeep.survey import Survey
 from tests.maintenance.acid_folders import AcidFolders
 from tests.proxy import Proxy
 

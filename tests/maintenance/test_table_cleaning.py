@@ -7,8 +7,20 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from airflow_hiveacid.acid.cleaning import ReaderNote
-from airflow_hiveacid.acid.locks import (
+from hiveacid.errors import (
+    InvalidJob,
+    NotTransactional,
+    TableNotFound,
+    TableReplaced,
+)
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.metastore.thrift import idl
+from hiveacid.metastore.thrift.answers import TxnType
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import Phase, PhaseClock, PhaseObserver
+from hiveacid.records.reader_notes import note_readers
+from hiveacid.rules.cleaning import ReaderNote
+from hiveacid.rules.locks import (
     DataOperation,
     LockComponent,
     LockLevel,
@@ -16,23 +28,11 @@ from airflow_hiveacid.acid.locks import (
     Operation,
     Target,
 )
-from airflow_hiveacid.acid.names import READER_NOTE_FILE, Base, Delta
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.errors import (
-    InvalidJob,
-    NotTransactional,
-    TableNotFound,
-    TableReplaced,
-)
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.maintenance import inspection
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.thrift import idl
-from airflow_hiveacid.metastore.thrift.answers import TxnType
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
-from airflow_hiveacid.records.reader_notes import note_readers
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.rules.names import READER_NOTE_FILE, Base, Delta
+from hiveacid.rules.schema import TableKind
+from hiveacid.storage.folder import Storage
+from hiveacid.upkeep import inspection
+from hiveacid.upkeep.table_cleaning import clean
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
 
 # Only locks without a transaction are ever unlocked.

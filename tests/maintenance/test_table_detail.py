@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from airflow_hiveacid.acid.names import Base, Delta
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.errors import NotTransactional
-from airflow_hiveacid.maintenance.table_detail import table_detail
+from hiveacid.errors import NotTransactional
+from hiveacid.rules.names import Base, Delta
+from hiveacid.rules.schema import TableKind
+from hiveacid.upkeep.table_detail import table_detail
 from tests.maintenance.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

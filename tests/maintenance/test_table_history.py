@@ -8,22 +8,22 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import Base, Delta
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.errors import NotTransactional
-from airflow_hiveacid.history import table_history as module
-from airflow_hiveacid.history.table_history import (
+from hiveacid.errors import NotTransactional
+from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.records import table_history as module
+from hiveacid.records.proofs import digest_of
+from hiveacid.records.table_history import (
     table_history,
     version_directories,
     version_of,
 )
-from airflow_hiveacid.layout.directory_sizes import DirectorySizes
-from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.records.proofs import digest_of
+from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import Base, Delta
+from hiveacid.rules.schema import TableKind
+from hiveacid.storage.directory_sizes import DirectorySizes
 from tests.maintenance.acid_folders import AcidFolders
 
 TIME = "2026-11-20T12:00:00+00:00"

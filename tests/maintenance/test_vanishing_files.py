@@ -5,13 +5,13 @@ import shutil
 
 import pytest
 
-from airflow_hiveacid.acid.names import Base
-from airflow_hiveacid.errors import BadMetadataFile, VersionGone
-from airflow_hiveacid.layout.listing import check_kept, list_files, read_marker
-from airflow_hiveacid.maintenance import table_detail as detail
-from airflow_hiveacid.records.reader_notes import note_readers
-from airflow_hiveacid.scan.visible_table import snapshot_of
-from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
+from hiveacid.errors import BadMetadataFile, VersionGone
+from hiveacid.records.reader_notes import note_readers
+from hiveacid.rules.names import Base
+from hiveacid.storage.folder import ReadOnlyStorage, Storage
+from hiveacid.storage.listing import check_kept, list_files, read_marker
+from hiveacid.tables.scan.visible_table import snapshot_of
+from hiveacid.upkeep import table_detail as detail
 from tests.maintenance.acid_folders import AcidFolders, removed
 
 FAKES = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

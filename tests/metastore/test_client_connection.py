@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, lock_components
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import AnswerLost, InvalidJob, MetastoreUnreachable
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
+from hiveacid.errors import AnswerLost, InvalidJob, MetastoreUnreachable
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.metastore.thrift.answers import TxnLiveness
+from hiveacid.rules.locks import Operation, lock_components
+from hiveacid.rules.names import TableRef
 from tests.fakes.metastore import FakeMetastore
 from tests.forks import forked
 from tests.proxy import Proxy

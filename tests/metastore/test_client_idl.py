@@ -9,8 +9,8 @@ from thrift.protocol.TBinaryProtocol import (
 )
 from thrift.transport.TTransport import TMemoryBuffer
 
-from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
-from airflow_hiveacid.metastore.thrift.idl import call, struct
+from hiveacid.metastore.thrift import idl_tables, idl_txns
+from hiveacid.metastore.thrift.idl import call, struct
 
 CODECS = [TBinaryProtocol, TBinaryProtocolAccelerated]
 TABLE = idl_tables.Table(

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     AnswerLost,
     InvalidJob,
     MetastoreCallFailed,
     MetastoreUnreachable,
     UnsupportedMetastore,
 )
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.deadline import Deadline
-from airflow_hiveacid.metastore.thrift.endpoint import Endpoint
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift.deadline import Deadline
+from hiveacid.metastore.thrift.endpoint import Endpoint
 from tests.fakes.metastore import FakeMetastore
 from tests.proxy import Harm, Proxy
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.errors import AuthenticationFailed, InvalidJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore import delegation
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.delegation import TokenKeeper, new_token
-from airflow_hiveacid.metastore.sasl.channel import Protection
+from hiveacid.errors import AuthenticationFailed, InvalidJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore import delegation
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.delegation import TokenKeeper, new_token
+from hiveacid.metastore.sasl.channel import Protection
 from tests.fakes.metastore import FakeMetastore
 from tests.fakes.sasl import SaslFront
 

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     AuthenticationFailed,
     AuthenticationMismatch,
     InvalidJob,
     TokenRefused,
 )
-from airflow_hiveacid.jobs.options.metastore_options import PROTECTIONS, MetastoreOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.sasl.channel import Protection
-from airflow_hiveacid.metastore.sasl.delegation_token import DelegationToken
-from airflow_hiveacid.metastore.sasl.digest_md5 import Digest, DigestMd5, Frames, Rc4
+from hiveacid.jobs.options.metastore_options import PROTECTIONS, MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.sasl.channel import Protection
+from hiveacid.metastore.sasl.delegation_token import DelegationToken
+from hiveacid.metastore.sasl.digest_md5 import Digest, DigestMd5, Frames, Rc4
 from tests.fakes.metastore import FakeMetastore
 from tests.fakes.sasl import SaslFront
 

@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import EmbeddedMetastoreFailed, JavaMissing
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev import distribution
-from airflow_hiveacid.metastore.dev.distribution import (
+from hiveacid.errors import EmbeddedMetastoreFailed, JavaMissing
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev import distribution
+from hiveacid.metastore.dev.distribution import (
     Distribution,
     find_java,
     java_command,
     prepare,
     require_checksums,
 )
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.dev.releases import RELEASES
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.dev.releases import RELEASES
+from hiveacid.rules.names import TableRef
 from tests.versions import REAL
 
 
@@ -78,7 +78,7 @@ def test_a_killed_owner_takes_its_metastore_along(
 ) -> None:
     directory, temporary = tmp_path / "metastore", tmp_path / "temporary"
     temporary.mkdir()
-    command = [sys.executable, "-m", "airflow_hiveacid.cli.main", "metastore", "--port", "0"]
+    command = [sys.executable, "-m", "hiveacid.cli.main", "metastore", "--port", "0"]
     owner = subprocess.Popen(
         [*command, "--folder", str(directory)],
         stdout=subprocess.PIPE,
@@ -222,7 +222,7 @@ def test_two_processes_share_one_fetch(
     checksums.write_text("\n".join([*others, f"{digest}  {name}"]))
     program = (
         "from pathlib import Path;"
-        "from airflow_hiveacid.metastore.dev import distribution;"
+        "from hiveacid.metastore.dev import distribution;"
         f"distribution._CHECKSUMS = Path({str(checksums)!r});"
         f"print(distribution.prepare({release.version!r}, print).database)"
     )

@@ -16,11 +16,11 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
-from airflow_hiveacid.errors import AnswerGarbled, AnswerLost, HiveAcidError, MetastoreError
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
-from airflow_hiveacid.metastore.thrift.idl import Call
+from hiveacid.errors import AnswerGarbled, AnswerLost, HiveAcidError, MetastoreError
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift import idl_tables, idl_txns
+from hiveacid.metastore.thrift.idl import Call
 
 STOP = b"\x00"
 UNKNOWN_EXCEPTION = b"\x0c\x00\x09\x0b\x00\x01\x00\x00\x00\x02no" + STOP + STOP

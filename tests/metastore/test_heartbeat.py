@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_hiveacid.metastore.txn.heartbeat import txn_timeout_seconds
+from hiveacid.metastore.txn.heartbeat import txn_timeout_seconds
 
 
 class Server:

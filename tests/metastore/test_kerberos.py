@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     AuthenticationFailed,
     HiveAcidError,
     KdcUnreachable,
     KerberosLibraryMissing,
     NoTicket,
 )
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.sasl import kerberos, system_gssapi
-from airflow_hiveacid.metastore.sasl.channel import Protection
-from airflow_hiveacid.metastore.sasl.gss_failure import GssFailure
-from airflow_hiveacid.metastore.sasl.kerberos import Kerberos
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.sasl import kerberos, system_gssapi
+from hiveacid.metastore.sasl.channel import Protection
+from hiveacid.metastore.sasl.gss_failure import GssFailure
+from hiveacid.metastore.sasl.kerberos import Kerberos
 
 OPTIONS = MetastoreOptions(uris="thrift://Hms.Ex:1", auth_mechanism="GSSAPI")
 BASE = -1765328384

@@ -2,12 +2,12 @@
 
 import pytest
 
-from airflow_hiveacid.acid.locks import LockType
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.metastore.thrift.answers import HeldLock, LockState
-from airflow_hiveacid.metastore.txn import lock_request
-from airflow_hiveacid.metastore.txn.lock_request import Pauses, holders
-from airflow_hiveacid.progress import PhaseClock, PhaseObserver
+from hiveacid.metastore.thrift.answers import HeldLock, LockState
+from hiveacid.metastore.txn import lock_request
+from hiveacid.metastore.txn.lock_request import Pauses, holders
+from hiveacid.progress import PhaseClock, PhaseObserver
+from hiveacid.rules.locks import LockType
+from hiveacid.rules.names import TableRef
 
 
 class Notes(PhaseObserver):

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.errors import MetastoreUnreachable, UnsupportedMetastore
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.distribution import find_java, spark_jars, write_properties
-from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
-from airflow_hiveacid.metastore.dev.guarded_process import GuardedProcess
+from hiveacid.errors import MetastoreUnreachable, UnsupportedMetastore
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.distribution import find_java, spark_jars, write_properties
+from hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.guarded_process import GuardedProcess
 
 pytestmark = [pytest.mark.metastores, pytest.mark.server]
 

@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_hiveacid.metastore.alteration import forget_row_count
+from hiveacid.metastore.alteration import forget_row_count
 
 PROMISE = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}'}
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from airflow_hiveacid.errors import AuthenticationFailed, AuthenticationMismatch, MetastoreError
-from airflow_hiveacid.metastore.sasl.channel import Protection, SaslChannel, Status
+from hiveacid.errors import AuthenticationFailed, AuthenticationMismatch, MetastoreError
+from hiveacid.metastore.sasl.channel import Protection, SaslChannel, Status
 
 START, OK, BAD, ERROR, COMPLETE = Status
 

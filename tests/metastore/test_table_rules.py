@@ -2,11 +2,11 @@
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.errors import UserError
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.table_rules import specified_partitions
+from hiveacid.errors import UserError
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.table_rules import specified_partitions
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
 
 
 def _table(*keys: str) -> HiveTable:

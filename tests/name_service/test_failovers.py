@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.progress import Phase
+from hiveacid.progress import Phase
 from tests.hadoop.name_service import NameService
 from tests.hdfs.test_namenode import (  # noqa: F401
     test_an_interruption_in_the_middle_of_a_cleaning_delays_it,

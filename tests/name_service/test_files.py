@@ -6,9 +6,9 @@ from threading import Thread
 
 import pytest
 
-from airflow_hiveacid.errors import StorageUnreachable
-from airflow_hiveacid.storage import hdfs as client
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.errors import StorageUnreachable
+from hiveacid.storage import hdfs as client
+from hiveacid.storage.folder import Storage
 from tests.hadoop.name_service import NameService
 from tests.hdfs.conftest import impatient_conf
 

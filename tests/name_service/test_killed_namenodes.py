@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.progress import Phase
+from hiveacid.progress import Phase
 from tests.hadoop.name_service import NameService
 from tests.hdfs.test_namenode import (  # noqa: F401
     test_a_cleaning_that_gives_up_is_completed_by_the_next,

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.plugin.metastores import Metastore
 from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor
+from hiveacid.cli.main import main
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.spark.run import run
 from tests.airflow.conftest import metastore_connection  # noqa: F401
 from tests.faults.submitted_driver import run_driver
 from tests.hadoop.name_service import NameService

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from airflow_hiveacid.metastore.dev.distribution import find_java, prepare
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.dev.distribution import find_java, prepare
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.ivy import fetched
 
 _HERE = Path(__file__).parent

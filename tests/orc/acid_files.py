@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from airflow_hiveacid.acid.row_id import RowId
-from airflow_hiveacid.orc.format.envelope import RowOperation, acid_metadata
-from airflow_hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.format.envelope import RowOperation, acid_metadata
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.rules.row_id import RowId
 from tests.orc.orc_tables import read, with_tail
 
 

@@ -7,14 +7,14 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.orc.copying.assemble import Part, assemble
-from airflow_hiveacid.orc.copying.reencode import reencode, reencoded_part
-from airflow_hiveacid.orc.copying.stripe_plan import PlannedFile, StripePlan, plan_stripes
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.envelope import RowOperation
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.keys import Keys
+from hiveacid.orc.copying.assemble import Part, assemble
+from hiveacid.orc.copying.reencode import reencode, reencoded_part
+from hiveacid.orc.copying.stripe_plan import PlannedFile, StripePlan, plan_stripes
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.envelope import RowOperation
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.rules.row_id import encode_bucket
 from tests.orc.acid_files import enveloped, with_acid_metadata
 from tests.orc.orc_tables import flat_file, read, row_ids, table
 

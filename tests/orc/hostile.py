@@ -7,10 +7,10 @@ from dataclasses import replace
 import pyarrow as pa
 from pyarrow import orc
 
-from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind
-from airflow_hiveacid.orc.format.protobuf import Message, pack
-from airflow_hiveacid.orc.format.streams import StreamKind
-from airflow_hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.format.envelope import TypeField, TypeKind
+from hiveacid.orc.format.protobuf import Message, pack
+from hiveacid.orc.format.streams import StreamKind
+from hiveacid.orc.format.tail import OrcTail
 from tests.orc.orc_tables import flat_file, table, with_tail
 
 # Kind, column and bytes of the streams of a stripe.

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
-from airflow_hiveacid.orc.format.protobuf import Message, read_varint, unzigzag
-from airflow_hiveacid.orc.format.statistics import count_statistics
-from airflow_hiveacid.orc.format.streams import StreamKind
-from airflow_hiveacid.orc.format.tail import OrcTail, PostScriptField
+from hiveacid.orc.format.protobuf import Message, read_varint, unzigzag
+from hiveacid.orc.format.statistics import count_statistics
+from hiveacid.orc.format.streams import StreamKind
+from hiveacid.orc.format.tail import OrcTail, PostScriptField
 
 CODECS = ("none", "zlib", "snappy", "lz4", "zstd")
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.errors import OutOfOrder, UnsupportedFile
-from airflow_hiveacid.orc.copying.assemble import Part, assemble
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.statistics import count_statistics
-from airflow_hiveacid.orc.format.tail import FooterField, OrcTail, PostScriptField
-from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
-from airflow_hiveacid.orc.row_keys.keys import Keys
-from airflow_hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.errors import OutOfOrder, UnsupportedFile
+from hiveacid.orc.copying.assemble import Part, assemble
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.statistics import count_statistics
+from hiveacid.orc.format.tail import FooterField, OrcTail, PostScriptField
+from hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.rules.row_id import encode_bucket
 from tests.orc.bucket_files import table
 from tests.orc.orc_tables import CODECS, flat_file, read, row_ids, with_tail
 

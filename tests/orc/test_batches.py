@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from airflow_hiveacid.errors import BeyondArrow, CorruptFile
-from airflow_hiveacid.orc.format import batches
-from airflow_hiveacid.orc.format.batches import FileOfStripes, read_batches
-from airflow_hiveacid.orc.format.tail import OrcTail
+from hiveacid.errors import BeyondArrow, CorruptFile
+from hiveacid.orc.format import batches
+from hiveacid.orc.format.batches import FileOfStripes, read_batches
+from hiveacid.orc.format.tail import OrcTail
 from tests.orc.bucket_files import table
 from tests.orc.orc_tables import CODECS, flat_file, read
 

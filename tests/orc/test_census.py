@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from airflow_hiveacid.acid.names import CONVERTED_BASE, Base, Delta
-from airflow_hiveacid.acid.proof import Tally
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys import census
-from airflow_hiveacid.orc.row_keys.census import LostRows, RowConstraints, StripeCensus, take_census
-from airflow_hiveacid.orc.row_keys.deleted_rows import DeletedRows
-from airflow_hiveacid.orc.row_keys.digests import HashSet, hash_row_ids, tally, tally_consecutive
-from airflow_hiveacid.orc.row_keys.keys import Keys
+from hiveacid.errors import CorruptFile
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys import census
+from hiveacid.orc.row_keys.census import LostRows, RowConstraints, StripeCensus, take_census
+from hiveacid.orc.row_keys.deleted_rows import DeletedRows
+from hiveacid.orc.row_keys.digests import HashSet, hash_row_ids, tally, tally_consecutive
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.rules.names import CONVERTED_BASE, Base, Delta
+from hiveacid.rules.proof import Tally
+from hiveacid.rules.row_id import encode_bucket
 from tests.orc.bucket_files import BUCKET, events, inserts, table
 
 DELTA, DELETES = Delta(3, 5), Delta(3, 5, is_delete=True)

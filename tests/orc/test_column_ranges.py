@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.acid.schema import parse_type
-from airflow_hiveacid.orc.format.column_ranges import ColumnRange, ranges_of
-from airflow_hiveacid.orc.format.envelope import FIELDS
-from airflow_hiveacid.orc.format.protobuf import Message
-from airflow_hiveacid.orc.format.statistics import COUNT, STRINGS, UNKNOWN
-from airflow_hiveacid.orc.format.tail import FooterField, OrcTail
+from hiveacid.orc.format.column_ranges import ColumnRange, ranges_of
+from hiveacid.orc.format.envelope import FIELDS
+from hiveacid.orc.format.protobuf import Message
+from hiveacid.orc.format.statistics import COUNT, STRINGS, UNKNOWN
+from hiveacid.orc.format.tail import FooterField, OrcTail
+from hiveacid.rules.schema import parse_type
 
 
 def tail_of(table: pa.Table, **options: Any) -> OrcTail:

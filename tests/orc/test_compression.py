@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.format.compression import Codec, Compression
+from hiveacid.errors import CorruptFile, UnsupportedFile
+from hiveacid.orc.format.compression import Codec, Compression
 from tests.orc.orc_tables import CODECS
 
 PLAIN = st.one_of(st.binary(max_size=2000), st.binary(max_size=9).map(lambda data: data * 300))

@@ -4,8 +4,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.orc.format.protobuf import unzigzag
-from airflow_hiveacid.orc.values.decimals import Numbers
+from hiveacid.orc.format.protobuf import unzigzag
+from hiveacid.orc.values.decimals import Numbers
 from tests.orc.timestamp_streams import varint
 
 _SMALL, _LARGE = 10**18 - 1, 10**38 - 1

@@ -5,20 +5,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.row_id import RowId, encode_bucket
-from airflow_hiveacid.errors import UnsupportedFile
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.envelope import EnvelopeColumn, wrap_types
-from airflow_hiveacid.orc.format.protobuf import Message
-from airflow_hiveacid.orc.format.statistics import INTEGERS
-from airflow_hiveacid.orc.format.streams import null_flag_position
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.delete_file import (
+from hiveacid.errors import UnsupportedFile
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.envelope import EnvelopeColumn, wrap_types
+from hiveacid.orc.format.protobuf import Message
+from hiveacid.orc.format.statistics import INTEGERS
+from hiveacid.orc.format.streams import null_flag_position
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.delete_file import (
     write_delete_file,
     write_empty_file,
 )
-from airflow_hiveacid.orc.row_keys.keys import Keys
-from airflow_hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.rules.row_id import RowId, encode_bucket
 from tests.orc.orc_tables import (
     CODECS,
     flat_file,

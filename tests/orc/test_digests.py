@@ -6,7 +6,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.orc.row_keys.digests import ValueDigest
+from hiveacid.orc.row_keys.digests import ValueDigest
 
 VALUES = {
     pa.bool_(): [True, None, False, True, False],

@@ -8,16 +8,16 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.acid.schema import ColumnMapping, MappedColumns, row_struct
-from airflow_hiveacid.errors import BeyondArrow, CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.copying.stripe_plan import PlannedFile
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind, with_column_names, wrap_types
-from airflow_hiveacid.orc.format.protobuf import Message
-from airflow_hiveacid.orc.format.row_types import row_types
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.verify import verify_file
-from airflow_hiveacid.orc.values.evolution import check_lossless
+from hiveacid.errors import BeyondArrow, CorruptFile, UnsupportedFile
+from hiveacid.orc.copying.stripe_plan import PlannedFile
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.envelope import TypeField, TypeKind, with_column_names, wrap_types
+from hiveacid.orc.format.protobuf import Message
+from hiveacid.orc.format.row_types import row_types
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.orc.values.evolution import check_lossless
+from hiveacid.rules.schema import ColumnMapping, MappedColumns, row_struct
 from tests.orc.bucket_files import BUCKET, compact, inserts, planned
 from tests.orc.orc_tables import flat_file, read, row_ids
 

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.row_id import RowId, encode_bucket
-from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.envelope import TypeField
-from airflow_hiveacid.orc.format.protobuf import DATA, Message, pack
-from airflow_hiveacid.orc.format.source_and_sink import read_exactly
-from airflow_hiveacid.orc.format.stripe_footer import StripeField, StripeFooter
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.verify import verify_file
-from airflow_hiveacid.orc.values.nanoseconds import is_marked
+from hiveacid.errors import CorruptFile, UnsupportedFile
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.envelope import TypeField
+from hiveacid.orc.format.protobuf import DATA, Message, pack
+from hiveacid.orc.format.source_and_sink import read_exactly
+from hiveacid.orc.format.stripe_footer import StripeField, StripeFooter
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.orc.values.nanoseconds import is_marked
+from hiveacid.rules.row_id import RowId, encode_bucket
 from tests.orc.orc_tables import (
     CODECS,
     SCHEMA,

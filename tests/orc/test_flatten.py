@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import dataset as ds
 
-from airflow_hiveacid.errors import UnsupportedFile
-from airflow_hiveacid.orc.copying.assemble import Part
-from airflow_hiveacid.orc.copying.flatten import FieldId, FlatFileWritten, flatten
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.envelope import TypeField
-from airflow_hiveacid.orc.format.layout import JULIAN, Layout
-from airflow_hiveacid.orc.format.protobuf import Message
-from airflow_hiveacid.orc.format.tail import FooterField, OrcTail
+from hiveacid.errors import UnsupportedFile
+from hiveacid.orc.copying.assemble import Part
+from hiveacid.orc.copying.flatten import FieldId, FlatFileWritten, flatten
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.envelope import TypeField
+from hiveacid.orc.format.layout import JULIAN, Layout
+from hiveacid.orc.format.protobuf import Message
+from hiveacid.orc.format.tail import FooterField, OrcTail
 from tests.orc.bucket_files import BUCKET
 from tests.orc.orc_tables import (
     CODECS,

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from airflow_hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.copying.transplant import transplant
 from tests.orc.bucket_files import BUCKET, compact, planned
 from tests.orc.java_orc import read_rows, write_timestamps
 from tests.orc.orc_tables import CODECS

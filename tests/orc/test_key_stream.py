@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.copying import assemble as assemble_module
-from airflow_hiveacid.orc.copying.assemble import Part
-from airflow_hiveacid.orc.format.tail import WRITER_JAVA, FooterField, OrcTail
-from airflow_hiveacid.orc.row_keys import key_stream
-from airflow_hiveacid.orc.row_keys.key_stream import KeySet, merge_keys, read_deletes, read_keys
-from airflow_hiveacid.orc.row_keys.keys import Keys
+from hiveacid.errors import CorruptFile
+from hiveacid.orc.copying import assemble as assemble_module
+from hiveacid.orc.copying.assemble import Part
+from hiveacid.orc.format.tail import WRITER_JAVA, FooterField, OrcTail
+from hiveacid.orc.row_keys import key_stream
+from hiveacid.orc.row_keys.key_stream import KeySet, merge_keys, read_deletes, read_keys
+from hiveacid.orc.row_keys.keys import Keys
 
 TABLES = Path(__file__).parents[1] / "data" / "tables"
 NUMBERS = st.one_of(st.integers(0, 3), st.integers(-(1 << 31), (1 << 31) - 1))
@@ -172,11 +172,11 @@ def test_a_damaged_file_is_refused():
 
 _MEASURE = """
 import sys
-from airflow_hiveacid.orc.copying import assemble as assemble_module
-from airflow_hiveacid.orc.row_keys import key_stream
-from airflow_hiveacid.orc.copying.assemble import Part
-from airflow_hiveacid.orc.row_keys.key_stream import merge_keys, read_keys
-from airflow_hiveacid.orc.format.tail import WRITER_JAVA, FooterField, OrcTail
+from hiveacid.orc.copying import assemble as assemble_module
+from hiveacid.orc.row_keys import key_stream
+from hiveacid.orc.copying.assemble import Part
+from hiveacid.orc.row_keys.key_stream import merge_keys, read_keys
+from hiveacid.orc.format.tail import WRITER_JAVA, FooterField, OrcTail
 from tests.memory import peak_megabytes
 
 def rows(path):

@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from airflow_hiveacid.errors import BeyondArrow, CorruptFile, DataError, UnsupportedFile
-from airflow_hiveacid.orc.format import arrow_memory
-from airflow_hiveacid.orc.format.arrow_memory import rows_at_a_time
-from airflow_hiveacid.orc.format.batches import read_batches
-from airflow_hiveacid.orc.format.compression import Codec, Compression
-from airflow_hiveacid.orc.format.lengths import Lengths
-from airflow_hiveacid.orc.format.protobuf import Message, read_varint, varint, zigzag
-from airflow_hiveacid.orc.format.streams import WIDTHS, integer_runs
-from airflow_hiveacid.orc.format.tail import OrcTail
+from hiveacid.errors import BeyondArrow, CorruptFile, DataError, UnsupportedFile
+from hiveacid.orc.format import arrow_memory
+from hiveacid.orc.format.arrow_memory import rows_at_a_time
+from hiveacid.orc.format.batches import read_batches
+from hiveacid.orc.format.compression import Codec, Compression
+from hiveacid.orc.format.lengths import Lengths
+from hiveacid.orc.format.protobuf import Message, read_varint, varint, zigzag
+from hiveacid.orc.format.streams import WIDTHS, integer_runs
+from hiveacid.orc.format.tail import OrcTail
 from tests.memory import peak_megabytes
 from tests.orc.hostile import HOSTILE, rewritten, texts
 from tests.orc.orc_tables import flat_file, table, with_block_size, with_tail

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.format.protobuf import (
+from hiveacid.errors import CorruptFile
+from hiveacid.orc.format.protobuf import (
     DATA,
     FIXED32,
     FIXED64,

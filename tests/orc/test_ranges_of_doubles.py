@@ -7,14 +7,14 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.orc.copying.assemble import Part, assemble
-from airflow_hiveacid.orc.copying.spark_files import copy_readable
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.protobuf import Message
-from airflow_hiveacid.orc.format.statistics import merge, reliable_range, reliable_statistics
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.orc.copying.assemble import Part, assemble
+from hiveacid.orc.copying.spark_files import copy_readable
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.protobuf import Message
+from hiveacid.orc.format.statistics import merge, reliable_range, reliable_statistics
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.rules.row_id import encode_bucket
 from tests.orc.bucket_files import compact, planned, survivors
 from tests.orc.orc_tables import CODECS, double_ranges, flat_file, index_positions, read
 

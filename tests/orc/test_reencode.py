@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from airflow_hiveacid.errors import DataError, OutOfOrder
-from airflow_hiveacid.orc.copying.reencode import reencode
-from airflow_hiveacid.orc.format.compression import Codec
-from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind
-from airflow_hiveacid.orc.format.layout import Layout
-from airflow_hiveacid.orc.format.protobuf import Message
-from airflow_hiveacid.orc.format.tail import FooterField, OrcTail
-from airflow_hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.errors import DataError, OutOfOrder
+from hiveacid.orc.copying.reencode import reencode
+from hiveacid.orc.format.compression import Codec
+from hiveacid.orc.format.envelope import TypeField, TypeKind
+from hiveacid.orc.format.layout import Layout
+from hiveacid.orc.format.protobuf import Message
+from hiveacid.orc.format.tail import FooterField, OrcTail
+from hiveacid.orc.row_keys.verify import verify_file
 from tests.memory import peak_megabytes
 from tests.orc.bucket_files import BUCKET, compact, inserts, planned, survivors, table
 from tests.orc.orc_tables import CODECS, read, row_ids, with_block_size, with_tail

@@ -4,15 +4,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.acid.schema import row_struct
-from airflow_hiveacid.errors import UnsupportedTable
-from airflow_hiveacid.orc.format.envelope import TypeField
-from airflow_hiveacid.orc.format.protobuf import Message
-from airflow_hiveacid.orc.format.row_types import row_types
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
-from airflow_hiveacid.orc.row_keys.keys import Keys
+from hiveacid.errors import UnsupportedTable
+from hiveacid.orc.format.envelope import TypeField
+from hiveacid.orc.format.protobuf import Message
+from hiveacid.orc.format.row_types import row_types
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.rules.schema import row_struct
 from tests.orc.orc_tables import CODECS, SCHEMA, flat_file, read, table
 
 COLUMNS = [

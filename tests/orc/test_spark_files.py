@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.acid.schema import LOCAL_ZONE, row_struct
-from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.row_types import row_types
-from airflow_hiveacid.orc.format.tail import OrcTail
+from hiveacid.errors import CorruptFile, UnsupportedFile
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.row_types import row_types
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.rules.schema import LOCAL_ZONE, row_struct
 from tests.orc.orc_tables import read
 
 MOMENT = datetime(2024, 3, 31, 2, 30)

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.acid.schema import row_struct
-from airflow_hiveacid.orc.copying.assemble import Part, assemble
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.envelope import EnvelopeColumn, wrap_types
-from airflow_hiveacid.orc.format.row_types import row_types
-from airflow_hiveacid.orc.format.stripe_footer import StripeFooter
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
-from airflow_hiveacid.orc.row_keys.keys import Keys
-from airflow_hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.orc.copying.assemble import Part, assemble
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.envelope import EnvelopeColumn, wrap_types
+from hiveacid.orc.format.row_types import row_types
+from hiveacid.orc.format.stripe_footer import StripeFooter
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.rules.schema import row_struct
 from tests.orc.bucket_files import compact, planned
 from tests.orc.orc_tables import CODECS, group_starts, with_tail
 

@@ -5,10 +5,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind
-from airflow_hiveacid.orc.format.protobuf import Message, pack
-from airflow_hiveacid.orc.format.statistics import (
+from hiveacid.errors import CorruptFile
+from hiveacid.orc.format.envelope import TypeField, TypeKind
+from hiveacid.orc.format.protobuf import Message, pack
+from hiveacid.orc.format.statistics import (
     BINARIES,
     BUCKETS,
     BYTES_ON_DISK,
@@ -30,7 +30,7 @@ from airflow_hiveacid.orc.format.statistics import (
     merge_columns,
     stored_statistics,
 )
-from airflow_hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.format.tail import OrcTail
 from tests.orc.orc_tables import flat_file, table
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.orc.format.streams import (
+from hiveacid.orc.format.streams import (
     arithmetic_runs,
     integer_runs,
     null_flag_position,

@@ -6,13 +6,13 @@ from datetime import date
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.errors import CorruptFile, OutOfOrder, UnsupportedFile
-from airflow_hiveacid.orc.copying.stripe_plan import PlannedFile, StripePlan, plan_stripes
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.compression import Codec
-from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind
-from airflow_hiveacid.orc.format.protobuf import Message
-from airflow_hiveacid.orc.format.tail import FooterField, OrcTail, PostScriptField
+from hiveacid.errors import CorruptFile, OutOfOrder, UnsupportedFile
+from hiveacid.orc.copying.stripe_plan import PlannedFile, StripePlan, plan_stripes
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.compression import Codec
+from hiveacid.orc.format.envelope import TypeField, TypeKind
+from hiveacid.orc.format.protobuf import Message
+from hiveacid.orc.format.tail import FooterField, OrcTail, PostScriptField
 from tests.orc.bucket_files import BUCKET, compact, events, inserts, planned, survivors, table
 from tests.orc.orc_tables import flat_file, read, with_tail, without_row_index
 

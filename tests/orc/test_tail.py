@@ -4,17 +4,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from airflow_hiveacid.acid.schema import row_struct
-from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.compression import Codec
-from airflow_hiveacid.orc.format.envelope import EnvelopeColumn
-from airflow_hiveacid.orc.format.protobuf import DATA, VARINT, Message
-from airflow_hiveacid.orc.format.row_types import row_types
-from airflow_hiveacid.orc.format.statistics import UNKNOWN
-from airflow_hiveacid.orc.format.tail import FooterField, OrcTail, PostScriptField
-from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
-from airflow_hiveacid.orc.row_keys.keys import Keys
+from hiveacid.errors import CorruptFile, UnsupportedFile
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.compression import Codec
+from hiveacid.orc.format.envelope import EnvelopeColumn
+from hiveacid.orc.format.protobuf import DATA, VARINT, Message
+from hiveacid.orc.format.row_types import row_types
+from hiveacid.orc.format.statistics import UNKNOWN
+from hiveacid.orc.format.tail import FooterField, OrcTail, PostScriptField
+from hiveacid.orc.row_keys.delete_file import write_delete_file
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.rules.schema import row_struct
 from tests.orc.bucket_files import BUCKET
 from tests.orc.orc_tables import CODECS, flat_file, read, table, with_tail, without_row_index
 

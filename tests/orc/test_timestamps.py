@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from airflow_hiveacid.acid.schema import parse_type, row_struct
-from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.copying.reencode import reencode
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.layout import Layout
-from airflow_hiveacid.orc.format.protobuf import Message
-from airflow_hiveacid.orc.format.row_types import row_types
-from airflow_hiveacid.orc.format.statistics import TIMESTAMPS
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.verify import verify_file
-from airflow_hiveacid.orc.values.nanoseconds import finer_column, mark
+from hiveacid.errors import CorruptFile, UnsupportedFile
+from hiveacid.orc.copying.reencode import reencode
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.layout import Layout
+from hiveacid.orc.format.protobuf import Message
+from hiveacid.orc.format.row_types import row_types
+from hiveacid.orc.format.statistics import TIMESTAMPS
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.orc.values.nanoseconds import finer_column, mark
+from hiveacid.rules.schema import parse_type, row_struct
 from tests.orc.bucket_files import BUCKET, compact, planned
 from tests.orc.orc_tables import CODECS, with_tail
 from tests.orc.timestamp_streams import (

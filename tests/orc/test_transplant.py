@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.row_id import RowId, encode_bucket
-from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.envelope import EnvelopeColumn, parse_key_index
-from airflow_hiveacid.orc.format.tail import OrcTail
+from hiveacid.errors import CorruptFile, UnsupportedFile
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.envelope import EnvelopeColumn, parse_key_index
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.rules.row_id import RowId, encode_bucket
 from tests.orc.orc_tables import (
     CODECS,
     SCHEMA,

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.orc.copying.assemble import Part, assemble
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.envelope import RowOperation, acid_metadata
-from airflow_hiveacid.orc.format.statistics import count_statistics, integer_statistics
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
-from airflow_hiveacid.orc.row_keys.keys import Keys
-from airflow_hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.orc.copying.assemble import Part, assemble
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.envelope import RowOperation, acid_metadata
+from hiveacid.orc.format.statistics import count_statistics, integer_statistics
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.rules.row_id import encode_bucket
 from tests.orc.orc_tables import CODECS, flat_file, table, with_tail
 
 BUCKET = encode_bucket(2)

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from airflow_hiveacid.orc.copying.row_writer import RowGroups, RowWriter
-from airflow_hiveacid.orc.format.compression import Codec
-from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind
-from airflow_hiveacid.orc.format.layout import JULIAN, Layout
-from airflow_hiveacid.orc.format.protobuf import Message
-from airflow_hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.copying.row_writer import RowGroups, RowWriter
+from hiveacid.orc.format.compression import Codec
+from hiveacid.orc.format.envelope import TypeField, TypeKind
+from hiveacid.orc.format.layout import JULIAN, Layout
+from hiveacid.orc.format.protobuf import Message
+from hiveacid.orc.format.tail import OrcTail
 
 # Seconds since 2015, and nanoseconds.
 Timestamp = tuple[int, int]

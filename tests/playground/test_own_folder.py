@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.playground.own_folder import own_folder
+from hiveacid.errors import UserError
 
 
 def test_foreign_files_are_kept_and_refused(tmp_path: Path) -> None:

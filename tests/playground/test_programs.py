@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.cli.foreground import until_ended
-from airflow_hiveacid.errors import DemoFailed
 from airflow_hiveacid.playground.programs import run_program
+from hiveacid.cli.foreground import until_ended
+from hiveacid.errors import DemoFailed
 
 SLEEP = "echo $$ > pid; sleep 60 & echo $! >> pid; wait"
 
@@ -50,7 +50,7 @@ def test_a_signal_ends_the_body_with_all_that_it_waits_for(
     number: signal.Signals, tmp_path: Path, eventually: Callable[..., None]
 ) -> None:
     code = f"""
-from airflow_hiveacid.cli.foreground import until_ended
+from hiveacid.cli.foreground import until_ended
 from airflow_hiveacid.playground.programs import run_program
 from pathlib import Path
 import os, time

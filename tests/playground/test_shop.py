@@ -17,12 +17,12 @@ try:
 except ImportError:  # Before Airflow 3.2.
     from airflow.models.dagbag import DagBag
 
-from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.metastore.dev.embedded import free_port
 from airflow_hiveacid.playground import playground, shop
 from airflow_hiveacid.playground.local_airflow import LocalAirflow
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.cli.main import main
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.dev.embedded import free_port
+from hiveacid.sql.script import to_script
 
 RUN_AFTER = datetime(2026, 11, 20, 9, tzinfo=UTC)
 

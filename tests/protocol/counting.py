@@ -13,22 +13,22 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.row_id import RowId, decode_bucket
-from airflow_hiveacid.acid.write_ids import ValidTxnList, WriteIdList
-from airflow_hiveacid.engine.read.acid_scan import BUCKET, PARTITION, ROW, WRITE_ID
-from airflow_hiveacid.engine.rows.columns import spark_struct
-from airflow_hiveacid.engine.write import statement
-from airflow_hiveacid.engine.write.context import Counts, WriteContext
-from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter
-from airflow_hiveacid.engine.write.statement import Preparation, Statement
-from airflow_hiveacid.layout.listing import list_files, read_state
-from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.scan.visible_rows import visible_rows
-from airflow_hiveacid.staging.staged_files import FlatFile, Folder
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.progress import Phase
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.locks import Operation
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.row_id import RowId, decode_bucket
+from hiveacid.rules.write_ids import ValidTxnList, WriteIdList
+from hiveacid.spark.read.acid_scan import BUCKET, PARTITION, ROW, WRITE_ID
+from hiveacid.spark.rows.columns import spark_struct
+from hiveacid.spark.write import statement
+from hiveacid.spark.write.context import Counts, WriteContext
+from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter
+from hiveacid.spark.write.statement import Preparation, Statement
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.listing import list_files, read_state
+from hiveacid.storage.staged_files import FlatFile, Folder
+from hiveacid.tables.scan.visible_rows import visible_rows
 
 Rows = dict[RowId, tuple[int, int]]
 

@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import (
+from hiveacid.errors import AnswerLost, CommitUncertain, HiveAcidError, OverlapRefused
+from hiveacid.errors import UnprovenRun as Unproven
+from hiveacid.metastore.thrift.idl import Call
+from hiveacid.metastore.thrift.session import Session
+from hiveacid.metastore.txn.heartbeat import Heartbeat
+from hiveacid.metastore.txn.lock_request import Pauses
+from hiveacid.metastore.txn.writer_queue import WriterQueue
+from hiveacid.progress import Phase, PhaseObserver
+from hiveacid.records.proofs import NoteName
+from hiveacid.rules.names import (
     is_hidden,
     parse_directory,
     removal_identity,
     staging_txn,
 )
-from airflow_hiveacid.errors import AnswerLost, CommitUncertain, HiveAcidError, OverlapRefused
-from airflow_hiveacid.errors import UnprovenRun as Unproven
-from airflow_hiveacid.maintenance import table_cleaning
-from airflow_hiveacid.metastore.thrift.idl import Call
-from airflow_hiveacid.metastore.thrift.session import Session
-from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
-from airflow_hiveacid.metastore.txn.lock_request import Pauses
-from airflow_hiveacid.metastore.txn.writer_queue import WriterQueue
-from airflow_hiveacid.progress import Phase, PhaseObserver
-from airflow_hiveacid.records.proofs import NoteName
-from airflow_hiveacid.storage.folder import LocalStorage
+from hiveacid.storage.folder import LocalStorage
+from hiveacid.upkeep import table_cleaning
 from tests.protocol.roles import FAILED, REFUSED, UNCERTAIN, UNPROVEN
 
 _SECONDS = 30

@@ -4,10 +4,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import LockType
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import (
+from hiveacid.errors import NotEnoughHistory
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.thrift.answers import LockState, TxnState
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import PhaseClock
+from hiveacid.records.proofs import NoteName, digest_of
+from hiveacid.records.reader_notes import read_reader_note
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.locks import LockType
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import (
     RUN_NOTES,
     TableRef,
     is_hidden,
@@ -15,24 +26,13 @@ from airflow_hiveacid.acid.names import (
     removal_identity,
     staging_txn,
 )
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.write.atomic_write import run_statements
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.errors import NotEnoughHistory
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.layout.listing import list_files, read_state
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
-from airflow_hiveacid.metastore.thrift.answers import LockState, TxnState
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.progress import PhaseClock
-from airflow_hiveacid.records.proofs import NoteName, digest_of
-from airflow_hiveacid.records.reader_notes import read_reader_note
-from airflow_hiveacid.scan.visible_rows import visible_rows
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.spark.run import run
+from hiveacid.spark.write.atomic_write import run_statements
+from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.listing import list_files, read_state
+from hiveacid.tables.scan.visible_rows import visible_rows
+from hiveacid.upkeep.table_cleaning import clean
 from tests.fakes.metastore import FakeMetastore
 from tests.faults.without_spark import NoSpark
 from tests.protocol.cleaner import Cleaner

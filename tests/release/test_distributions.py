@@ -59,7 +59,7 @@ def test_the_distributions_of_the_commit_are_complete(
     [
         "airflow_hiveacid/py.typed",
         "airflow_hiveacid/_spark_apps/run.py",
-        "airflow_hiveacid/engine/jars/hiveacid-scan_2.12.jar",
+        "hiveacid/spark/jars/hiveacid-scan_2.12.jar",
         f"{INFO}/licenses/NOTICE",
     ],
 )

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from airflow_hiveacid.cluster.spark_support import OLDEST_PACKAGES, SUPPORTED_TEXT
-from airflow_hiveacid.metastore.dev.releases import RELEASES
+from hiveacid.drivers.spark_support import OLDEST_PACKAGES, SUPPORTED_TEXT
+from hiveacid.metastore.dev.releases import RELEASES
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

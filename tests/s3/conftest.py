@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.faults import submitted_driver
 from tests.s3.store import S3Store
 

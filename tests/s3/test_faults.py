@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.names import STAGING_PREFIX
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import STAGING_PREFIX
 from tests.faults.after import After
 from tests.faults.effects import Kind, Strike
 from tests.faults.judge import count_on_fake, judge_on_fake, run_of

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
-from airflow_hiveacid.storage.folder import Storage
-from airflow_hiveacid.storage.uploads import Upload, Uploads
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.txn.live_transaction import LiveTransaction
+from hiveacid.spark.run import run
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.uploads import Upload, Uploads
 from tests.faults.submitted_driver import json_source, run_driver
 from tests.faults.test_kill_while_merging import (  # noqa: F401
     metastore,

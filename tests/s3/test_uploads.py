@@ -5,9 +5,9 @@ from threading import Barrier
 
 import pytest
 
-from airflow_hiveacid.errors import StorageError
-from airflow_hiveacid.storage.folder import Storage
-from airflow_hiveacid.storage.uploads import UploadedFile, Uploads
+from hiveacid.errors import StorageError
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.uploads import UploadedFile, Uploads
 from tests.s3.store import S3Store
 
 pytestmark = pytest.mark.s3

@@ -6,20 +6,20 @@ from typing import Any, Literal
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.names import STAGING_PREFIX, TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
-from airflow_hiveacid.progress import Phase, PhaseObserver
-from airflow_hiveacid.storage.folder import Storage
-from airflow_hiveacid.storage.uploads import Upload, Uploads
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.txn.heartbeat import Heartbeat
+from hiveacid.progress import Phase, PhaseObserver
+from hiveacid.rules.names import STAGING_PREFIX, TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.uploads import Upload, Uploads
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create
 from tests.observers import At
 from tests.rows import rows_of

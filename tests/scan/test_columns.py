@@ -5,10 +5,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.cli.values import json_values
-from airflow_hiveacid.errors import UnsupportedFile, UnsupportedTable
-from airflow_hiveacid.metastore.catalog import HiveColumn
-from airflow_hiveacid.scan.columns import TableColumns
+from hiveacid.cli.values import json_values
+from hiveacid.errors import UnsupportedFile, UnsupportedTable
+from hiveacid.metastore.catalog import HiveColumn
+from hiveacid.tables.scan.columns import TableColumns
 
 
 def value(type_: str, text: str, unit: str | None = "us") -> Any:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.values import json_values
-from airflow_hiveacid.errors import UnsupportedTable
-from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.scan.columns import TableColumns
-from airflow_hiveacid.scan.visible_table import PartitionDirectory, VisibleTable
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.cli.values import json_values
+from hiveacid.errors import UnsupportedTable
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.schema import TableKind
+from hiveacid.storage.folder import Storage
+from hiveacid.tables.scan.columns import TableColumns
+from hiveacid.tables.scan.visible_table import PartitionDirectory, VisibleTable
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 
 EVERY = [*golden_snapshots(TableKind.FULL_ACID), *golden_snapshots(TableKind.INSERT_ONLY)]

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from airflow_hiveacid.cli.values import json_values
-from airflow_hiveacid.layout.listing import DataFile
-from airflow_hiveacid.scan.orc_file import OrcFile
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.cli.values import json_values
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.listing import DataFile
+from hiveacid.tables.scan.orc_file import OrcFile
 from tests.orc.java_orc import read_rows
 from tests.orc.test_timestamps import acid_timestamps
 from tests.orc.timestamp_streams import ODD

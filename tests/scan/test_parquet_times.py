@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from airflow_hiveacid.cli.values import json_values
-from airflow_hiveacid.errors import UnsupportedFile
-from airflow_hiveacid.metastore.catalog import HiveColumn
-from airflow_hiveacid.scan.columns import TableColumns
-from airflow_hiveacid.scan.parquet_file import ParquetFile, paired
-from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.cli.values import json_values
+from hiveacid.errors import UnsupportedFile
+from hiveacid.metastore.catalog import HiveColumn
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.tables.scan.columns import TableColumns
+from hiveacid.tables.scan.parquet_file import ParquetFile, paired
 from tests.scan.parquet_cases import CASES, NEW_YORK, Case, write_int96
 
 

@@ -13,23 +13,23 @@ import pyarrow.compute as pc
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.errors import UnsupportedFile
-from airflow_hiveacid.layout.listing import DataFile, list_files, read_state, read_tail
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.orc.format.envelope import EnvelopeColumn
-from airflow_hiveacid.orc.format.protobuf import Message
-from airflow_hiveacid.orc.format.statistics import INTEGERS
-from airflow_hiveacid.scan import orc_file
-from airflow_hiveacid.scan.columns import TableColumns
-from airflow_hiveacid.scan.orc_file import OrcFile
-from airflow_hiveacid.scan.row_filter import RowFilter
-from airflow_hiveacid.scan.table_part import TablePart
-from airflow_hiveacid.scan.table_scan import columns_of
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.errors import UnsupportedFile
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.orc.format.envelope import EnvelopeColumn
+from hiveacid.orc.format.protobuf import Message
+from hiveacid.orc.format.statistics import INTEGERS
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.listing import DataFile, list_files, read_state, read_tail
+from hiveacid.tables.scan import orc_file
+from hiveacid.tables.scan.columns import TableColumns
+from hiveacid.tables.scan.orc_file import OrcFile
+from hiveacid.tables.scan.row_filter import RowFilter
+from hiveacid.tables.scan.table_part import TablePart
+from hiveacid.tables.scan.table_scan import columns_of
 from tests.engine.random_layouts import KEYS, TYPES, RandomTable, hive_table, visible_writes
 from tests.samples import random_of_commit
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.hadoop.hdfs import Hdfs
 from tests.secure.hadoop import secured_hdfs
 from tests.secure.kdc import Kdc

@@ -6,9 +6,9 @@ import struct
 from pathlib import Path
 from typing import Self
 
-from airflow_hiveacid.metastore.dev.distribution import find_java
-from airflow_hiveacid.metastore.dev.embedded import Kerberized
-from airflow_hiveacid.metastore.sasl.system_gssapi import SystemContext
+from hiveacid.metastore.dev.distribution import find_java
+from hiveacid.metastore.dev.embedded import Kerberized
+from hiveacid.metastore.sasl.system_gssapi import SystemContext
 from tests.ivy import fetched
 from tests.live.airflow_api import wait_until
 from tests.live.process_group import ProcessGroup

@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from airflow_hiveacid.metastore.dev.distribution import cache_folder
+from hiveacid.metastore.dev.distribution import cache_folder
 
 _PACKAGES = ("krb5-user", "libkadm5srv-mit12", "libkdb5-10", "libgssrpc4")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.errors import NoTicket
 from airflow_hiveacid.hooks import HiveAcidMetastoreHook
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.errors import NoTicket
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.airflow import conftest as of_airflow
 from tests.secure.kdc import Kdc
 from tests.secure.kinit import kinit

@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid import MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import TokenRefused
-from airflow_hiveacid.jobs import MergeJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.delegation import TokenKeeper, new_token
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift.answers import HeldLock
-from airflow_hiveacid.metastore.thrift.idl_tokens import cancel_delegation_token
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.metastore.txn.writer_queue import queue_of
+from hiveacid.errors import TokenRefused
+from hiveacid.jobs import MergeJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.delegation import TokenKeeper, new_token
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift.answers import HeldLock
+from hiveacid.metastore.thrift.idl_tokens import cancel_delegation_token
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.txn.writer_queue import queue_of
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
 from tests.faults.submitted_driver import json_source, run_driver
 from tests.secure.kdc import Kdc
 from tests.versions import VERSIONS

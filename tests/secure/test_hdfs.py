@@ -7,8 +7,8 @@ from threading import Event
 
 import pytest
 
-from airflow_hiveacid.errors import StorageLoginFailed
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.errors import StorageLoginFailed
+from hiveacid.storage.folder import Storage
 from tests.hadoop.hdfs import Hdfs
 from tests.secure.hadoop import (
     cancel_token,
@@ -26,7 +26,7 @@ TICKET_SECONDS = 15
 # The steps of publishing, in a separate process without another login.
 _PUBLISH = """\
 import sys
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.storage.folder import Storage
 storage = Storage.of(sys.argv[1])
 storage.write_file(".staging/delta_1_1/f", b"1" * 3_000_000)
 storage.rename(".staging/delta_1_1", sys.argv[2])

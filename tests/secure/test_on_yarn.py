@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift.answers import HeldLock
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.metastore.txn.writer_queue import queue_of
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift.answers import HeldLock
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.txn.writer_queue import queue_of
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
+from hiveacid.storage.folder import Storage
 from tests.hadoop.hdfs import Hdfs
 from tests.live.airflow_api import wait_until
 from tests.live.airflow_processes import AirflowProcesses

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from airflow_hiveacid.cluster.rest_client import ask
-from airflow_hiveacid.errors import InvalidConnection
+from hiveacid.errors import InvalidConnection
 from tests.secure.kdc import Kdc
 
 pytestmark = pytest.mark.secure

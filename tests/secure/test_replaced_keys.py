@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.errors import AuthenticationFailed, NoTicket
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.errors import AuthenticationFailed, NoTicket
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.secure.kdc import Kdc
 from tests.versions import VERSIONS
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.reports.report import ErrorReport
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.storage.folder import Storage
 from tests.faults.operations import OPERATIONS, Tables
 from tests.faults.outside import Outsider
 from tests.hadoop.hdfs import Hdfs

@@ -11,22 +11,22 @@ import pytest
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.acid.names import Delta, TableRef
-from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.sources import PathSource
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.scan.table_scan import TableScan
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.sources import PathSource
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
+from hiveacid.rules.names import Delta, TableRef
+from hiveacid.rules.row_id import encode_bucket
+from hiveacid.spark.python.table import AcidTable
+from hiveacid.spark.run import run
+from hiveacid.tables.scan.table_scan import TableScan
+from hiveacid.upkeep.table_cleaning import clean
 from tests.places import place_of
 from tests.sizes.large_tables import (
     LargeTable,

@@ -31,21 +31,21 @@ from airflow.sdk.execution_time import macros
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.spark_submission import runs_in_cluster
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.compaction_need import parse_needs
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.operators.base import HiveAcidJobOperator
-from airflow_hiveacid.public_names import PACKAGES, homes
-from airflow_hiveacid.sql.script import to_script
+from hiveacid.cli.main import main
+from hiveacid.jobs.compaction_need import parse_needs
+from hiveacid.jobs.job import Job
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.public_names import PACKAGES, homes
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.run import run
+from hiveacid.sql.script import to_script
 from tests.fakes.metastore import FakeMetastore
 from tests.snippets.pages import ROOT, Snippet
 from tests.snippets.worlds import ADDRESSES, CANNOT_RUN, World

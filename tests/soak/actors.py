@@ -13,16 +13,16 @@ from typing import Any, ClassVar
 
 import psutil
 
-from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.records.consumers import Consumer
-from airflow_hiveacid.scan.table_scan import TableScan
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.records.consumers import Consumer
+from hiveacid.rules.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from hiveacid.rules.names import TableRef
+from hiveacid.tables.scan.table_scan import TableScan
 from tests.faults.rows import DELETED, Row, change, write_source
 from tests.faults.without_spark import carry_out
 

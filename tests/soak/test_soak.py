@@ -10,9 +10,9 @@ from random import Random
 
 import pytest
 
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.failover.shared_metastore import MetastoreDatabase, SharedMetastore
 from tests.live.postgres import Postgres
 from tests.proxy import Harm, Proxy

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from airflow_hiveacid.engine.spark_versions import SPARK_4_0, SPARK_4_1, VERSION
-from airflow_hiveacid.metastore.dev.distribution import cache_folder
+from hiveacid.metastore.dev.distribution import cache_folder
+from hiveacid.spark.spark_versions import SPARK_4_0, SPARK_4_1, VERSION
 from java.compile import current_jar
 
 # Beside the installed version, with which all tests run.

@@ -4,14 +4,14 @@ import typing
 
 import pytest
 
-from airflow_hiveacid.authorizer import require_access
-from airflow_hiveacid.errors import AccessRefused
-from airflow_hiveacid.jobs.accesses import accesses_of
-from airflow_hiveacid.jobs.job import Access, Job, ScriptedJob
-from airflow_hiveacid.jobs.sources import QuerySource
-from airflow_hiveacid.sql import questions
-from airflow_hiveacid.sql.script import to_steps
-from airflow_hiveacid.sql.statements import KINDS
+from hiveacid.errors import AccessRefused
+from hiveacid.jobs.accesses import accesses_of
+from hiveacid.jobs.job import Access, Job, ScriptedJob
+from hiveacid.jobs.sources import QuerySource
+from hiveacid.metastore.authorizer import require_access
+from hiveacid.sql import questions
+from hiveacid.sql.script import to_steps
+from hiveacid.sql.statements import KINDS
 
 # One statement of each kind, with "database.table action" of each access.
 STATEMENTS = {

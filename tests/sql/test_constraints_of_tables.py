@@ -2,14 +2,14 @@
 
 import pytest
 
-from airflow_hiveacid.acid.constraints import Check, Default, Key, NotNull
-from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.errors import SqlError
-from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
-from airflow_hiveacid.jobs.job_json import from_json, to_json
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
-from airflow_hiveacid.sql.script import to_jobs
+from hiveacid.errors import SqlError
+from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
+from hiveacid.jobs.job_json import from_json, to_json
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
+from hiveacid.rules.constraints import Check, Default, Key, NotNull
+from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
+from hiveacid.sql.script import to_jobs
 
 ID = ColumnSpec("id", "int")
 DISABLED = {"enabled": False, "rely": False}

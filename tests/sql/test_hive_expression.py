@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from airflow_hiveacid.acid.constraints import Moment
-from airflow_hiveacid.errors import UnsupportedTable
-from airflow_hiveacid.sql.hive_expression import check_as_spark, default_as_spark
+from hiveacid.errors import UnsupportedTable
+from hiveacid.rules.constraints import Moment
+from hiveacid.sql.hive_expression import check_as_spark, default_as_spark
 
 COLUMNS = {
     **dict.fromkeys("ab", "int"),

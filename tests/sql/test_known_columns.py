@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_hiveacid.sql.known_columns import (
+from hiveacid.sql.known_columns import (
     columns_of_query,
     unknown_name,
     unknown_name_of_condition,

@@ -4,15 +4,15 @@ from datetime import date
 
 import pytest
 
-from airflow_hiveacid.acid.merge import NotMatchedInsert
-from airflow_hiveacid.jobs.sources import TableSource
-from airflow_hiveacid.jobs.write_jobs import MergeJob
-from airflow_hiveacid.sql.partition_conditions import (
+from hiveacid.jobs.sources import TableSource
+from hiveacid.jobs.write_jobs import MergeJob
+from hiveacid.rules.merge import NotMatchedInsert
+from hiveacid.sql.partition_conditions import (
     KeyScope,
     partitions_of_change,
     selected_partitions,
 )
-from airflow_hiveacid.sql.tied_partitions import ties_partitions
+from hiveacid.sql.tied_partitions import ties_partitions
 
 KEYS = {"day": "date", "n": "int", "s": "string"}
 PARTITIONS = {

@@ -4,16 +4,16 @@ from typing import get_args
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import SqlError
-from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
-from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
-from airflow_hiveacid.jobs.job import ScriptedJob
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.jobs.write_jobs import DeleteJob
-from airflow_hiveacid.sql import questions
-from airflow_hiveacid.sql.script import to_steps
+from hiveacid.errors import SqlError
+from hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
+from hiveacid.jobs.definitions.partitions_job import PartitionsJob
+from hiveacid.jobs.job import ScriptedJob
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.jobs.transaction_job import TransactionJob
+from hiveacid.jobs.write_jobs import DeleteJob
+from hiveacid.rules.names import TableRef
+from hiveacid.sql import questions
+from hiveacid.sql.script import to_steps
 
 T = TableRef("db", "t")
 OTHER = TableRef("other", "t")

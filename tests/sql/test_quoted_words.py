@@ -5,11 +5,11 @@ from contextlib import suppress
 
 import pytest
 
-from airflow_hiveacid.acid.constraints import NotNull
-from airflow_hiveacid.acid.partition_filter import KeyComparison
-from airflow_hiveacid.errors import SqlError
-from airflow_hiveacid.sql.script import to_jobs, to_steps
-from airflow_hiveacid.sql.statement import tokens_of
+from hiveacid.errors import SqlError
+from hiveacid.rules.constraints import NotNull
+from hiveacid.rules.partition_filter import KeyComparison
+from hiveacid.sql.script import to_jobs, to_steps
+from hiveacid.sql.statement import tokens_of
 
 # A name has one letter.
 STATEMENTS = [

@@ -7,11 +7,11 @@ from random import Random
 import duckdb
 import pytest
 
-from airflow_hiveacid.errors import SqlError
-from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
-from airflow_hiveacid.sql.script import to_jobs
-from airflow_hiveacid.sql.views import view_query
+from hiveacid.errors import SqlError
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from hiveacid.sql.script import to_jobs
+from hiveacid.sql.views import view_query
 from tests.samples import random_of_commit
 
 STATEMENTS = 40

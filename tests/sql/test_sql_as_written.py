@@ -5,10 +5,10 @@ import inspect
 import pytest
 from sqlglot import exp
 
-from airflow_hiveacid.errors import SqlError
-from airflow_hiveacid.sql.script import to_jobs, to_script
-from airflow_hiveacid.sql.statement import SqlStatement
-from airflow_hiveacid.sql.understood import UNDERSTOOD, require_understood
+from hiveacid.errors import SqlError
+from hiveacid.sql.script import to_jobs, to_script
+from hiveacid.sql.statement import SqlStatement
+from hiveacid.sql.understood import UNDERSTOOD, require_understood
 
 CONDITIONS = [
     "ts < X - INTERVAL 1 DAY 12 HOURS",

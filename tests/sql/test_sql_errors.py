@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from airflow_hiveacid.errors import InvalidJob, SqlError
-from airflow_hiveacid.sql.script import to_jobs, to_script, to_steps
+from hiveacid.errors import InvalidJob, SqlError
+from hiveacid.sql.script import to_jobs, to_script, to_steps
 from tests.sql.test_sql_jobs import CASES
 
 TANGLED = [

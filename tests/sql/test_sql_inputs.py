@@ -2,9 +2,9 @@
 
 import pytest
 
-from airflow_hiveacid.sql.outputs import with_names
-from airflow_hiveacid.sql.script import to_jobs
-from airflow_hiveacid.sql.views import view_query
+from hiveacid.sql.outputs import with_names
+from hiveacid.sql.script import to_jobs
+from hiveacid.sql.views import view_query
 
 
 def inputs_of(query: str) -> dict[str, str]:

@@ -4,17 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.column_changes import ColumnChange
-from airflow_hiveacid.acid.merge import (
-    MatchedDelete,
-    MatchedUpdate,
-    NotMatchedBySourceDelete,
-    NotMatchedBySourceUpdate,
-    NotMatchedInsert,
-)
-from airflow_hiveacid.acid.partition_filter import KeyComparison
-from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.jobs.definitions.catalog_jobs import (
+from hiveacid.jobs.analyze_job import AnalyzeJob
+from hiveacid.jobs.definitions.catalog_jobs import (
     AddColumnsJob,
     AlterColumnsJob,
     CreateDatabaseJob,
@@ -24,21 +15,30 @@ from airflow_hiveacid.jobs.definitions.catalog_jobs import (
     RenameTableJob,
     TablePropertiesJob,
 )
-from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
-from airflow_hiveacid.jobs.definitions.ddl_jobs import (
+from hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
+from hiveacid.jobs.definitions.ddl_jobs import (
     ColumnSpec,
     ConvertJob,
     CreateTableJob,
     TruncateJob,
 )
-from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
-from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
-from airflow_hiveacid.jobs.job_json import from_json, to_json
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
-from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
-from airflow_hiveacid.sql.script import to_jobs, to_script
+from hiveacid.jobs.definitions.partitions_job import PartitionsJob
+from hiveacid.jobs.definitions.view_job import CreateViewJob
+from hiveacid.jobs.job_json import from_json, to_json
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
+from hiveacid.jobs.transaction_job import TransactionJob
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
+from hiveacid.rules.column_changes import ColumnChange
+from hiveacid.rules.merge import (
+    MatchedDelete,
+    MatchedUpdate,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+)
+from hiveacid.rules.partition_filter import KeyComparison
+from hiveacid.sql.script import to_jobs, to_script
 
 FEED = {"db__feed": TableSource("db.feed")}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from airflow_hiveacid.errors import SqlError
-from airflow_hiveacid.sql.script import to_jobs, to_steps
+from hiveacid.errors import SqlError
+from hiveacid.sql.script import to_jobs, to_steps
 
 
 def test_each_job_gets_its_own_parameters() -> None:

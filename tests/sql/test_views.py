@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from airflow_hiveacid.errors import SqlError
-from airflow_hiveacid.sql.views import view_query
+from hiveacid.errors import SqlError
+from hiveacid.sql.views import view_query
 
 
 def generated(text: str) -> str:

@@ -5,9 +5,9 @@ from threading import Thread
 
 import pytest
 
-from airflow_hiveacid.errors import DiskFull, PermissionRefused, StorageError
-from airflow_hiveacid.storage.filesystems import translated_os_errors
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.errors import DiskFull, PermissionRefused, StorageError
+from hiveacid.storage.filesystems import translated_os_errors
+from hiveacid.storage.folder import Storage
 
 
 @pytest.mark.parametrize(

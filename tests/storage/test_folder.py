@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from airflow_hiveacid.acid.directory import FileStatus
-from airflow_hiveacid.errors import DiskFull, OutsideTable, PermissionRefused, StorageError
-from airflow_hiveacid.storage.folder import LocalStorage, ReadOnlyStorage, Storage
+from hiveacid.errors import DiskFull, OutsideTable, PermissionRefused, StorageError
+from hiveacid.rules.directory import FileStatus
+from hiveacid.storage.folder import LocalStorage, ReadOnlyStorage, Storage
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.errors import StorageUnreachable
-from airflow_hiveacid.storage import hdfs_calls
-from airflow_hiveacid.storage.filesystems import translated_errors
-from airflow_hiveacid.storage.hdfs import HdfsFileSystem
+from hiveacid.errors import StorageUnreachable
+from hiveacid.storage import hdfs_calls
+from hiveacid.storage.filesystems import translated_errors
+from hiveacid.storage.hdfs import HdfsFileSystem
 
 SAFE_MODE = (
     'RPCError("org.apache.hadoop.hdfs.server.namenode.SafeModeException", '

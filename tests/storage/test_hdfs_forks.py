@@ -8,7 +8,7 @@ import pytest
 # Nothing listens on the port: a client without a NameNode has its threads all the same.
 _BEGIN = """
 import gc, os, signal, sys
-from airflow_hiveacid.storage import hdfs
+from hiveacid.storage import hdfs
 opened = [hdfs.hdfs_of("hdfs://127.0.0.1:1", "/t")]
 """
 _FORK = """
@@ -42,7 +42,7 @@ _NEW = """
 assert hdfs.hdfs_of("hdfs://127.0.0.1:1", "/t")._client is not opened[0]._client
 """
 _STORAGE = """
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.storage.folder import Storage
 storage = Storage.of("hdfs://127.0.0.1:1/t")
 """
 _REOPEN = """

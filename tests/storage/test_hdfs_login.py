@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.errors import StorageLoginFailed
-from airflow_hiveacid.storage.filesystems import translated_os_errors
-from airflow_hiveacid.storage.hdfs_login import as_in_token, login_refused
+from hiveacid.errors import StorageLoginFailed
+from hiveacid.storage.filesystems import translated_os_errors
+from hiveacid.storage.hdfs_login import as_in_token, login_refused
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from airflow_hiveacid.storage.folder import Storage
-from airflow_hiveacid.storage.uploads import Uploads
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.uploads import Uploads
 from tests.forks import forked
 
 

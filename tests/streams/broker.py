@@ -13,8 +13,8 @@ from typing import Self
 
 import pyspark
 
-from airflow_hiveacid.metastore.dev.distribution import cache_folder, find_java, spark_jars
-from airflow_hiveacid.metastore.dev.embedded import free_port
+from hiveacid.metastore.dev.distribution import cache_folder, find_java, spark_jars
+from hiveacid.metastore.dev.embedded import free_port
 
 HERE = Path(__file__).parent
 _SETTINGS = """\

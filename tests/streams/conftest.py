@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.client import MetastoreClient
 from tests.streams.stream_case import StreamCase
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from airflow_hiveacid.cluster.packaged import spark_app_path
-from airflow_hiveacid.jobs.job_json import to_json
-from airflow_hiveacid.jobs.stream_job import StreamJob
+from hiveacid.jobs.job_json import to_json
+from hiveacid.jobs.stream_job import StreamJob
 
 SPARK_DEFAULTS = """\
 spark.master                  local[2]

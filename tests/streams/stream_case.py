@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.jobs.reports.stream_report import StreamReport
-from airflow_hiveacid.jobs.sources import BatchSource, QuerySource
-from airflow_hiveacid.jobs.stream_job import AVAILABLE_NOW, StreamJob, StreamSource
-from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.reports.stream_report import StreamReport
+from hiveacid.jobs.sources import BatchSource, QuerySource
+from hiveacid.jobs.stream_job import AVAILABLE_NOW, StreamJob, StreamSource
+from hiveacid.jobs.write_jobs import InsertJob, MergeJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from hiveacid.spark.run import run
 from tests.engine.acid_tables import create
 from tests.rows import rows_of
 

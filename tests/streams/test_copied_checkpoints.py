@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.engine.streaming.checkpoint import StreamCheckpoint
-from airflow_hiveacid.engine.streaming.run import StreamRun
-from airflow_hiveacid.errors import CheckpointMismatch
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.progress import FAULT_VARIABLE, InjectedFault
+from hiveacid.errors import CheckpointMismatch
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.progress import FAULT_VARIABLE, InjectedFault
+from hiveacid.spark.streaming.checkpoint import StreamCheckpoint
+from hiveacid.spark.streaming.run import StreamRun
 from tests.streams.stream_case import BATCH, StreamCase
 
 BOTH = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.conflicts import ConflictPolicy
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.streaming.run import StreamRun
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     CheckpointMismatch,
     CorruptFile,
     HiveAcidError,
@@ -20,11 +16,15 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     UnknownColumn,
 )
-from airflow_hiveacid.jobs.sources import BatchSource, QuerySource
-from airflow_hiveacid.jobs.stream_job import SECRET_OPTION, StreamSource
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.records.stream_places import stream_states
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.jobs.sources import BatchSource, QuerySource
+from hiveacid.jobs.stream_job import SECRET_OPTION, StreamSource
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.records.stream_places import stream_states
+from hiveacid.rules.conflicts import ConflictPolicy
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.streaming.run import StreamRun
+from hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import create, folder
 from tests.metastore_calls import counted_calls
 from tests.streams.stream_case import BATCH, StreamCase, upsert
@@ -205,7 +205,7 @@ def test_a_long_outage_of_the_metastore_ends_the_run_and_the_next_one_continues(
 
     stream.arrive((1, "a"))
     with monkeypatch.context() as patch:
-        patch.setattr("airflow_hiveacid.engine.streaming.run.PATIENCE", 1.5)
+        patch.setattr("hiveacid.spark.streaming.run.PATIENCE", 1.5)
         patch.setattr(StreamRun, "_apply", away)
         with pytest.raises(MetastoreUnreachable):
             stream.run(append(stream))

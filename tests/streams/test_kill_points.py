@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.streaming.run import StreamRun
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.answers import TxnState
-from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
-from airflow_hiveacid.progress import FaultInjector, Phase, PhaseObserver
-from airflow_hiveacid.records.stream_places import StreamPlaces
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.metastore.txn.live_transaction import LiveTransaction
+from hiveacid.progress import FaultInjector, Phase, PhaseObserver
+from hiveacid.records.stream_places import StreamPlaces
+from hiveacid.spark.run import run
+from hiveacid.spark.streaming.run import StreamRun
+from hiveacid.upkeep.table_cleaning import clean
 from tests.streams.stream_case import StreamCase
 
 pytestmark = pytest.mark.streams

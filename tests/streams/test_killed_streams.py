@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.streaming.checkpoint import StreamCheckpoint
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.sources import BatchSource, QuerySource
-from airflow_hiveacid.jobs.stream_job import AVAILABLE_NOW, StreamJob, StreamSource
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.sources import BatchSource, QuerySource
+from hiveacid.jobs.stream_job import AVAILABLE_NOW, StreamJob, StreamSource
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.spark.run import run
+from hiveacid.spark.streaming.checkpoint import StreamCheckpoint
+from hiveacid.upkeep.table_cleaning import clean
 from tests.streams.broker import Broker, jars_of_spark
 from tests.streams.driver import Driver
 from tests.streams.stream_case import BATCH, StreamCase, upsert

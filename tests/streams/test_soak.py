@@ -20,21 +20,21 @@ import numpy as np
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.acid.directory import AcidDirectory, Rules
-from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.acid.names import Delta, TableRef, parse_directory
-from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.sources import BatchSource, QuerySource
-from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
-from airflow_hiveacid.jobs.transaction_job import RowJob
-from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob
-from airflow_hiveacid.layout.listing import list_files, read_state
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.storage.folder import Storage
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.sources import BatchSource, QuerySource
+from hiveacid.jobs.stream_job import StreamJob, StreamSource
+from hiveacid.jobs.transaction_job import RowJob
+from hiveacid.jobs.write_jobs import InsertJob, MergeJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.progress import Phase
+from hiveacid.rules.directory import AcidDirectory, Rules
+from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
+from hiveacid.rules.names import Delta, TableRef, parse_directory
+from hiveacid.spark.run import run
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.listing import list_files, read_state
+from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create, folder
 from tests.rows import unordered_rows_of
 from tests.streams.driver import Driver

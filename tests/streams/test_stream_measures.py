@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.engine.streaming.measures import StreamMeasures
-from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.jobs.reports.stream_report import StreamProgress
-from airflow_hiveacid.jobs.sources import BatchSource
-from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
-from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.progress import PhaseObserver
+from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.reports.stream_report import StreamProgress
+from hiveacid.jobs.sources import BatchSource
+from hiveacid.jobs.stream_job import StreamJob, StreamSource
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.progress import PhaseObserver
+from hiveacid.spark.streaming.measures import StreamMeasures
 
 JOB = StreamJob(
     name="s",

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.conflicts import WriteKind
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.progress import PhaseClock
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import PhaseClock
+from hiveacid.rules.conflicts import WriteKind
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
 from tests.contract.other_engines import OtherEngine
 from tests.contract.txn.overlapping_writers import APPEND, DAYS, ONE, Writer
 from tests.contract.txn.transactions import SELECT

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.conflicts import WriteKind
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE, Base, Delta, TableRef
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.records.overlaps import Overlaps
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
+from hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.records.overlaps import Overlaps
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.conflicts import WriteKind
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import METADATA_FILE, SIDECAR_FILE, Base, Delta, TableRef
 
 OVERWRITE, APPEND, CHANGE, MINOR, MAJOR = WriteKind
 COMPACTIONS = {MINOR, MAJOR}

@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import UserError
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from airflow_hiveacid.metastore.thrift import idl_txns
-from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
-from airflow_hiveacid.metastore.thrift.transport import Connection
-from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
-from airflow_hiveacid.metastore.txn.heartbeat import is_of_this_process
-from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.metastore.txn.writer_queue import queue_of
-from airflow_hiveacid.progress import PhaseClock, PhaseObserver
+from hiveacid.errors import UserError
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
+from hiveacid.metastore.thrift import idl_txns
+from hiveacid.metastore.thrift.answers import TxnLiveness
+from hiveacid.metastore.thrift.transport import Connection
+from hiveacid.metastore.txn.exclusive import ExclusiveTable
+from hiveacid.metastore.txn.heartbeat import is_of_this_process
+from hiveacid.metastore.txn.live_transaction import LiveTransaction
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.txn.writer_queue import queue_of
+from hiveacid.progress import PhaseClock, PhaseObserver
+from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.names import TableRef
 from tests.contract.compactions import DAY, MAJOR, write
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.forks import Child, forked, signals

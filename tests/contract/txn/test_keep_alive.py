@@ -11,23 +11,23 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import AnswerLost
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.session import Session
-from airflow_hiveacid.metastore.txn import heartbeat
-from airflow_hiveacid.metastore.txn.heartbeat import (
+from hiveacid.errors import AnswerLost
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift.session import Session
+from hiveacid.metastore.txn import heartbeat
+from hiveacid.metastore.txn.heartbeat import (
     HEARTBEATS_PER_TIMEOUT,
     Heartbeat,
     KeepAlive,
     is_of_this_process,
     keep_alive,
 )
-from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
-from airflow_hiveacid.metastore.txn.open_reads import Lease, OpenRead, end_reads
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.txn.live_transaction import LiveTransaction
+from hiveacid.metastore.txn.open_reads import Lease, OpenRead, end_reads
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.names import TableRef
 from tests.fakes.metastore import FakeMetastore
 from tests.fakes.transactions import Transactions
 from tests.forks import forked

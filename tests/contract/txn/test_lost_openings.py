@@ -5,14 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import AnswerLost
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.metastore.thrift.answers import TxnState
-from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
-from airflow_hiveacid.metastore.txn.owner import (
+from hiveacid.errors import AnswerLost
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift.answers import TxnState
+from hiveacid.metastore.txn.exclusive import ExclusiveTable
+from hiveacid.metastore.txn.owner import (
     Outcome,
     Owner,
     find_open_transactions,
@@ -20,7 +18,9 @@ from airflow_hiveacid.metastore.txn.owner import (
     open_transaction,
     outcome,
 )
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.locks import Operation
+from hiveacid.rules.names import TableRef
 from tests.contract.txn.transactions import INSERT, SELECT, UPDATE
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.proxy import Harm, Proxy

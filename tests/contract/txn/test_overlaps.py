@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.conflicts import WriteKind, succeeds
-from airflow_hiveacid.acid.names import SIDECAR_FILE
-from airflow_hiveacid.errors import AlreadyCompacting, LockTimeout, OverlapRefused
+from hiveacid.errors import AlreadyCompacting, LockTimeout, OverlapRefused
+from hiveacid.rules.conflicts import WriteKind, succeeds
+from hiveacid.rules.names import SIDECAR_FILE
 from tests.contract.txn.overlapping_writers import (
     APPEND,
     CHANGE,

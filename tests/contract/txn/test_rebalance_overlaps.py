@@ -2,8 +2,8 @@
 
 import pytest
 
-from airflow_hiveacid.acid.conflicts import WriteKind, succeeds
-from airflow_hiveacid.errors import LockTimeout, OverlapRefused
+from hiveacid.errors import LockTimeout, OverlapRefused
+from hiveacid.rules.conflicts import WriteKind, succeeds
 from tests.contract.txn.overlapping_writers import (
     APPEND,
     CHANGE,

@@ -5,21 +5,21 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.acid.locks import DataOperation, Operation, Target
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import (
+from hiveacid.errors import (
     LockTimeout,
     SnapshotMoved,
     TransactionAborted,
     WriteConflict,
 )
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
-from airflow_hiveacid.metastore.txn.heartbeat import is_of_this_process
-from airflow_hiveacid.metastore.txn.owner import abort_open_transactions, find_open_transactions
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.progress import Phase
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.exclusive import ExclusiveTable
+from hiveacid.metastore.txn.heartbeat import is_of_this_process
+from hiveacid.metastore.txn.owner import abort_open_transactions, find_open_transactions
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import Phase
+from hiveacid.rules.locks import DataOperation, Operation, Target
+from hiveacid.rules.names import TableRef
 from tests.contract.other_engines import OtherEngine
 from tests.contract.txn.transactions import (
     DELETE,

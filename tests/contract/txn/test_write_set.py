@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import WriteConflict
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.answers import LockState
+from hiveacid.errors import WriteConflict
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift.answers import LockState
+from hiveacid.rules.locks import DataOperation, LockComponent, LockLevel, LockType
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import TableRef
 from tests.fakes.metastore import REAL_AND_FAKE
 
 UPDATE, DELETE, INSERT = DataOperation.UPDATE, DataOperation.DELETE, DataOperation.INSERT

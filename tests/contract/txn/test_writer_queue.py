@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import DataOperation, Operation, Target, lock_components
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import AnswerLost, LockTimeout
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.answers import LockState
-from airflow_hiveacid.metastore.txn import writer_queue
-from airflow_hiveacid.metastore.txn.owner import Owner
-from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.metastore.txn.writer_queue import WriterQueue, queue_of
-from airflow_hiveacid.progress import Phase, PhaseClock
+from hiveacid.errors import AnswerLost, LockTimeout
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift.answers import LockState
+from hiveacid.metastore.txn import writer_queue
+from hiveacid.metastore.txn.owner import Owner
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.txn.writer_queue import WriterQueue, queue_of
+from hiveacid.progress import Phase, PhaseClock
+from hiveacid.rules.locks import DataOperation, Operation, Target, lock_components
+from hiveacid.rules.names import TableRef
 from tests.contract.other_engines import OtherEngine
 from tests.contract.txn.transactions import INSERT, MERGE, OVERWRITE, SELECT, UPDATE, own, run
 from tests.fakes.metastore import REAL_AND_FAKE

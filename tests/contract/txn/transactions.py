@@ -1,7 +1,7 @@
 """The actions and checks on a table that tests of transactions share."""
 
-from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.locks import Operation
 
 SELECT, INSERT, OVERWRITE = Operation.SELECT, Operation.INSERT, Operation.OVERWRITE
 UPDATE, DELETE, MERGE = Operation.UPDATE, Operation.DELETE, Operation.MERGE

@@ -10,11 +10,11 @@ from typing import Any
 import pyiceberg
 from pyiceberg.table import Table
 
-from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.iceberg.lake import Lake
-from airflow_hiveacid.iceberg.mirror_state import lineage_of
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.errors import HiveAcidError
+from hiveacid.iceberg.lake import Lake
+from hiveacid.iceberg.mirror_state import lineage_of
+from hiveacid.jobs.iceberg_job import IcebergExportJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
 from tests.iceberg.hostile.watch import MODULE, SECRET, Watch
 
 _WORDS = (

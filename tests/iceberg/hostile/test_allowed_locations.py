@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyiceberg.manifest import ManifestEntry, write_manifest
 
-from airflow_hiveacid.errors import AccessRefused, SharedLocation
-from airflow_hiveacid.iceberg.run import compare_with_iceberg, lag_of_mirror
-from airflow_hiveacid.jobs.iceberg_job import IcebergCompareJob
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.errors import AccessRefused, SharedLocation
+from hiveacid.iceberg.run import compare_with_iceberg, lag_of_mirror
+from hiveacid.jobs.iceberg_job import IcebergCompareJob
+from hiveacid.metastore.client import MetastoreClient
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.case import LakeCase
 from tests.iceberg.hostile.watch import Trap

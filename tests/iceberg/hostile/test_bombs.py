@@ -12,14 +12,14 @@ from pyarrow import parquet
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 
-from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.iceberg.catalog_files import CatalogFiles
-from airflow_hiveacid.iceberg.data_limits import DataLimits
-from airflow_hiveacid.iceberg.run import compare_with_iceberg
-from airflow_hiveacid.jobs.iceberg_job import IcebergCompareJob
-from airflow_hiveacid.jobs.reports.iceberg_report import IcebergCompareReport
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.orc.format import arrow_memory
+from hiveacid.errors import CorruptFile
+from hiveacid.iceberg.catalog_files import CatalogFiles
+from hiveacid.iceberg.data_limits import DataLimits
+from hiveacid.iceberg.run import compare_with_iceberg
+from hiveacid.jobs.iceberg_job import IcebergCompareJob
+from hiveacid.jobs.reports.iceberg_report import IcebergCompareReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.orc.format import arrow_memory
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.case import LakeCase
 from tests.orc import hostile

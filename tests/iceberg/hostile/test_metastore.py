@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
 from tests.iceberg.hostile.lakehouse import NAMES, Lakehouse
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

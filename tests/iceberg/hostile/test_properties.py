@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.iceberg_job import IcebergExportJob
 from tests.iceberg.hostile.lakehouse import NAMES, Lakehouse
 from tests.iceberg.hostile.rest_server import RestServer
 

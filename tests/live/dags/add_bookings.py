@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from airflow.sdk import DAG, Param
 
 from airflow_hiveacid import HiveAcidMergeOperator, MatchedUpdate, NotMatchedInsert, PathSource
-from airflow_hiveacid.jobs import MergeJob
+from hiveacid.jobs import MergeJob
 
 with DAG(
     dag_id="add_bookings",

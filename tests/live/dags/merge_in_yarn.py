@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from airflow.sdk import DAG, Param
 
 from airflow_hiveacid import HiveAcidMergeOperator, MatchedUpdate, NotMatchedInsert, PathSource
-from airflow_hiveacid.jobs import MergeJob
+from hiveacid.jobs import MergeJob
 
 for dag_id, deferrable in (("deferred_merge", True), ("waiting_merge", False)):
     with DAG(

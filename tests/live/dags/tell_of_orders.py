@@ -22,8 +22,8 @@ from airflow_hiveacid import (
     hive_acid_retry_policy,
     table_asset,
 )
-from airflow_hiveacid.errors import LockTimeout, TableNotFound
-from airflow_hiveacid.jobs import MergeJob
+from hiveacid.errors import LockTimeout, TableNotFound
+from hiveacid.jobs import MergeJob
 
 TABLE = "told.orders"
 ORDERS = table_asset(TABLE, os.environ["TOLD_METASTORE"])

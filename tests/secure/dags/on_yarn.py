@@ -15,7 +15,7 @@ from airflow_hiveacid import (
     NotMatchedInsert,
     PathSource,
 )
-from airflow_hiveacid.jobs import CleanJob, CompactJob, MergeJob
+from hiveacid.jobs import CleanJob, CompactJob, MergeJob
 
 for metastore, first in product(("hms4", "hms3"), ("merge", "deferred_merge")):
     with DAG(

@@ -17,8 +17,8 @@ from airflow_hiveacid import (
     TableScan,
 )
 from airflow_hiveacid.hooks import HiveAcidMetastoreHook
-from airflow_hiveacid.jobs import CleanJob, CompactJob
 from airflow_hiveacid.sensors import HiveAcidCompactionNeededSensor
+from hiveacid.jobs import CleanJob, CompactJob
 
 DATABASE = f"hive_acid_system_{os.environ.get('SYSTEM_TESTS_ENV_ID', 'default').lower()}"
 TABLE = f"{DATABASE}.orders"

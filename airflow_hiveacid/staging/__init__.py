@@ -1,1 +1,0 @@
-"""Files of a transaction that are written under hidden names, then published."""

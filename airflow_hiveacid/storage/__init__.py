@@ -1,1 +1,0 @@
-"""Access to the files of tables on the file system of their location."""

@@ -1,1 +1,0 @@
-"""Plain text: SQL tokens, tables, spelling, quantities, and printable output."""

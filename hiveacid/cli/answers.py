@@ -1,0 +1,285 @@
+"""Answers to SHOW and DESCRIBE, from the metastore alone."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from hiveacid.cli.create_statement import create_statement
+from hiveacid.errors import InvalidJob, UnknownColumn
+from hiveacid.jobs.options.run_token import unmarked_token
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.constraints import all_constraints
+from hiveacid.metastore.many_tables import projected_tables
+from hiveacid.metastore.table_rules import (
+    existing_database,
+    existing_table,
+    requested_partitions,
+)
+from hiveacid.rules.names import TableRef, parse_partition_name, partition_name
+from hiveacid.rules.partition_filter import KeyComparison, matching_partitions
+from hiveacid.sql import questions
+
+Cell = str | int | None
+Rows = list[tuple[Cell, ...]]
+_COLUMN = ("col_name", "data_type", "comment")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Rows with the names of their columns, as Hive calls them.
+
+    Attributes:
+        columns: The names.
+        rows: The rows.
+        details: More about it, by topic: names and values.
+    """
+
+    columns: tuple[str, ...]
+    rows: Rows
+    details: Mapping[str, Mapping[str, Cell]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as plain values, fit for JSON."""
+        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        return {"columns": list(self.columns), "rows": rows, **self.details}
+
+
+def answer(client: MetastoreClient, question: questions.Question) -> Answer:
+    """Answer a question.
+
+    Args:
+        client: The metastore.
+        question: The question.
+
+    Raises:
+        TableNotFound: The table or database does not exist.
+    """
+    match question:
+        case questions.ShowDatabases(pattern):
+            return _names("database_name", client.get_databases(), pattern)
+        case questions.ShowTables(database, pattern):
+            existing_database(client, database)  # Of one that is missing it lists no tables.
+            return _names("tab_name", client.get_tables(database), pattern)
+        case questions.ShowViews(database, pattern):
+            names = client.get_tables(existing_database(client, database).name)
+            found = projected_tables(client, database, names, ("tableName", "tableType"))
+            views = [each.tableName for each in found if each.tableType == "VIRTUAL_VIEW"]
+            return _names("tab_name", views, pattern)
+        case questions.ShowPartitions(table, values):
+            return _partitions(client, table, dict(values))
+        case questions.ShowColumns(table):
+            known = existing_table(client, table)
+            names = [column.name for column in (*known.columns, *known.partition_keys)]
+            return Answer(("field",), [(name,) for name in names])
+        case questions.ShowProperties(table, name):
+            return _properties(existing_table(client, table), name)
+        case questions.ShowCreateTable(table):
+            described = existing_table(client, table)
+            written = create_statement(described, all_constraints(client, table))
+            return Answer(("createtab_stmt",), [(written,)])
+        case questions.ShowTransactions():
+            return _transactions(client)
+        case questions.ShowLocks(ref):
+            return _locks(client, ref)
+        case questions.ShowCompactions(database, ref):
+            return _compactions(client, database, ref)
+        case questions.Describe(table, extended):
+            return _table(existing_table(client, table), extended)
+        case questions.DescribeColumn(table, name):
+            return _column(existing_table(client, table), name)
+        case questions.DescribePartition(table, given, extended):
+            return _partition(client, existing_table(client, table), dict(given), extended)
+        case questions.DescribeDatabase(name, extended):
+            return _database(client, name, extended)
+    raise InvalidJob(f"{type(question).__name__} is not answered by the metastore alone.")
+
+
+def _names(column: str, names: Sequence[str], pattern: str | None) -> Answer:
+    found = sorted(name for name in names if questions.matches(pattern, name))
+    return Answer((column,), [(name,) for name in found])
+
+
+def _partitions(client: MetastoreClient, ref: TableRef, wanted: Mapping[str, str | None]) -> Answer:
+    table = existing_table(client, ref)
+    keys = [key.name for key in table.partition_keys]
+    if not keys:
+        raise InvalidJob(f"{ref} has no partitions.")
+    if unknown := sorted(wanted.keys() - set(keys)):
+        raise InvalidJob(f"{ref} is not partitioned by {unknown[0]}, but by {', '.join(keys)}.")
+    clause = [KeyComparison(key, value) for key, value in wanted.items()]
+    values = {name: dict(parse_partition_name(name)) for name in client.get_partition_names(ref)}
+    (found,) = matching_partitions([clause], table.key_types, values)
+    return Answer(("partition",), [(name,) for name in sorted(found)])
+
+
+def _properties(table: HiveTable, name: str | None) -> Answer:
+    if name is not None and name not in table.parameters:
+        raise InvalidJob(f"{table.ref} has no property {name!r}.")
+    shown = table.parameters if name is None else {name: table.parameters[name]}
+    return Answer(("prpt_name", "prpt_value"), [*sorted(shown.items())])
+
+
+def _transactions(client: MetastoreClient) -> Answer:
+    columns = ("txnid", "state", "startedtime", "lastheartbeattime", "user", "host", "run")
+    rows: Rows = []
+    for txn in client.get_open_txns_info():
+        rows.append(
+            (
+                txn.txn_id,
+                txn.state.name,
+                _time(txn.started_at),
+                _time(txn.last_heartbeat),
+                txn.user,
+                txn.machine,
+                unmarked_token(txn.token) or None,
+            )
+        )
+    return Answer(columns, rows)
+
+
+def _locks(client: MetastoreClient, ref: TableRef | None) -> Answer:
+    if ref is not None:
+        existing_table(client, ref)  # Of one that is missing it shows no locks.
+    columns = (
+        *("lockid", "database", "table", "partition", "lock_state", "lock_type"),
+        *("transaction_id", "last_heartbeat", "acquired_at", "user", "hostname", "agent_info"),
+    )
+    rows: Rows = [
+        (
+            lock.lock_id,
+            lock.database,
+            None if lock.table is None else lock.table.name,
+            lock.partition,
+            lock.state.name,
+            lock.type.name,
+            lock.txn_id,
+            _time(lock.last_heartbeat),
+            _time(lock.acquired_at),
+            lock.user,
+            lock.host,
+            lock.agent_info,
+        )
+        for lock in sorted(client.show_locks(ref), key=lambda lock: lock.lock_id)
+    ]
+    return Answer(columns, rows)
+
+
+def _compactions(client: MetastoreClient, database: str | None, ref: TableRef | None) -> Answer:
+    columns = (
+        *("compactionid", "dbname", "tabname", "partname", "type", "state", "workerid"),
+        *("enqueuetime", "starttime", "poolname", "errormessage"),
+    )
+    rows: Rows = [
+        (
+            entry.id,
+            entry.table.database,
+            entry.table.name,
+            entry.partition,
+            entry.type,
+            entry.state,
+            entry.worker_id,
+            _time(entry.enqueued_at),
+            _time(entry.started_at),
+            entry.pool,
+            entry.error,
+        )
+        for entry in CompactionQueue(client).show(ref)
+        if database in (None, entry.table.database)
+    ]
+    return Answer(columns, rows)
+
+
+def _table(table: HiveTable, extended: bool) -> Answer:
+    columns = [*table.columns, *table.partition_keys]
+    rows: Rows = [(column.name, column.type, column.comment) for column in columns]
+    details: dict[str, Mapping[str, Cell]] = {}
+    if table.partition_keys:
+        details["partition"] = {key.name: key.type for key in table.partition_keys}
+    if extended:
+        details |= _details(table)
+    return Answer(_COLUMN, rows, details)
+
+
+def _column(table: HiveTable, name: str) -> Answer:
+    columns = [*table.columns, *table.partition_keys]
+    for column in columns:
+        if column.name.lower() == name:
+            row = (column.name, column.type, column.comment)
+            return Answer(_COLUMN, [row])
+    raise UnknownColumn(
+        f"{table.ref} has no column {name}.",
+        remedy=f"Its columns are {', '.join(column.name for column in columns)}.",
+    )
+
+
+def _partition(
+    client: MetastoreClient, table: HiveTable, values: Mapping[str, str | None], extended: bool
+) -> Answer:
+    given = partition_name([*values], [*values.values()])
+    # Several partitions have the same values if engines have written these differently.
+    name, *_ = requested_partitions(client, table, [given])
+    found = client.get_partitions(table, [name])
+    if not found:
+        raise InvalidJob(
+            f"{table.ref} has no partition {name}.",
+            remedy=f"SHOW PARTITIONS {table.ref} lists the partitions.",
+        )
+    columns = [*table.columns, *table.partition_keys]
+    details: dict[str, Mapping[str, Cell]] = {"partition": dict(parse_partition_name(name))}
+    if extended:
+        details["storage"] = {"location": found[0].location}
+        details["properties"] = dict(sorted(found[0].parameters.items()))
+    return Answer(_COLUMN, [(each.name, each.type, each.comment) for each in columns], details)
+
+
+def _details(table: HiveTable) -> Iterator[tuple[str, Mapping[str, Cell]]]:
+    created = table.raw.createTime
+    yield (
+        "table",
+        {
+            "database": table.ref.database,
+            "owner": table.owner,
+            "create_time": _time(datetime.fromtimestamp(created, UTC)) if created else None,
+            "location": table.location,
+            "table_type": table.raw.tableType,
+            "kind": table.kind.value,
+        },
+    )
+    yield "properties", dict(sorted(table.parameters.items()))
+    if table.is_view:
+        yield "view", {"expanded_text": table.view_text}
+        return
+    yield (
+        "storage",
+        {
+            "serde_library": table.serde,
+            "input_format": table.input_format,
+            "output_format": table.raw.sd.outputFormat,
+            "num_buckets": table.num_buckets,
+            "bucket_columns": ", ".join(table.bucket_columns),
+            "sort_columns": ", ".join(table.sort_columns),
+        },
+    )
+    if table.serde_parameters:
+        yield "serde_properties", dict(sorted(table.serde_parameters.items()))
+
+
+def _database(client: MetastoreClient, name: str, extended: bool) -> Answer:
+    database = existing_database(client, name)
+    columns: tuple[str, ...] = ("db_name", "comment", "location", "managedlocation", "owner_name")
+    row: tuple[Cell, ...] = (
+        database.name,
+        database.comment,
+        database.location,
+        database.managed_location,
+        database.owner,
+    )
+    details = {"properties": dict(sorted(database.parameters.items()))} if extended else {}
+    return Answer(columns, [row], details)
+
+
+def _time(time: datetime | None) -> str | None:
+    return None if time is None else f"{time:%F %T}"

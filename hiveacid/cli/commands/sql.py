@@ -1,0 +1,316 @@
+"""`hiveacid sql`: run statements of SQL with a Spark of this process."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.cli import local_spark, target
+from hiveacid.cli.bar import progress_on_stderr
+from hiveacid.cli.command import Command
+from hiveacid.cli.commands.history import show_history
+from hiveacid.cli.output import outcome_counts, print_report
+from hiveacid.cli.selection import print_answer, selected
+from hiveacid.errors import InvalidJob, UserError
+from hiveacid.jobs import codec
+from hiveacid.jobs.accesses import accesses_of
+from hiveacid.jobs.parameters import ParameterValue, decode_value
+from hiveacid.jobs.reports.report import CompactReport, RunReport
+from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.metastore.authorizer import authorizer_path, require_access, system_user
+from hiveacid.rules.printable import print_lines
+from hiveacid.rules.quantities import bytes_in_words
+
+# The reports of these name the partitions that were added or dropped.
+_OF_PARTITIONS = ("add_partitions", "drop_partitions", "repair_partitions")
+
+if TYPE_CHECKING:
+    from hiveacid.jobs.job import ScriptedJob
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.sql.questions import Explained, Question
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "sql", nargs="?", metavar="SQL", help="the statements, separated by semicolons"
+    )
+    parser.add_argument(
+        "-f", "--file", metavar="FILE", help="take the statements from a file; - is stdin"
+    )
+    parser.add_argument(
+        "--database",
+        default="default",
+        metavar="DB",
+        help="where tables are that are named without a database (default: %(default)s)",
+    )
+    target.add_limit(parser, "print N rows of a SELECT that has no LIMIT")
+    parser.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="the value of the parameter :NAME; JSON, or otherwise a text (may be repeated)",
+    )
+    parser.add_argument(
+        "--trusted",
+        action="store_true",
+        help="let the SQL run scripts (TRANSFORM), call Java and read files by their paths",
+    )
+    parser.add_argument(
+        "--all-rows",
+        action="store_true",
+        help="let UPDATE and DELETE without WHERE change all rows of a table",
+    )
+    target.add_conflict_policy(parser)
+    target.add_metastore(parser)
+    local_spark.add_master(parser)
+    target.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the statements, and print the result or the answer of each.
+
+    Returns:
+        0, or the exit code of the error of the statement that failed.
+    """
+    # Reading SQL takes its parser, which no other command needs.
+    from hiveacid.sql.script import to_steps
+
+    params = dict(map(_parameter, arguments.param))
+    steps = to_steps(
+        _text(arguments), arguments.database, params, arguments.trusted, arguments.all_rows
+    )
+    if not steps:
+        raise InvalidJob("The script has no statement.")
+    for step in steps:
+        require_access(system_user(), accesses_of(step))
+    if authorizer_path():
+        from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.tables.location_owners import require_job_access
+
+        with MetastoreClient(target.metastore(arguments)) as client:
+            require_job_access(client, system_user(), steps)
+    results: list[dict[str, Any]] = []
+    try:
+        return _run_steps(steps, arguments, results)
+    finally:
+        # Completed statements are reported also if a later one fails.
+        _print_json(results, arguments)
+
+
+def _run_steps(
+    steps: "Sequence[ScriptedJob | Question]",
+    arguments: argparse.Namespace,
+    results: list[dict[str, Any]],
+) -> int:
+    """Run the steps up to one that fails, and return the exit code."""
+    from hiveacid.jobs.job import ScriptedJob
+
+    number = 1
+    for asks, group in groupby(steps, lambda step: not isinstance(step, ScriptedJob)):
+        found = list(group)
+        if asks:
+            for question in found:
+                if results and not arguments.json:
+                    print()
+                _answer(question, arguments, results)  # type: ignore[arg-type]
+        elif status := _work(found, number, arguments, results):  # type: ignore[arg-type]
+            return status
+        number += len(found)
+    return 0
+
+
+COMMAND = Command(
+    name="sql",
+    help="run SQL: CREATE, ALTER, DROP, SHOW, DESCRIBE, SELECT, INSERT, UPDATE, DELETE, MERGE, ...",
+    description="Run statements of SQL on ACID tables one after the other, each in a transaction of "
+    "its own, and answer questions: SHOW, DESCRIBE, EXPLAIN and SELECT. Spark starts for statements that work on "
+    "rows, for large compactions, and for a SELECT of more than the columns of a table.",
+    configure=_configure,
+    run=run,
+    changes=True,
+    asks=True,
+    hidden=("sql", "param"),
+)
+
+
+def _work(
+    jobs: "Sequence[ScriptedJob]",
+    number: int,
+    arguments: argparse.Namespace,
+    results: list[dict[str, Any]],
+) -> int:
+    """Run statements as a script; the first one has the given number."""
+    job = replace(
+        ScriptJob.of(jobs),
+        metastore=target.metastore(arguments),
+        conflict_policy=arguments.conflict_policy,
+    )
+    job.validate()
+    report = _run(job, arguments.master)
+    lines = (
+        ()
+        if arguments.json
+        else (
+            f"{at}. {_as_text(statement.report)}"
+            for at, statement in enumerate(report.statements, start=number)
+        )
+    )
+    results.append(report.to_dict())
+    return print_report(report, lines, as_json=False)
+
+
+def _answer(
+    question: "Question", arguments: argparse.Namespace, results: list[dict[str, Any]]
+) -> None:
+    """Print the answer of a question, or keep it for the end."""
+    from hiveacid.cli.answers import answer
+    from hiveacid.cli.explained.statement import explain
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.records.table_history import table_history
+    from hiveacid.records.view import History
+    from hiveacid.sql import questions
+    from hiveacid.upkeep.table_detail import table_detail
+
+    if isinstance(question, questions.Select):
+        found = selected(question, arguments)
+    else:
+        with closing(MetastoreClient(target.metastore(arguments))) as client:
+            match question:
+                case questions.ShowHistory(ref, limit):
+                    entries = table_history(client, ref, limit=limit)
+                    plain = [codec.encode(replace(entry, directories=())) for entry in entries]
+                    results.append({"table": ref.full_name, "history": plain})
+                    if not arguments.json:
+                        show_history(History(ref.full_name, entries))
+                    return
+                case questions.DescribeDetail(ref):
+                    detail = table_detail(client, ref)
+                    results.append(codec.encode(detail))
+                    if not arguments.json:
+                        print_lines(repr(detail).split("\n"))
+                    return
+            if isinstance(question, questions.Explain):
+                _check(client, question.job, arguments.master)
+                found = explain(client, question.job)
+            else:
+                found = answer(client, question)
+    results.append(found.to_dict())
+    if not arguments.json:
+        print_answer(found)
+
+
+def _check(client: "MetastoreClient", explained: "Explained", master: str) -> None:
+    """Raise the error that an explained statement would fail with, if it is certain."""
+    from hiveacid.jobs.job import Job
+    from hiveacid.sql.questions import Select
+
+    preflight = local_spark.preflight(client, master)
+    if isinstance(explained, Job):
+        preflight.check(explained)
+    elif isinstance(explained, Select):
+        preflight.check_query(explained.query)
+
+
+def _print_json(results: Sequence[dict[str, Any]], arguments: argparse.Namespace) -> None:
+    """One object: the result, or the list of several ones."""
+    if arguments.json and results:
+        shown = results[0] if len(results) == 1 else {"results": results}
+        print(json.dumps(shown, ensure_ascii=False))
+
+
+def _parameter(given: str) -> tuple[str, ParameterValue]:
+    """The name and the value of a parameter: a number, true, null, {"date": ...} or a text."""
+    name, found, text = given.partition("=")
+    if not found:
+        raise UserError("--param needs a name and a value.", remedy="Write --param id=7.")
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError:
+        return name, text
+    return name, decode_value(data, f"--param {name}")
+
+
+def _text(arguments: argparse.Namespace) -> str:
+    if (arguments.sql is None) == (arguments.file is None):
+        raise UserError("Give the statements as an argument, or a file with --file.")
+    if arguments.file is None:
+        return str(arguments.sql)
+    if arguments.file == "-":
+        return sys.stdin.read()
+    try:
+        return Path(arguments.file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{arguments.file} cannot be read: {error}.") from error
+
+
+def _run(job: ScriptJob, master: str) -> ScriptReport:
+    if not job.needs_spark:
+        return _define(job)
+    if job.may_run_in_worker:
+        return _compact(job, master)
+    return _run_on_spark(job, master)
+
+
+def _run_on_spark(job: ScriptJob, master: str) -> ScriptReport:
+    report = local_spark.run_on_spark(job, master, "hiveacid sql")
+    assert isinstance(report, ScriptReport)
+    return report
+
+
+def _define(job: ScriptJob) -> ScriptReport:
+    """Run a script that changes nothing but definitions."""
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.tables.definitions.run import run_script_of_ddl
+
+    with MetastoreClient(job.connection) as client:
+        return run_script_of_ddl(client, job)
+
+
+def _compact(job: ScriptJob, master: str) -> ScriptReport:
+    """Run a script of definitions and compactions, with Spark only where it is necessary."""
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.upkeep.compaction.script import (
+        joined_script,
+        rest_of_script,
+        run_script_in_worker,
+        why_script_needs_spark,
+    )
+    from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
+
+    with MetastoreClient(job.connection) as client:
+        reason = why_script_needs_spark(client, job)
+        if reason is not None:
+            print(f"hiveacid: on Spark: {reason}", file=sys.stderr, flush=True)
+            return _run_on_spark(job, master)
+        with progress_on_stderr("hiveacid sql") as observers, WorkerScheduler() as scheduler:
+            report = run_script_in_worker(client, job, scheduler, observers)
+    found = rest_of_script(job, report)
+    if found is None:
+        return report
+    rest, reason = found
+    print(f"hiveacid: the rest on Spark: {reason}", file=sys.stderr, flush=True)
+    return joined_script(report, _run_on_spark(rest, master))
+
+
+def _as_text(report: RunReport | CompactReport) -> str:
+    return f"{report.job} {report.target}: {', '.join(_done(report)) or 'done'}"
+
+
+def _done(report: RunReport | CompactReport) -> Iterator[str]:
+    if isinstance(report, CompactReport):
+        yield from outcome_counts(report)
+        return
+    for what in ("inserted", "updated", "deleted"):
+        if rows := getattr(report, f"rows_{what}"):
+            yield f"{rows} rows {what}"
+    if report.job in _OF_PARTITIONS and report.partitions:
+        yield f"partitions {', '.join(report.partitions)}"
+    if report.files:
+        yield f"{report.files} files, {bytes_in_words(report.bytes)}"

@@ -1,0 +1,103 @@
+"""The rows of a SELECT, and printing answers."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.cli import local_spark, target
+from hiveacid.cli.terminal import print_table
+from hiveacid.rules.printable import print_lines
+
+if TYPE_CHECKING:
+    from pyarrow import Table
+
+    from hiveacid.cli.answers import Answer
+    from hiveacid.jobs.options.metastore_options import MetastoreOptions
+    from hiveacid.sql.questions import Select
+
+
+def selected(question: "Select", arguments: argparse.Namespace) -> "Answer":
+    """The rows of a query; Spark is started unless it asks for columns of a table as they are."""
+    from hiveacid.cli.answers import Answer
+    from hiveacid.cli.values import json_values
+
+    limit = arguments.limit if question.limit is None else question.limit
+    # One additional row shows whether more rows exist.
+    wanted = limit + (question.limit is None)
+    metastore = target.metastore(arguments)
+    found = _scanned(question, metastore, wanted) if question.table is not None else None
+    if found is None:
+        found = _queried(question, metastore, wanted, arguments.master)
+    if len(found) > limit:
+        print(f"hiveacid: there are more than {limit} rows; --limit N shows more", file=sys.stderr)
+        found = found.slice(0, limit)
+    columns = [json_values(column.combine_chunks()) for column in found.columns]
+    rows: list[tuple[Any, ...]] = [*zip(*columns, strict=True)] if columns else []
+    return Answer(tuple(found.schema.names), rows)
+
+
+def print_answer(answer: "Answer") -> None:
+    """Print an answer for people."""
+    from hiveacid.cli.values import text_value
+
+    if answer.columns == ("createtab_stmt",):
+        print_lines(str(answer.rows[0][0]).split("\n"))
+        return
+    numbers = [
+        number
+        for number in range(len(answer.columns))
+        if any(isinstance(row[number], int | float) for row in answer.rows)
+    ]
+    asked = answer.columns[:1] != ("col_name",)
+    rows = [
+        ["" if value is None and not asked else text_value(value) for value in row]
+        for row in answer.rows
+    ]
+    if answer.columns:
+        print_table(answer.columns, rows, right=numbers)
+    for topic, values in answer.details.items():
+        print()
+        print(topic.replace("_", " "))
+        shown = [(name, "" if value is None else str(value)) for name, value in values.items()]
+        print_table(("name", "value"), shown)
+
+
+def _scanned(question: "Select", metastore: "MetastoreOptions", limit: int) -> "Table | None":
+    """Return the rows from our own reader; None if only Spark can read them."""
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.metastore.formats import StorageFormat
+    from hiveacid.metastore.table_rules import column_names, existing_table
+    from hiveacid.rules.names import TableRef
+    from hiveacid.rules.schema import TableKind
+    from hiveacid.tables.scan.table_scan import TableScan
+
+    assert question.table is not None
+    with MetastoreClient(metastore) as client:
+        table = existing_table(client, TableRef.parse(question.table.name))
+    read = (StorageFormat.ORC, StorageFormat.PARQUET)
+    if table.kind is TableKind.NOT_ACID or table.format not in read:
+        return None
+    names = {name.lower() for name in column_names(table)}
+    if question.columns is not None and not names.issuperset(question.columns):
+        return None
+    as_of = question.table.version
+    scan = TableScan(
+        question.table.name,
+        metastore,
+        columns=question.columns,
+        as_of_write_id=None if as_of is None else as_of.write_id,
+        as_of_time=None if as_of is None else as_of.time,
+    )
+    rows: Table = scan.head(limit)
+    return rows
+
+
+def _queried(question: "Select", metastore: "MetastoreOptions", limit: int, master: str) -> "Table":
+    from hiveacid.metastore.client import MetastoreClient
+
+    with MetastoreClient(metastore) as client:
+        local_spark.preflight(client, master).check_query(question.query)
+    with local_spark.a_spark(master, "hiveacid sql") as spark:
+        from hiveacid.spark.query import query_rows
+
+        return query_rows(spark, metastore, question.query, limit)

@@ -1,0 +1,251 @@
+"""Arguments for a command's metastore, table and snapshot."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from hiveacid.cli.connection import connection_options
+from hiveacid.errors import UserError
+from hiveacid.jobs.field_checks import require_partition_names
+from hiveacid.jobs.options.metastore_options import (
+    KERBEROS,
+    METASTORE_VARIABLE,
+    NO_PROOF,
+    PROTECTIONS,
+    MetastoreOptions,
+)
+from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.conflicts import ConflictPolicy
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import ColumnMapping
+
+# The metastore's address, unless an argument specifies it.
+_OF_KERBEROS = (
+    "auth_mechanism",
+    "kerberos_service_name",
+    "kerberos_principal",
+    "kerberos_keytab",
+    "kerberos_ccache",
+    "kerberos_min_protection",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name a table, its metastore and its partitions."""
+    parser.add_argument("table", metavar="DB.TABLE", help="the table's name")
+    add_metastore(parser)
+    add_partitions(parser)
+    add_json(parser)
+
+
+def add_metastore(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
+    """Add the arguments that name a metastore."""
+    parser.add_argument(
+        "--metastore",
+        metavar="URI",
+        help="for example thrift://localhost:9083 (default: the variable HIVEACID_METASTORE)",
+    )
+    parser.add_argument(
+        "--conn-id", metavar="ID", help="an Airflow connection to a metastore, instead of its URI"
+    )
+    parser.add_argument(
+        "--tls", action="store_true", help="TLS for thrift://, by the system's authorities"
+    )
+    parser.add_argument("--tls-ca-file", metavar="FILE", help="TLS by the authorities in this file")
+    parser.add_argument(
+        "--column-mapping",
+        choices=list(map(str, ColumnMapping)),
+        help="how columns are found in ORC files that are older than a change of the columns "
+        "(default: as Hive does with this version of the metastore)",
+    )
+    parser.add_argument(
+        "--auth-mechanism",
+        choices=(NO_PROOF, KERBEROS),
+        help="GSSAPI is Kerberos (default of this and of the next ones: the variables "
+        "HIVEACID_AUTH_MECHANISM, HIVEACID_KERBEROS_SERVICE_NAME and so on)",
+    )
+    parser.add_argument(
+        "--kerberos-service-name",
+        metavar="NAME",
+        help="first part of the metastore's principal, or all of it: hive/_HOST@REALM",
+    )
+    parser.add_argument("--kerberos-principal", metavar="NAME", help="who logs in")
+    parser.add_argument("--kerberos-keytab", metavar="FILE", help="the principal's key")
+    parser.add_argument(
+        "--kerberos-ccache",
+        metavar="CACHE",
+        help="the location of the ticket, if it is not that of KRB5CCNAME",
+    )
+    parser.add_argument(
+        "--kerberos-min-protection",
+        choices=PROTECTIONS,
+        help="refuse a connection that is protected less",
+    )
+
+
+def add_snapshot(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name a table and a snapshot.
+
+    A table is given by name: then the metastore provides its partitions and the visible data. Or it
+    is given as a bare directory with the snapshot as text: then only its files are read.
+    """
+    by_name = parser.add_argument_group("a table by name")
+    by_name.add_argument("table", nargs="?", metavar="DB.TABLE", help="the table's name")
+    add_metastore(by_name)
+    by_name.add_argument(
+        "--as-of",
+        type=AsOf.parse,
+        metavar="VERSION",
+        help="read it as it was after this write id, or at this time: 2026-03-01T12:00:00+00:00, in "
+        "UTC if there is no zone",
+    )
+    by_path = parser.add_argument_group("a bare directory, no metastore needed")
+    by_path.add_argument(
+        "--path", metavar="DIR", help="folder of a table or of one partition, or its URI"
+    )
+    by_path.add_argument(
+        "--write-ids",
+        metavar="LIST",
+        help="the snapshot, as Hive writes it: table:high watermark:lowest open:open:aborted, "
+        "for example 'db.t:5:9223372036854775807::'",
+    )
+    by_path.add_argument(
+        "--txns", metavar="LIST", help="the transactions that _v<txn> directories are checked with"
+    )
+    by_path.add_argument(
+        "--write-id-kind",
+        choices=("reader", "compactor"),
+        default="reader",
+        help="use the view of a reader (the default) or of a compactor",
+    )
+    parser.add_argument(
+        "--rules",
+        choices=[rules.value for rules in Rules],
+        help="read a directory exactly as this Hive does; by default as the metastore's version or "
+        "Hive 4 does, but without the rows that Hive 4.0 shows by mistake: those of an overwrite "
+        "that is still open, and of a delta that was compacted onto its own range",
+    )
+
+
+def add_partitions(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that names partitions."""
+    parser.add_argument(
+        "--partition",
+        dest="partitions",
+        action="append",
+        metavar="NAME",
+        help="only this partition, as the metastore names it: day=2026-03-01/country=de; may be "
+        "given several times",
+    )
+
+
+def add_limit(parser: argparse.ArgumentParser, what: str, default: int | None = 100) -> None:
+    """Add the argument that limits the number of printed rows.
+
+    Args:
+        parser: The parser of a command.
+        what: The limited rows, for the help.
+        default: The number without the argument; None prints all.
+    """
+    without = "" if default is None else " (default: %(default)s)"
+    parser.add_argument(
+        "--limit", type=_limit, default=default, metavar="N", help=f"{what}{without}"
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add the switch for machine-readable output."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def add_conflict_policy(parser: argparse.ArgumentParser) -> None:
+    """Add the argument for the policy on overlapping writers."""
+    parser.add_argument(
+        "--conflict-policy",
+        choices=get_args(ConflictPolicy),
+        default="hive",
+        help="the outcome if others commit concurrently in the same partitions: the metastore "
+        "decides; or it fails also in the cases that `hiveacid plan --conflicts` shows; or changes of "
+        "different rows are both applied (default: %(default)s)",
+    )
+
+
+def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
+    """Return the options of the metastore.
+
+    Raises:
+        InvalidConnection: The Airflow connection cannot be used.
+        InvalidJob: The address cannot be read.
+        UserError: No metastore is named, or it is named in two ways.
+    """
+    uris = arguments.metastore
+    if not arguments.conn_id:
+        uris = uris or os.environ.get(METASTORE_VARIABLE)
+    if bool(uris) == bool(arguments.conn_id):
+        raise UserError(
+            "Name a metastore: --metastore URI, or --conn-id of Airflow.",
+            remedy=f"{METASTORE_VARIABLE}=thrift://host:9083 in the environment names it, too.",
+        )
+    if arguments.conn_id and (
+        arguments.tls
+        or arguments.tls_ca_file
+        or arguments.column_mapping
+        or any(getattr(arguments, name) for name in _OF_KERBEROS)
+    ):
+        raise UserError(
+            "--tls, --column-mapping and the arguments for Kerberos need --metastore: a connection has"
+            " settings of its own."
+        )
+    if uris:
+        return MetastoreOptions.of(
+            MetastoreOptions(
+                uris=uris,
+                tls=arguments.tls,
+                tls_ca_file=arguments.tls_ca_file,
+                column_mapping=arguments.column_mapping,
+                **_kerberos(arguments),
+            )
+        )
+    return connection_options(arguments.conn_id)
+
+
+def _kerberos(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the Kerberos settings of the arguments, or else of the environment."""
+    given = {name: getattr(arguments, name, None) for name in _OF_KERBEROS}
+    options = {name: given[name] or os.environ.get(f"HIVEACID_{name.upper()}") for name in given}
+    return {name: value for name, value in options.items() if value}
+
+
+def job_fields(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of a job on a table and on some of its partitions.
+
+    Raises:
+        InvalidConnection: The Airflow connection cannot be used.
+        InvalidJob: The address, or the name of a partition, cannot be read.
+        UserError: No metastore is named, or it is named in two ways.
+    """
+    return {
+        "target": TableRef.parse(arguments.table).full_name,
+        "metastore": metastore(arguments),
+        "partitions": partitions(arguments),
+    }
+
+
+def partitions(arguments: argparse.Namespace) -> Sequence[str] | None:
+    """Return the names of the requested partitions; None for all partitions.
+
+    Raises:
+        InvalidJob: A name is not the name of a partition.
+    """
+    if arguments.partitions is not None:
+        require_partition_names(arguments.partitions)
+    names: Sequence[str] | None = arguments.partitions
+    return names
+
+
+def _limit(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 0.")
+    return int(text)

@@ -1,0 +1,437 @@
+"""Checks for errors that would fail a job in Spark, from the metastore, before Spark is started.
+
+They open no transaction, take no lock and change nothing. Uncertain cases are left to the job,
+which repeats all checks.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import singledispatchmethod
+from typing import TYPE_CHECKING
+
+from hiveacid.drivers.driver_files import DriverFiles
+from hiveacid.drivers.versions import (
+    require_known_version,
+    require_order,
+    require_partitions,
+    require_version,
+)
+from hiveacid.errors import (
+    AuthenticationFailed,
+    HiveAcidError,
+    MetastoreError,
+    MetastoreUnreachable,
+    TableExists,
+    TableNotFound,
+    UnknownColumn,
+    UnsupportedMetastore,
+)
+from hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
+from hiveacid.jobs.definitions.ddl_jobs import CatalogJob, TruncateJob
+from hiveacid.jobs.definitions.table_properties import RUN_PROPERTY
+from hiveacid.jobs.definitions.view_job import CreateViewJob
+from hiveacid.jobs.export_job import ExportChangesJob
+from hiveacid.jobs.field_checks import awaits_rendering
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.options.run_token import source_token
+from hiveacid.jobs.options.tokens import token_of
+from hiveacid.jobs.schema_text import columns_of_schema
+from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.jobs.sources import (
+    PATH_FORMATS,
+    ChangesSource,
+    Input,
+    PathSource,
+    QuerySource,
+    Source,
+    TableSource,
+)
+from hiveacid.jobs.stream_job import StreamJob
+from hiveacid.jobs.transaction_job import TransactionJob
+from hiveacid.jobs.write_jobs import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    RestoreJob,
+    RowJob,
+    SourceJob,
+    UpdateJob,
+)
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.table_rules import (
+    check_kind,
+    column_names,
+    columns_there,
+    existing_table,
+    find_columns,
+    names_of_partitions,
+    partitions_to_truncate,
+    requested_partitions,
+    require_all_columns,
+    require_columns,
+    require_full_row,
+    require_versions,
+    specified_partitions,
+)
+from hiveacid.metastore.txn.owner import find_open_transactions
+from hiveacid.records.run_note_folder import RunNoteFolder
+from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.merge import (
+    Clause,
+    MatchedUpdate,
+    NotMatchedInsert,
+    assignments_of,
+)
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.sql_tokens import names_in, values_per_row
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.upkeep.survey import require_compactable, require_mode
+
+if TYPE_CHECKING:
+    from hiveacid.sql.known_columns import UnknownName
+
+# Beside the columns of the table.
+_OF_CHANGES = ("_change_type", "_write_id", "_row_id")
+
+
+class Preflight:
+    """Checks the requirements of a job.
+
+    Args:
+        client: The metastore.
+        files: The files of this machine that are files of the job's driver.
+        note: Receives a sentence on each check that is left to the job.
+    """
+
+    def __init__(
+        self, client: MetastoreClient, files: DriverFiles, note: Callable[[str], object]
+    ) -> None:
+        self._client = client
+        self._files = files
+        self._note = note
+        self._tables: dict[str, HiveTable] = {}
+        # Those that an earlier statement of a script may make or change.
+        self._changing: set[str] = set()
+        # Those that it may give versions and partitions.
+        self._written: set[str] = set()
+
+    def check(self, job: Job) -> None:
+        """Raise the error that the job would fail with, if it is certain.
+
+        Args:
+            job: The job, complete with its metastore and its run token.
+        """
+        token_env = job.metastore and job.metastore.token_env
+        if token_env and token_of(token_env) is None:
+            return  # The driver alone can ask the metastore.
+        try:
+            self._check(job)
+        except (MetastoreUnreachable, UnsupportedMetastore, AuthenticationFailed):
+            raise
+        except MetastoreError as error:
+            self._note(f"Left to the job, as the metastore did not answer: {error.what}")
+
+    def check_query(self, query: QuerySource) -> None:
+        """Raise the error that a query would fail with, if it is certain."""
+        for source in query.inputs.values():
+            self._check_source(source)
+        self._check_columns_of_query(query)
+
+    @singledispatchmethod
+    def _check(self, job: Job) -> None:
+        """Check nothing; types of jobs that can be checked register their checks below."""
+
+    @_check.register
+    def _(self, job: StreamJob) -> None:
+        self._table(job.target)
+        if job.source.format in PATH_FORMATS:
+            path, format_ = job.source.options["path"], job.source.format
+            # A later run does not read the headers of the files that earlier runs have read.
+            first = self._files.is_missing(job.checkpoint)
+            options = job.source.options if first else {}
+            self._files.check(PathSource(path, format_, options, job.source.schema))
+        for statement in job.statements:
+            self._check_statement(statement)
+
+    @_check.register
+    def _(self, job: ExportChangesJob) -> None:
+        """Check nothing: a complete export is found first, even if the table is not readable."""
+
+    @_check.register
+    def _(self, job: CreateViewJob) -> None:
+        for name in job.reads:
+            if name.lower() not in self._changing:
+                self._table(name)
+
+    @_check.register
+    def _(self, script: ScriptJob) -> None:
+        for number, job in enumerate(script.runs(), start=1):
+            if isinstance(job, CatalogJob):
+                if job.defines is None:
+                    return  # The following statements may depend on it.
+                self._changing.update(table.lower() for table in job.defines)
+                continue
+            try:
+                self._check(job)
+            except HiveAcidError as error:
+                error.what = f"Statement {number} of {len(script.statements)}: {error.what}"
+                raise
+            self._changing.update(table.lower() for table in job.defines or ())
+            self._written.update(table.lower() for table in job.tables)
+
+    @_check.register
+    def _(self, job: CompactJob) -> None:
+        require_mode(self._client, job)
+        if job.mode == "worker" or job.target.lower() in self._changing:
+            return
+        table = self._table(job.target)
+        require_compactable(table)
+        if job.partitions is not None and job.target.lower() not in self._written:
+            names = requested_partitions(self._client, table, job.partitions)
+            require_partitions(self._client, table, names)
+
+    @_check.register
+    def _(self, job: CreateTableAsJob) -> None:
+        if job.target.lower() not in self._changing:
+            with suppress(TableNotFound):
+                table = self._client.get_table(TableRef.parse(job.target))
+                ours = job.run_token and table.parameters.get(RUN_PROPERTY) == job.run_token
+                if ours or job.if_not_exists:
+                    return  # There may be nothing left to read.
+                raise TableExists(f"{table.ref.full_name} is there already.")
+        for source in job.insert.inputs_read.values():
+            self._check_source(source)
+        if job.insert.query is not None:
+            self._check_columns_of_query(job.insert.query)
+
+    @_check.register(RowJob)
+    @_check.register(TruncateJob)
+    @_check.register(TransactionJob)
+    def _(self, job: Job) -> None:
+        """Check a job that writes in one transaction."""
+        targets = [table for table in job.tables if table.lower() not in self._changing]
+        if not targets:
+            return
+        try:
+            for statement in job.parts:
+                self._check_statement(statement)
+        except HiveAcidError as error:
+            if isinstance(error, MetastoreError) or not self._may_have_run(job, targets):
+                raise
+            # An earlier attempt may have committed: then nothing of this is needed any more.
+            self._note(f"Left to the job, which may find the work done: {error.what}")
+
+    def _may_have_run(self, job: Job, targets: Sequence[str]) -> bool:
+        """Whether an earlier attempt of the run left anything; true if that is unknown."""
+        if job.token is None:
+            return False
+        try:
+            if find_open_transactions(self._client, *job.tokens, source_token(job.token)):
+                return True
+            for target in targets:
+                with suppress(TableNotFound):
+                    table = self._table(target)
+                    storage = ReadOnlyStorage.of(table.folder)
+                    notes = RunNoteFolder(self._client, storage, table)
+                    if notes.of_run(job.token):
+                        return True
+            return False
+        except HiveAcidError:
+            return True
+
+    def _check_statement(self, job: Job) -> None:
+        if job.target.lower() in self._changing:
+            return
+        for source in job.inputs_read.values():
+            self._check_source(source)
+        table = self._table(job.target)
+        check_kind(table, job.operation)
+        known = job.target.lower() not in self._written
+        if known and isinstance(job, RestoreJob) and not awaits_rendering(job.as_of):
+            require_version(self._client, table, AsOf.parse(job.as_of))
+        self._check_names(job, table)
+        query = job.query if isinstance(job, SourceJob) else None
+        if query is not None:
+            self._check_columns_of_query(query)
+
+    @singledispatchmethod
+    def _check_names(self, job: Job, table: HiveTable) -> None:
+        """Check the columns and partition keys that a job names."""
+
+    @_check_names.register
+    def _(self, job: TruncateJob, table: HiveTable) -> None:
+        if job.partition is not None and job.target.lower() not in self._written:
+            partitions_to_truncate(self._client, table, job.partition)
+
+    def _check_source(self, source: Source) -> None:
+        if isinstance(source, PathSource):
+            self._files.check(source)
+        elif isinstance(source, TableSource | ChangesSource):
+            if source.name.lower() in self._changing:
+                return
+            table = self._table(source.name)
+            versions = isinstance(source, ChangesSource) or source.as_of is not None
+            if versions:
+                require_versions(table)
+            if source.name.lower() in self._written:
+                return
+            if isinstance(source, TableSource):
+                require_version(self._client, table, source.version)
+            else:
+                for version in source.versions:
+                    require_known_version(self._client, table, version)
+                require_order(self._client, table, source)
+
+    @_check_names.register(UpdateJob)
+    @_check_names.register(DeleteJob)
+    def _(self, job: UpdateJob | DeleteJob, table: HiveTable) -> None:
+        known, alias = column_names(table), job.target_alias
+        # In a subquery, an apparent column of the table may be a field of an input's column.
+        own = not any(self._may_name(each, alias.lower()) for each in job.inputs.values())
+        if job.where is not None:
+            what = f"The condition {job.where!r}"
+            if own:
+                require_columns(job.where, alias, known, what)
+            self._check_columns(job.where, job, table, what)
+        if isinstance(job, UpdateJob):
+            what = f"The update of {table.ref.full_name}"
+            for name, column in zip(job.set, find_columns(table, list(job.set), what), strict=True):
+                value = f"{what}: the value of column {column}"
+                if own:
+                    require_columns(job.set[name], alias, known, value)
+                self._check_columns(job.set[name], job, table, value)
+
+    def _check_columns(
+        self, text: str, job: UpdateJob | DeleteJob, table: HiveTable, what: str
+    ) -> None:
+        """Refuse an expression with a name that certainly means no column."""
+        from hiveacid.sql.known_columns import unknown_name_of_condition
+
+        inputs = self._columns_by_name(job.inputs)
+        _refuse_name(
+            unknown_name_of_condition(text, job.target_alias, column_names(table), inputs), what
+        )
+
+    def _check_columns_of_query(self, query: QuerySource) -> None:
+        """Refuse a query with a name that certainly means no column."""
+        from hiveacid.sql.known_columns import unknown_name
+
+        # Common queries are views of Spark, whose columns it knows alone.
+        tables = self._columns_by_name(query.inputs)
+        for text in (*query.common.values(), query.sql):
+            _refuse_name(unknown_name(text, tables), "The query")
+
+    def _columns_by_name(self, inputs: Mapping[str, Input]) -> dict[str, Sequence[str] | None]:
+        return {name.lower(): self._columns(source) for name, source in inputs.items()}
+
+    @_check_names.register
+    def _(self, job: InsertJob, table: HiveTable) -> None:
+        what = f"The insert into {table.ref.full_name}"
+        specified = specified_partitions(table, job.partitions, job.static, job.dynamic)
+        names_of_partitions(table, specified or ())
+        if job.columns is not None:
+            find_columns(table, list(job.columns), what)
+        elif isinstance(job.source, QuerySource) and job.by_position:
+            _require_values(job, job.source, table)
+        elif isinstance(job.source, PathSource):
+            names = job.source.schema and columns_of_schema(job.source.schema)
+            if names and not job.by_position and not job.merge_schema:
+                find_columns(table, names, what)
+        elif (given := self._columns(job.source)) and not job.by_position and not job.merge_schema:
+            find_columns(table, given, what)
+
+    @_check_names.register
+    def _(self, job: MergeJob, table: HiveTable) -> None:
+        if job.merge_schema:
+            return  # The merge may add the columns.
+        target, source = column_names(table), self._columns(job.source)
+        own = not self._may_name(job.source, job.target_alias.lower())
+
+        def require(text: str, what: str) -> None:
+            if own:
+                require_columns(text, job.target_alias, target, what)
+            if source is not None and job.source_alias.lower() not in map(str.lower, target):
+                require_columns(text, job.source_alias, source, what)
+
+        require(job.on, "The merge condition")
+        for clause in job.when:
+            inserts = isinstance(clause, NotMatchedInsert)
+            what = f"An {'insert' if inserts else 'update'} clause of the merge"
+            if clause.condition is not None and not inserts:
+                require(clause.condition, "A condition of the merge")
+            given = assignments_of(clause)
+            if given is None:
+                self._require_all_columns(clause, job, table)
+            if given is not None:
+                find_columns(table, list(given), what)
+            for name, value in (given or {}).items():
+                if not inserts:
+                    require(value, f"{what}: the value of column {name}")
+            if isinstance(clause, NotMatchedInsert):
+                require_full_row(table, clause.row)
+
+    def _require_all_columns(self, clause: Clause, job: MergeJob, table: HiveTable) -> None:
+        """Refuse UPDATE SET * and INSERT * if the source lacks a column."""
+        takes_all = isinstance(clause, MatchedUpdate) or (
+            isinstance(clause, NotMatchedInsert) and clause.row is None
+        )
+        source = self._columns(job.source)
+        if takes_all and source is not None:
+            require_all_columns(table, source, "The merge")
+
+    def _columns(self, source: Source) -> Sequence[str] | None:
+        """Return the columns of a source; None if they are unknown."""
+        if isinstance(source, QuerySource):
+            from hiveacid.sql.known_columns import columns_of_query
+
+            return columns_of_query(source.sql, self._columns_by_name(source.inputs))
+        if not isinstance(source, TableSource | ChangesSource):
+            return None
+        if source.name.lower() in self._changing:
+            return None
+        names = column_names(self._table(source.name))
+        return names if isinstance(source, TableSource) else [*names, *_OF_CHANGES]
+
+    def _may_name(self, source: Source, name: str) -> bool:
+        """Whether a source may have a column of a name, with fields that look like columns."""
+        if isinstance(source, QuerySource):
+            texts = (source.sql, *source.common.values())
+            if any(name in names_in(text) for text in texts):
+                return True
+            return any(self._may_name(each, name) for each in source.inputs.values())
+        if isinstance(source, PathSource):
+            if source.schema is not None:
+                return name in names_in(source.schema)
+            return self._files.may_have_column(source, name)
+        columns = self._columns(source)
+        return columns is None or name in {column.lower() for column in columns}
+
+    def _table(self, name: str) -> HiveTable:
+        ref = TableRef.parse(name)
+        table = self._tables.get(ref.full_name)
+        if table is None:
+            table = self._tables[ref.full_name] = existing_table(self._client, ref)
+        return table
+
+
+def _require_values(job: InsertJob, source: QuerySource, table: HiveTable) -> None:
+    given = {key.lower() for spec in (job.static, *(job.partitions or ())) for key in spec or ()}
+    names = [name for name in column_names(table) if name.lower() not in given]
+    values = values_per_row(source.sql)
+    if values is not None and values - len(job.defaults) != len(names):
+        raise UnknownColumn(
+            f"The insert into {table.ref.full_name} has {values - len(job.defaults)} values for"
+            f" {len(names)} columns: {', '.join(names)}.",
+            remedy="Give a value for each of them, in this order, or name the columns.",
+        )
+
+
+def _refuse_name(unknown: "UnknownName | None", what: str) -> None:
+    if unknown is not None:
+        known = dict.fromkeys(unknown.known)
+        raise UnknownColumn(
+            f"{what} names an unknown column: {unknown.name}.",
+            remedy=columns_there([unknown.name.rpartition(".")[2]], known),
+        )

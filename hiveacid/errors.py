@@ -1,0 +1,494 @@
+"""All errors that this package raises. Each names the problem, the object and the remedy.
+
+HiveAcidError
+├── UserError               exit 20  the job asks for something that cannot be done
+├── DataError               exit 30  the rows or the files are unsuitable for the job
+├── ConflictError           exit 10  a concurrent change was first; a retry can help
+├── MetastoreError          exit 40  the metastore did not carry out a call
+├── StorageError            exit 50  files could not be read, written or moved
+├── ClusterUnreachable      exit 60  the cluster that runs Spark did not answer
+├── DemoFailed              exit 1   a program that the demo runs has failed
+├── SparkJobFailed          exit 1   Spark failed for another reason
+├── TaskKilled              exit 1   the task of Airflow was killed
+└── WorkerFailed            exit 1   work in the worker failed for another reason
+"""
+
+from typing import ClassVar
+
+from hiveacid.secret_text import without_secrets
+
+
+class HiveAcidError(Exception):
+    """Root of every error this package raises on purpose.
+
+    Attributes:
+        remedy: The action that the message suggests to its reader.
+        retryable: Whether the same job may succeed when it is run again unchanged.
+        exit_code: The exit status of an application that ends with this error.
+    """
+
+    retryable: ClassVar[bool] = False
+    exit_code: ClassVar[int] = 1
+    default_remedy: ClassVar[str] = ""
+
+    def __init__(self, what: str, *, remedy: str | None = None) -> None:
+        self.what = without_secrets(what)  # Servers quote what they were given, such as passwords.
+        self.remedy = self.default_remedy if remedy is None else without_secrets(remedy)
+        super().__init__(self.what)
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.remedy}".strip()
+
+    @property
+    def id(self) -> str:
+        """The stable name of this kind of error, for programs."""
+        return type(self).__name__
+
+
+class ClusterUnreachable(HiveAcidError):
+    """The cluster that runs a Spark application did not answer, or answered unexpectedly."""
+
+    retryable = True
+    exit_code = 60
+    default_remedy = "Check its address in the Spark connection and that the service runs."
+
+
+class DemoFailed(HiveAcidError):
+    """A program that the demo or the quickstart runs has failed: Airflow, or its own Spark."""
+
+
+class SparkJobFailed(HiveAcidError):
+    """Spark failed for a reason without a class of its own."""
+
+    retryable = True
+
+
+class TaskKilled(HiveAcidError):
+    """The task was killed, and starts nothing any more."""
+
+    retryable = True
+
+
+class WorkerFailed(HiveAcidError):
+    """Work in the worker, without Spark, failed for a reason without a class of its own."""
+
+    retryable = True
+
+
+class UserError(HiveAcidError):
+    """The job asks for something that cannot be done as written."""
+
+    exit_code = 20
+
+
+class AccessRefused(UserError):
+    """The authorizer, or the list of allowed locations, refuses an access."""
+
+
+class ApplicationNotFound(UserError):
+    """The packaged Spark application is not at its expected path."""
+
+    default_remedy = "Install the package again."
+
+
+class InvalidConnection(UserError):
+    """An Airflow connection is missing or incomplete."""
+
+
+class InvalidJob(UserError):
+    """A job is malformed; detected without contacting any server."""
+
+
+class BadCondition(UserError):
+    """A condition or an expression does not parse or does not resolve."""
+
+
+class UntrustedSql(UserError):
+    """SQL that is not trusted runs a script, calls Java or reads files by their paths."""
+
+
+class CheckpointMismatch(UserError):
+    """The checkpoint of a stream and the table that it writes disagree."""
+
+
+class ConsumerMismatch(UserError):
+    """A cursor or an export belongs to another table, another creation of it, a consumer or a target."""
+
+
+class IcebergLibraryMissing(UserError):
+    """An export to Iceberg requires pyiceberg, which is not installed."""
+
+    default_remedy = "pip install 'airflow-hiveacid[iceberg]'"
+
+
+class IcebergRefused(UserError):
+    """A catalog of Iceberg, or its library, refuses a call."""
+
+
+class JavaMissing(UserError):
+    """No Java, or one of the wrong version, was found."""
+
+    default_remedy = "Install a Java 17 runtime and put it on PATH or set JAVA_HOME."
+
+
+class KerberosLibraryMissing(UserError):
+    """Kerberos is asked for, and no library of it was found."""
+
+    default_remedy = "Install libgssapi-krb5-2 (Debian) or krb5-libs (Red Hat)."
+
+
+class MirrorRefused(UserError):
+    """An Iceberg table cannot follow the Hive table any more."""
+
+    default_remedy = "Drop the Iceberg table, or export to another name; then all rows are copied."
+
+
+class NothingToCompact(UserError):
+    """Compaction would have no effect."""
+
+
+class NotTransactional(UserError):
+    """The target is not a transactional table."""
+
+    default_remedy = "Use a table created with TBLPROPERTIES ('transactional'='true')."
+
+
+class InsertOnlyTable(UserError):
+    """Update, delete or merge was requested for an insert-only table."""
+
+    default_remedy = "Convert the table to full ACID before changing rows in place."
+
+
+class ScriptChanged(UserError):
+    """An earlier attempt of a script may have applied a statement that is not part of it any more."""
+
+
+class SharedLocation(UserError):
+    """Two tables, or two partitions, share one location."""
+
+    default_remedy = "Give each of them a separate folder."
+
+
+class SparkNeeded(UserError):
+    """The job is limited to the worker, and a part of it requires Spark."""
+
+    default_remedy = "Run it with run_in='auto' or run_in='spark'."
+
+
+class SqlError(UserError):
+    """A statement cannot be parsed, or uses an unsupported feature."""
+
+
+class TableExists(UserError):
+    """A table to be created already exists."""
+
+    default_remedy = "Write IF NOT EXISTS to keep it."
+
+
+class TableNotFound(UserError):
+    """The database or the table does not exist."""
+
+
+class TypeMismatch(UserError):
+    """A value cannot be stored in its column."""
+
+
+class UnknownColumn(UserError):
+    """A column is not part of the table or of the source."""
+
+
+class UnsupportedSpark(UserError):
+    """The versions of Spark, or of Python in its processes, are unsupported."""
+
+
+class UnsupportedTable(UserError):
+    """The table has a shape that cannot be written."""
+
+
+class VersionUnknown(UserError):
+    """A requested version of a table does not exist, or cannot be determined."""
+
+
+class DataError(HiveAcidError):
+    """The rows or the files are unsuitable for the job."""
+
+    exit_code = 30
+
+
+class BadMetadataFile(DataError):
+    """The marker file of a base contains a value that is unknown to the chosen rules."""
+
+    default_remedy = "Compact the table with the version of Hive that wrote the directory."
+
+
+class ConstraintViolated(DataError):
+    """A row violates an enabled constraint of its table."""
+
+    default_remedy = "Nothing was written. Correct or filter such rows in the source."
+
+
+class CorruptFile(DataError):
+    """The content of a file does not match its name and location."""
+
+
+class DirectoryMissing(DataError):
+    """The directory of a table or a partition, which the metastore knows, does not exist."""
+
+    default_remedy = (
+        "Bring it back from a copy, a snapshot of the file system or its trash; or overwrite or drop"
+        " the table or the partition, if the rows are not needed."
+    )
+
+
+class DuplicateMergeKeys(DataError):
+    """Several source rows match the same target row."""
+
+    default_remedy = "Make the source unique on the columns of the merge condition."
+
+
+class IcebergDiffers(DataError):
+    """An Iceberg table has other rows than the compared version of the Hive table."""
+
+    default_remedy = (
+        "If only the mirror has written the Iceberg table, drop it, and run the mirror, which copies"
+        " all rows. Otherwise look for the program that has changed these partitions."
+    )
+
+
+class MalformedName(DataError):
+    """A directory or file name looks like an ACID name but is not one."""
+
+
+class MalformedSnapshot(DataError):
+    """A list of transactions or of write ids cannot be read."""
+
+
+class NanosecondsLost(DataError):
+    """Timestamps have more digits than Spark's microseconds, and would be truncated."""
+
+
+class NotEnoughHistory(DataError):
+    """The directories that the snapshot needs have been cleaned."""
+
+    default_remedy = "Read again with a fresh snapshot."
+
+
+class OutOfOrder(DataError):
+    """The rows of files that belong together are not in ascending order of row ids."""
+
+
+class ProofFailed(DataError):
+    """The output of a compaction differs from its input."""
+
+    default_remedy = "Nothing was published. Please report it, with the log."
+
+
+class UnprovenRun(DataError):
+    """A program can no longer determine whether an earlier attempt of the run was applied."""
+
+    default_remedy = (
+        "Look whether its rows are there. If they are not, delete the notes and run the task again; "
+        "if they are, mark the task as successful."
+    )
+
+
+class UnsupportedFile(DataError):
+    """A file is valid but uses an unsupported feature."""
+
+
+class VersionGone(DataError):
+    """A version of a table was compacted away, and cleaned."""
+
+    default_remedy = "Read a newer version."
+
+
+class BeyondArrow(UnsupportedFile):
+    """A file holds values that only Spark, not Arrow, can represent or convert to a new type."""
+
+
+class ConflictError(HiveAcidError):
+    """A concurrent change was first; a retry can help."""
+
+    retryable = True
+    exit_code = 10
+
+
+class AlreadyCompacting(ConflictError):
+    """Another process compacts the same partition, or has a request to do so."""
+
+    default_remedy = "Run the job again when that is done."
+
+
+class LockTimeout(ConflictError):
+    """The locks were not granted within the job's limit."""
+
+
+class OverlapRefused(ConflictError):
+    """Another writer committed first, and the job's conflict policy refuses both changes."""
+
+    default_remedy = (
+        "Nothing of this job is visible; run it again on the rows of the other transaction."
+    )
+
+
+class IcebergConflict(ConflictError):
+    """Another program has created or changed the Iceberg table meanwhile."""
+
+
+class SnapshotMoved(ConflictError):
+    """The table kept changing while the job tried to start."""
+
+    default_remedy = "Run the job again when fewer others write there, or raise max_restarts."
+
+
+class StreamOvertaken(ConflictError):
+    """Another driver of the same stream has applied more batches than this one."""
+
+    retryable = False
+    default_remedy = "No batch is applied twice. Let only one driver run the stream."
+
+
+class TableReplaced(ConflictError):
+    """The table was dropped and created again while a job worked on it."""
+
+    default_remedy = "Nothing of the new one was touched; run the job again if it is still wanted."
+
+
+class TransactionAborted(ConflictError):
+    """The metastore aborted the transaction, or no longer has it."""
+
+    default_remedy = "Nothing of it is visible; run the job again."
+
+
+class WriteConflict(ConflictError):
+    """Another transaction committed a change of the same rows first."""
+
+    default_remedy = OverlapRefused.default_remedy
+
+
+class MetastoreError(HiveAcidError):
+    """The metastore did not carry out a call."""
+
+    exit_code = 40
+
+
+class EmbeddedMetastoreFailed(MetastoreError):
+    """A metastore started by this package could not be downloaded or did not start."""
+
+
+class AuthenticationFailed(MetastoreError):
+    """The metastore rejects the caller's identity, or has not proved its own."""
+
+
+class AuthenticationMismatch(AuthenticationFailed):
+    """The metastore and its connection disagree on the use of Kerberos."""
+
+
+class KdcUnreachable(AuthenticationFailed):
+    """No Kerberos server answered, or none is configured."""
+
+    retryable = True
+    default_remedy = "Check realms and kdc in /etc/krb5.conf, or in the file KRB5_CONFIG names."
+
+
+class NoTicket(AuthenticationFailed):
+    """No valid Kerberos ticket is available for the login."""
+
+    retryable = True
+    default_remedy = (
+        "Get one with kinit, or let airflow kerberos renew it, and check that KRB5CCNAME names "
+        "the cache it is in; or set kerberos_keytab and kerberos_principal."
+    )
+
+
+class TokenRefused(AuthenticationFailed):
+    """The metastore no longer accepts a driver's delegation token."""
+
+    retryable = True
+    default_remedy = "Run the task again, which gets a new one, also where it has expired."
+
+
+class AnswerLost(MetastoreError):
+    """The connection broke during a call; it is unknown whether the call was carried out."""
+
+    retryable = True
+
+
+class AnswerGarbled(AnswerLost):
+    """The answer to a call cannot be parsed; it is unknown whether the call was carried out."""
+
+    default_remedy = "Check the connection to the metastore, for example proxies."
+
+
+class CommitUncertain(MetastoreError):
+    """The metastore became unavailable during a commit; its outcome is unknown."""
+
+    retryable = True
+    default_remedy = "Look for the rows, or run the job again once the metastore is back."
+
+
+class MetastoreCallFailed(MetastoreError):
+    """The metastore answered a call with an error without a class of its own."""
+
+
+class IcebergUnreachable(MetastoreError):
+    """A catalog of Iceberg did not answer."""
+
+    retryable = True
+    default_remedy = "Check the options of the catalog and that its service runs."
+
+
+class MetastoreTroubled(MetastoreCallFailed):
+    """The metastore had an internal failure, usually of its database."""
+
+    retryable = True
+    default_remedy = "Look into the metastore's log, and run the job again."
+
+
+class MetastoreUnreachable(MetastoreError):
+    """No metastore host answered."""
+
+    retryable = True
+    default_remedy = "Check the metastore uri, that the service runs and that the port is open."
+
+
+class UnsupportedMetastore(MetastoreError):
+    """The server is not a supported Hive Metastore."""
+
+
+class StorageError(HiveAcidError):
+    """Files could not be read, written or moved."""
+
+    exit_code = 50
+
+
+class DiskFull(StorageError):
+    """No space is left for the job's files."""
+
+    default_remedy = "Free space on the file system of the table, then run the job again."
+
+
+class OutsideTable(StorageError):
+    """A path would leave the folder of its table."""
+
+
+class PermissionRefused(StorageError):
+    """The file system refuses access."""
+
+    default_remedy = "Give the user who runs the job access to the table's folder."
+
+
+class StorageLoginFailed(StorageError):
+    """The file system cannot identify the caller: the ticket or token is missing or invalid."""
+
+    retryable = True
+    default_remedy = (
+        "On a worker, run kinit or airflow kerberos, and check KRB5CCNAME. In a cluster, Spark "
+        "brings a token for each of spark.kerberos.access.hadoopFileSystems."
+    )
+
+
+class StorageUnreachable(StorageError):
+    """The file system does not answer, or has just started and does not accept changes yet."""
+
+    retryable = True

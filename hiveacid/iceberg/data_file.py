@@ -1,0 +1,331 @@
+"""Task code that writes one data file of an Iceberg table from stripes of a Hive table, and its deletes.
+
+For an ORC file, stripes whose rows are all visible, with the types of the table, are copied. Others
+are decoded, and their remaining rows are written again. A task needs neither a metastore nor a
+catalog, so that it may run in another process.
+"""
+
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hiveacid.errors import DataError, ProofFailed
+from hiveacid.iceberg.data_file_task import (
+    CopyShares,
+    DataFileTask,
+    DeleteFileTask,
+    OrcMeasures,
+    SourceFile,
+    WrittenDataFile,
+    WrittenDeleteFile,
+)
+from hiveacid.iceberg.microseconds import require_microseconds
+from hiveacid.iceberg.provenance import PROVENANCE, Provenance, SourceStripes
+from hiveacid.orc.copying.assemble import Part
+from hiveacid.orc.copying.flatten import (
+    FlatFileWritten,
+    flatten,
+    require_proleptic,
+)
+from hiveacid.orc.copying.reencode import reencode, reencoded_part, values_of
+from hiveacid.orc.copying.stripe_plan import PlannedFile, StripeGroup, plan_stripes
+from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.batches import with_stripes
+from hiveacid.orc.format.envelope import with_column_names, wrap_types
+from hiveacid.orc.format.layout import Layout
+from hiveacid.orc.format.process_memory import return_memory
+from hiveacid.orc.format.source_and_sink import Source
+from hiveacid.orc.format.statistics import reliable_statistics
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.key_stream import deleted_rows, names_rows, read_deletes
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.rules.originals import SyntheticIds
+from hiveacid.storage.filesystems import translated_os_errors
+from hiveacid.storage.folder import ReadOnlyStorage, Storage
+
+# The decoded rows of larger groups of stripes are in a temporary file.
+_HELD_IN_MEMORY = 64 << 20
+_GROUP_BYTES = 16 << 20
+
+
+def share_task(task: DataFileTask) -> CopyShares:
+    """Determine how the stripes of a data file would be made, without writing."""
+    if task.parquet is not None:
+        return CopyShares.encoding(task)
+    with _Opened(task) as opened:
+        return _shares(opened.groups())
+
+
+def write_task(task: DataFileTask) -> WrittenDataFile | None:
+    """Write a data file, unless none of its rows is visible.
+
+    Raises:
+        DataError: The rows cannot be copied as they are, and not be decoded.
+        NanosecondsLost: Timestamps have more digits than microseconds.
+        ProofFailed: Rows that were written again differ from those that were read.
+    """
+    if task.parquet is not None:
+        # Processes that copy stripes start in half of the time without these imports.
+        from hiveacid.iceberg.parquet_data_file import write_parquet
+
+        return write_parquet(task, task.parquet)
+    with _Opened(task) as opened:
+        groups = opened.groups()
+        with opened.naming():
+            opened.check_values()
+            parts = [part for group in groups for part in opened.parts(group)]
+            if not any(part.tail.stripes[number].rows for part in parts for number in part.chosen):
+                return None
+            path = f"{task.target.rstrip('/')}/{task.name}"
+            with (
+                translated_os_errors(path),
+                Storage.of(task.target).create(task.name) as sink,
+            ):
+                written = flatten(
+                    parts,
+                    sink,
+                    layout=opened.layout,
+                    fields=task.fields,
+                    user_metadata={PROVENANCE: opened.provenance().encode()},
+                )
+    return_memory()
+    return _result(task.name, written, _shares(groups))
+
+
+def named_task(task: DataFileTask) -> frozenset[str]:
+    """Return the paths of the files with rows that the delete events of a task name."""
+    with _Opened(task) as opened:
+        return frozenset(opened.named())
+
+
+def deletes_task(task: DeleteFileTask) -> WrittenDeleteFile | None:
+    """Write the positions of the deleted rows of a data file, unless all of them are known.
+
+    Row ids of deleted rows do not return, so that an equal number of positions means equal ones.
+
+    Raises:
+        DataError: The row ids, or the delete events, cannot be read.
+        ProofFailed: Delete events of known positions are missing.
+    """
+    with _Opened(task.named) as opened:
+        found = np.concatenate([np.empty(0, dtype=np.int64), *opened.positions()])
+    if len(found) == task.known:
+        return None
+    if len(found) < task.known:
+        raise ProofFailed(
+            f"{task.data_file} has {task.known} deleted rows, of which the Hive table names"
+            f" {len(found)}."
+        )
+    size = 0
+    if task.target:
+        # Processes that copy stripes start in half of the time without these imports.
+        from hiveacid.iceberg.position_delete_file import write_positions
+
+        size = write_positions(task, found)
+    return WrittenDeleteFile(
+        task.data_file, task.name, len(found), int(found[0]), int(found[-1]), size
+    )
+
+
+class _Opened:
+    """The opened input of a task."""
+
+    def __init__(self, task: DataFileTask) -> None:
+        self._task = task
+        self._storage = ReadOnlyStorage.of(task.root)
+        self._stack = ExitStack()
+        self._files: list[PlannedFile] = []
+        # As stored, without added row ids.
+        self._stored: list[tuple[SourceFile, Source, OrcTail]] = []
+        self._sources: list[SourceStripes] = []
+        self.layout: Layout
+
+    def __enter__(self) -> "_Opened":
+        with self._stack:
+            for file in self._task.files:
+                with self.naming(file.path):
+                    source, tail = self._open(file.path, file.size)
+                    tail = replace(tail, types=with_column_names(tail.types, self._task.columns))
+                    stripes = len(tail.stripes)
+                    self._stored.append((file, source, tail))
+                    if file.ids is not None:
+                        source, tail = self._with_ids(source, file.ids)
+                self._sources.append(
+                    SourceStripes(file.path, file.size, stripes, tuple(file.stripes))
+                )
+                tail = with_stripes(tail, file.stripes)
+                name = f"{self._task.root}/{file.path}"
+                exact = not self._task.invisible
+                self._files.append(PlannedFile(source, tail, name, exact))
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def groups(self) -> list[StripeGroup]:
+        """Determine the fate of all stripes."""
+        if self._task.types is None:
+            named = [(file.name, file.tail) for file in self._files]
+            self.layout = Layout.joint(named, like=named[0][1])
+            return [_copied(number, file.tail) for number, file in enumerate(self._files)]
+        with self.naming(), closing(self._events()) as events:
+            plan = plan_stripes(
+                self._files,
+                events,
+                self._task.invisible,
+                types=wrap_types(self._task.types),
+                tiny_bytes=0,
+                group_bytes=_GROUP_BYTES,
+            )
+        self.layout = plan.layout
+        return list(plan.groups)
+
+    def provenance(self) -> Provenance:
+        """The origin of the rows."""
+        return Provenance(
+            partition=self._task.partition,
+            location=self._task.root,
+            sources=tuple(self._sources),
+            complete=self._task.complete,
+            whole=self._task.is_whole,
+        )
+
+    def named(self) -> Iterator[str]:
+        """Yield the paths of the files with rows that delete events name."""
+        size = sum(size for _, size in self._task.deletes)
+        held = list(self._events()) if size <= _GROUP_BYTES else None
+        for given, file in zip(self._task.files, self._files, strict=True):
+            with self.naming(), closing(self._events()) as events:
+                if names_rows(file.source, file.tail, events if held is None else held):
+                    yield given.path
+
+    def positions(self) -> Iterator[NDArray[np.int64]]:
+        """Yield the numbers of the rows that delete events name, counted over all stripes."""
+        before = 0
+        for given, file in zip(self._task.files, self._files, strict=True):
+            with self.naming(given.path), closing(self._events()) as events:
+                for rows in deleted_rows(file.source, file.tail, events):
+                    yield rows + before
+            before += sum(stripe.rows for stripe in file.tail.stripes)
+
+    def check_values(self) -> None:
+        """Refuse values that Iceberg's readers would change."""
+        for planned in self._files:
+            require_proleptic(planned.tail)
+        for file, source, tail in self._stored:
+            location = f"{self._task.root.rstrip('/')}/{file.path}"
+            columns = self._task.fields.keys()
+            require_microseconds(location, source, tail, file.stripes, columns)
+
+    def parts(self, group: StripeGroup) -> Iterator[Part]:
+        """The stripes of a group: those of the files, or new ones."""
+        chosen: dict[int, list[int]] = {}
+        for number, stripe in group.stripes:
+            chosen.setdefault(number, []).append(stripe)
+        if group.copy:
+            for number, stripes in chosen.items():
+                yield Part(self._files[number].source, self._files[number].tail, stripes)
+            return
+        sink = self._temporary()
+        with closing(self._events()) as events:
+            done = reencode(
+                [
+                    (self._files[number].source, self._files[number].tail, stripes)
+                    for number, stripes in chosen.items()
+                ],
+                sink,
+                layout=self.layout,
+                deletes=events,
+                aborted=self._task.invisible,
+            )
+        part = reencoded_part(sink, done, self.layout.types)
+        read = values_of(part)
+        if read != done.values:
+            raise ProofFailed(
+                f"{done.values} rows with their values were to be written again, {read} were."
+            )
+        yield part
+
+    @contextmanager
+    def naming(self, *paths: str) -> Iterator[None]:
+        """Add the names of the files to errors of the ORC layer, which only has their bytes."""
+        try:
+            yield
+        except DataError as error:
+            known = paths or tuple(file.path for file in self._task.files)
+            names = ", ".join(f"{self._task.root.rstrip('/')}/{path}" for path in known)
+            if any(path in error.what for path in known):
+                raise
+            raise type(error)(f"{names}: {error.what}", remedy=error.remedy) from error
+
+    def _open(self, path: str, size: int) -> tuple[Source, OrcTail]:
+        source = self._stack.enter_context(self._storage.open_input(path))
+        return source, OrcTail.read(source, size)
+
+    def _with_ids(self, source: Source, ids: SyntheticIds) -> tuple[Source, OrcTail]:
+        """Give a file without row ids the ids that delete events name."""
+        acid = self._temporary()
+        transplant(
+            [source],
+            acid,
+            write_id=ids.write_id,
+            bucket=ids.bucket or 0,
+            first_row=ids.first_row,
+            columns=self._task.columns,
+        )
+        return acid, OrcTail.read(acid)
+
+    def _temporary(self) -> IO[bytes]:
+        return self._stack.enter_context(tempfile.SpooledTemporaryFile(_HELD_IN_MEMORY))
+
+    def _events(self) -> Generator[Keys, None, None]:
+        """The delete events in the order of the row ids."""
+        with ExitStack() as stack:
+            opened = []
+            for path, size in self._task.deletes:
+                source = stack.enter_context(self._storage.open_input(path))
+                opened.append((source, OrcTail.read(source, size)))
+            # Arrow reads ahead, and must have stopped before the files are closed.
+            with closing(read_deletes(opened, self._task.invisible)) as events:
+                yield from events
+
+
+def _copied(number: int, tail: OrcTail) -> StripeGroup:
+    stripes = tail.stripes
+    return StripeGroup(
+        True,
+        tuple((number, stripe) for stripe in range(len(stripes))),
+        sum(stripe.length for stripe in stripes),
+        tail.rows,
+    )
+
+
+def _shares(groups: Sequence[StripeGroup]) -> CopyShares:
+    shares = CopyShares()
+    for group in groups:
+        size = (len(group.stripes), group.bytes)
+        shares += CopyShares(*size) if group.copy else CopyShares(0, 0, *size)
+    return shares
+
+
+def _result(name: str, written: FlatFileWritten, shares: CopyShares) -> WrittenDataFile:
+    tail = written.tail
+    return WrittenDataFile(
+        name=name,
+        rows=tail.rows,
+        bytes=written.bytes,
+        split_offsets=tuple(stripe.offset for stripe in tail.stripes),
+        measures={
+            column.id: OrcMeasures(size, reliable_statistics(statistics), column.repeated)
+            for column, size, statistics in zip(
+                written.columns[1:], written.column_bytes[1:], tail.file_statistics[1:], strict=True
+            )
+        },
+        shares=shares,
+    )

@@ -1,0 +1,447 @@
+"""Export of the visible rows of a Hive table as a snapshot of an Iceberg table.
+
+The Hive table is read in one transaction, which prevents cleaners from removing its files. One step
+of the catalog of Iceberg creates the snapshot, whose properties name the run, the Hive table and its
+version. So a retry finds the snapshot, and the next run copies only what has changed since then.
+"""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+
+from hiveacid.errors import (
+    CommitUncertain,
+    HiveAcidError,
+    SharedLocation,
+    UnsupportedTable,
+)
+from hiveacid.iceberg import attempt as attempts
+from hiveacid.iceberg.attempt import Attempt, AttemptNote, old_attempts
+from hiveacid.iceberg.change_plan import ChangePlan, Mirrored
+from hiveacid.iceberg.data_file import named_task
+from hiveacid.iceberg.data_file_task import CopyShares
+from hiveacid.iceberg.file_selection import FILE_BYTES
+from hiveacid.iceberg.file_writing import planned_shares, write_files
+from hiveacid.iceberg.lag import note_run
+from hiveacid.iceberg.lake import ChangedTable, Lake
+from hiveacid.iceberg.locked_table import confirm, locked_table
+from hiveacid.iceberg.mirror_state import (
+    MirroredColumns,
+    MirrorState,
+    lineage_of,
+    properties_of,
+    read_state,
+)
+from hiveacid.iceberg.partition_plan import Age, age
+from hiveacid.iceberg.schema import (
+    IcebergTableSchema,
+    field_ids,
+    require_evolved,
+    schema_of,
+)
+from hiveacid.iceberg.snapshot_update import ChangedFiles
+from hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING
+from hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergFileFormat
+from hiveacid.jobs.reports.iceberg_report import (
+    CREATED,
+    UNCHANGED,
+    UPDATED,
+    IcebergColumn,
+    IcebergExportReport,
+)
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import Phase, PhaseClock
+from hiveacid.rules.names import Base, TableRef
+from hiveacid.rules.write_ids import ValidWriteIdList
+from hiveacid.storage.places import overlap
+from hiveacid.tables.location_owners import require_free
+from hiveacid.tables.scan.columns import TableColumns
+from hiveacid.tables.scan.visible_table import VisibleTable, see_table
+from hiveacid.upkeep.compaction.scheduling import Scheduler
+
+
+class Export:
+    """One run of an export.
+
+    Args:
+        client: The metastore of the Hive table.
+        job: The export.
+        scheduler: Runs the tasks that write files.
+        phases: Receives the phases of the run.
+    """
+
+    file_bytes = FILE_BYTES
+
+    def __init__(
+        self,
+        client: MetastoreClient,
+        job: IcebergExportJob,
+        scheduler: Scheduler,
+        phases: PhaseClock,
+    ) -> None:
+        self._client = client
+        self._job = job
+        self._scheduler = scheduler
+        self._phases = phases
+        self._ref = TableRef.parse(job.target)
+        self._name = f"{job.catalog}.{job.table}"
+        self._lake = Lake(job)
+        self._began: datetime
+
+    def run(self) -> IcebergExportReport:
+        """Export the changes of the table, unless an earlier attempt of the run has done so."""
+        # Before the snapshot of the Hive table, which is therefore not older than the mirror.
+        with self._phases(Phase.OPEN, f"the catalog of {self._job.table}"):
+            known = self._lake.table()
+        mirror = None
+        if known is not None:
+            if (found := self._found(known)) is not None:
+                return found
+            # A catalog may name any folder.
+            self._require_free(known.location())
+            mirror = known, self._opened(known)
+        # A transaction does not see those that were opened later, even if they commit first.
+        self._began = datetime.now(UTC)
+        with locked_table(self._client, self._job, self._phases) as (txn, table):
+            definition = schema_of(table)
+            self._require_complete(definition)
+            visible = see_table(self._client, txn, table)
+            report = self._export(txn, table, visible, definition, mirror)
+            report = note_run(report, self._job, txn, table, visible.write_ids, self._began)
+        return self._tidied(replace(report, warnings=(*report.warnings, *txn.warnings)))
+
+    def _export(
+        self,
+        txn: Transaction,
+        table: HiveTable,
+        visible: VisibleTable,
+        definition: IcebergTableSchema,
+        mirror: tuple[Table, MirrorState] | None,
+    ) -> IcebergExportReport:
+        target = self._changed(table, visible, definition, mirror)
+        format_ = mirror[1].format if mirror is not None else self._job.format or "orc"
+        _require_separate(target.location, table, visible)
+        if mirror is None:
+            self._require_free(target.location)
+        report = IcebergExportReport(
+            target=self._ref.full_name,
+            table=self._job.table,
+            location=target.location,
+            write_id=visible.write_ids.high_watermark,
+            outcome=CREATED if mirror is None else UPDATED,
+            dry_run=self._job.dry_run,
+            partitions=len(visible.partitions),
+            columns=_columns(target.schema, target.key_names),
+            rejected=definition.rejected,
+            warnings=definition.notices,
+        )
+        if self._job.dry_run and definition.rejected:
+            return report
+        with self._phases(Phase.READ, "the footers of the files"):
+            chosen = COLUMN_MAPPING in table.parameters or (
+                self._client.options.column_mapping is not None
+            )
+            fields = field_ids(target.schema, table.columns)
+            mirrored = None if mirror is None else _mirrored(mirror, table)
+            plan = ChangePlan(
+                visible,
+                fields,
+                mapping_is_chosen=chosen,
+                mirrored=mirrored,
+                parquet=target.schema if format_ == "parquet" else None,
+                deletes_stay=self._job.deletes == "positions",
+            )
+        what, size = f"The export of {self._ref}", plan.source_bytes
+        with self._scheduler.tasks(txn.txn_id, what, size) as runner:
+            checks = plan.checks()
+            if checks:
+                with self._phases(Phase.READ, f"delete events of {len(checks)} data files"):
+                    searched = [task for _, task in checks]
+                    effort = sum(task.search_effort for task in searched)
+                    named = runner.run(named_task, searched, effort=effort)
+                paths = (file.path for file, _ in checks)
+                plan.remove_named(dict(zip(paths, named, strict=True)))
+            tasks, deletes = plan.tasks(self.file_bytes), plan.delete_files()
+            report = replace(
+                report,
+                source_files=plan.source_files,
+                files_kept=len(plan.kept),
+                files_removed=len(plan.removed),
+            )
+            changed = mirror is None or target.adds_columns or _is_later(mirror[1], table, visible)
+            if not (changed or tasks or deletes or plan.removed):
+                return _unchanged(report, plan, target)
+            if self._job.dry_run:
+                with self._phases(Phase.READ, "the delete events"):
+                    shares, count = planned_shares(runner, tasks, deletes)
+                report = replace(report, files=len(tasks), delete_files=count)
+                return _with_shares(report, shares)
+            note = AttemptNote(
+                name=self._name,
+                table_id=target.table_id,
+                sequence=target.sequence,
+                parent=target.parent,
+            )
+            attempt = Attempt(target.location, note)
+            with self._attempted(attempt):
+                with self._phases(Phase.WRITE, f"{len(tasks)} data files"):
+                    written = write_files(runner, tasks, deletes, attempt.folder, format_)
+                if not (changed or written.data or written.deletes or plan.removed):
+                    # All rows of the new files are deleted.
+                    attempt.undo()
+                    return _unchanged(report, plan, target)
+                written.verify()
+                files = replace(
+                    written.described(target, TableColumns((), table.partition_keys)),
+                    removed=plan.removed,
+                    removed_deletes=plan.removed_deletes(written.hidden),
+                )
+                snapshot = self._commit(target, files, txn, table, visible, attempt, format_)
+        hidden = written.hidden
+        new = {f"{written.folder}/{file.name}" for _, file in written.data}
+        done = replace(
+            report,
+            snapshot_id=snapshot,
+            rows=plan.rows(hidden)
+            + written.rows
+            - sum(count for path, count in hidden.items() if path in new),
+            files=len(written.data),
+            delete_files=len(written.deletes),
+            bytes=written.bytes,
+        )
+        return _with_shares(done, written.shares)
+
+    def _require_free(self, location: str) -> None:
+        purpose = f"The Iceberg table {self._job.table}"
+        require_free(self._client, [location], purpose, tolerated=self._is_own_entry)
+
+    def _is_own_entry(self, name: str) -> bool:
+        """Return whether a table of the metastore is the entry of the existing Iceberg table."""
+        if not f".{self._job.table}".lower().endswith(f".{name}"):
+            return False
+        found, known = self._client.get_table(TableRef.parse(name)), self._lake.table()
+        metadata = found.parameters.get("metadata_location")
+        return known is not None and metadata == known.metadata_location
+
+    def _commit(
+        self,
+        target: ChangedTable,
+        files: ChangedFiles,
+        txn: Transaction,
+        table: HiveTable,
+        visible: VisibleTable,
+        attempt: Attempt,
+        format_: IcebergFileFormat,
+    ) -> int:
+        summary = {
+            attempts.ATTEMPT: str(attempt.id),
+            attempts.SOURCE: table.ref.full_name,
+            attempts.SOURCE_ID: table.identity.text,
+            attempts.WRITE_ID: str(visible.write_ids.high_watermark),
+            attempts.WRITE_IDS: visible.write_ids.format(),
+            attempts.TIME: self._began.isoformat(timespec="milliseconds"),
+            attempts.COLUMNS: MirroredColumns.of(table).encode(),
+            attempts.FORMAT: format_,
+        }
+        if self._job.token is not None:
+            summary[attempts.RUN] = self._job.token
+        with self._phases(Phase.COMMIT, self._job.table):
+            snapshot = target.stage(files, summary, attempt.id)
+            # Nothing of the Hive table is read any more.
+            confirm(txn)
+            attempt.may_be_committed = True
+            try:
+                target.commit()
+            except HiveAcidError as error:
+                # The catalog may have carried out a call whose answer was lost.
+                if not self._is_committed(attempt):
+                    attempt.may_be_committed = isinstance(error, CommitUncertain)
+                    raise
+        return snapshot
+
+    def _is_committed(self, attempt: Attempt) -> bool:
+        """Return whether the commit of an attempt took place.
+
+        Raises:
+            CommitUncertain: The catalog does not answer.
+        """
+        try:
+            self._lake.close_connections()
+            table = self._lake.table()
+            return table is not None and attempt.is_part_of(table)
+        except Exception as error:
+            raise CommitUncertain(
+                f"It is unknown whether {self._job.table} has the changes: {error}",
+                remedy="Run the job again: it finds out.",
+            ) from error
+
+    @contextmanager
+    def _attempted(self, attempt: Attempt) -> Iterator[None]:
+        """Remove the files of an attempt that fails, unless its commit may have taken place."""
+        try:
+            with self._phases(Phase.REGISTER, attempt.folder):
+                attempt.begin()
+            yield
+        except BaseException:
+            if not attempt.may_be_committed:
+                try:
+                    attempt.undo()
+                except HiveAcidError as failure:
+                    self._phases.note(f"Files of the failed attempt remain: {failure}")
+            raise
+        attempt.end()
+
+    def _changed(
+        self,
+        table: HiveTable,
+        visible: VisibleTable,
+        definition: IcebergTableSchema,
+        mirror: tuple[Table, MirrorState] | None,
+    ) -> ChangedTable:
+        """Return the Iceberg table to create, or the one to update if it may be."""
+        if mirror is None:
+            return self._lake.new_table(definition)
+        known, state = mirror
+        assert isinstance(visible.write_ids, ValidWriteIdList)
+        state.require_follows(table, visible.write_ids)
+        require_evolved(state.columns.columns, table)
+        return self._lake.existing_table(known, definition)
+
+    def _opened(self, known: Table) -> MirrorState:
+        """Read the state of a mirror, and end the attempt that made it, if it was killed."""
+        state = read_state(known)
+        state.require_format(self._job.table, self._job.format)
+        if not self._job.dry_run:
+            # Before the snapshot can expire, which names the attempt of these files.
+            Attempt(known.location(), id=uuid.UUID(state.attempt)).end()
+        return state
+
+    def _found(self, known: Table) -> IcebergExportReport | None:
+        """Report the snapshot of an earlier attempt, if it exists."""
+        token = self._job.token
+        # Unless the table was set back to an earlier one.
+        runs = {properties_of(each).get(attempts.RUN): each for each in lineage_of(known)}
+        found = None if token is None else runs.get(token)
+        if found is None:
+            return None
+        summary = properties_of(found)
+        Attempt(known.location(), id=uuid.UUID(summary[attempts.ATTEMPT])).end()
+        is_first = found.parent_snapshot_id is None
+        report = IcebergExportReport(
+            target=self._ref.full_name,
+            table=self._job.table,
+            location=known.location(),
+            write_id=int(summary.get(attempts.WRITE_ID, 0)),
+            snapshot_id=found.snapshot_id,
+            outcome=CREATED if is_first else UPDATED,
+            already_done=True,
+            rows=int(summary.get("total-records") or 0)
+            - int(summary.get("total-position-deletes") or 0),
+            files=int(summary.get("added-data-files") or 0),
+            files_removed=int(summary.get("deleted-data-files") or 0),
+            delete_files=int(summary.get("added-delete-files") or 0),
+            bytes=int(summary.get("added-files-size") or 0),
+            columns=_columns(known.schema(), _key_names(known.spec())),
+        )
+        return self._tidied(report)
+
+    def _tidied(self, report: IcebergExportReport) -> IcebergExportReport:
+        """Remove the files of attempts that are known to have failed."""
+        if self._job.dry_run or report.location is None:
+            return report
+        warnings = list(report.warnings)
+        with self._phases(Phase.CLEAN, "failed attempts"):
+            try:
+                found = old_attempts(report.location)
+                # Later: it judges them.
+                table = self._lake.table() if found else None
+                for attempt in found:
+                    if table is None or not attempt.settle(table, self._name):
+                        warnings.append(
+                            f"The outcome of the attempt in {attempt.folder} is unknown."
+                        )
+            except Exception as error:  # noqa: BLE001 - a later run removes them
+                warnings.append(f"Files of failed attempts remain: {error}")
+        return replace(report, seconds=self._phases.seconds, warnings=tuple(warnings))
+
+    def _require_complete(self, definition: IcebergTableSchema) -> None:
+        if not definition.rejected or self._job.dry_run:
+            return
+        first, *more = definition.rejected
+        others = f" {len(more)} more columns are rejected." if more else ""
+        raise UnsupportedTable(
+            f"The column {first.name} of {self._ref.full_name} is of the type {first.type}:"
+            f" {first.reason}.{others}",
+            remedy="A dry run lists all of them. Export a table without these columns.",
+        )
+
+
+def _mirrored(mirror: tuple[Table, MirrorState], table: HiveTable) -> Mirrored:
+    (known, state), now = mirror, MirroredColumns.of(table)
+    return Mirrored(
+        state.write_ids,
+        *state.files(known),
+        valid=state.columns.mapping == now.mapping,
+        columns_changed=state.columns.columns != now.columns,
+    )
+
+
+def _is_later(state: MirrorState, table: HiveTable, visible: VisibleTable) -> bool:
+    """Return whether the Hive table has a later version than the mirror, or other columns."""
+    now = visible.write_ids
+    assert isinstance(now, ValidWriteIdList)
+    is_same = age(Base(now.high_watermark), state.write_ids, now) is Age.OLD
+    return not is_same or state.columns != MirroredColumns.of(table)
+
+
+def _unchanged(
+    report: IcebergExportReport, plan: ChangePlan, target: ChangedTable
+) -> IcebergExportReport:
+    return replace(report, outcome=UNCHANGED, snapshot_id=target.parent, rows=plan.rows(), bytes=0)
+
+
+def _with_shares(report: IcebergExportReport, shares: Sequence[CopyShares]) -> IcebergExportReport:
+    total = sum(shares, CopyShares())
+    return replace(
+        report,
+        stripes_copied=total.stripes_copied,
+        bytes_copied=total.bytes_copied,
+        stripes_encoded=total.stripes_encoded,
+        bytes_encoded=total.bytes_encoded,
+    )
+
+
+def _columns(schema: Schema, keys: Sequence[str]) -> tuple[IcebergColumn, ...]:
+    return tuple(
+        IcebergColumn(
+            id=column.field_id,
+            name=column.name,
+            type=str(column.field_type),
+            partition=column.name in keys,
+        )
+        for column in schema.fields
+    )
+
+
+def _key_names(spec: PartitionSpec) -> list[str]:
+    return [field.name for field in spec.fields]
+
+
+def _require_separate(location: str, table: HiveTable, visible: VisibleTable) -> None:
+    """Refuse overlapping folders: maintenance of either table would remove files of the other."""
+    places = [table.folder, *(part.storage.location for part in visible.partitions)]
+    for place in places:
+        if overlap(location, place):
+            raise SharedLocation(
+                f"The folder {location} of the new Iceberg table and {place} of"
+                f" {table.ref.full_name} overlap.",
+                remedy="Choose another folder with `location`.",
+            )

@@ -1,0 +1,340 @@
+"""The Iceberg table of an export in its catalog: created, or updated, together with its rows."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from uuid import UUID
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import (
+    BadRequestError,
+    CommitFailedException,
+    ForbiddenError,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    OAuthError,
+    RESTError,
+    ServerError,
+    ServiceUnavailableError,
+    TableAlreadyExistsError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    ValidationError,
+)
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.update import AssertTableUUID
+from thrift.transport.TTransport import TTransportException
+
+from hiveacid.errors import (
+    CommitUncertain,
+    HiveAcidError,
+    IcebergConflict,
+    IcebergRefused,
+    IcebergUnreachable,
+    MirrorRefused,
+)
+from hiveacid.iceberg import database_failure
+from hiveacid.iceberg.catalog_failure import Failure
+from hiveacid.iceberg.catalog_files import files_of
+from hiveacid.iceberg.catalogs import open_catalog, options_of
+from hiveacid.iceberg.schema import IcebergTableSchema, types_by_name
+from hiveacid.iceberg.snapshot_update import ChangedFiles, SnapshotUpdate
+from hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob
+
+# Files that Iceberg's engines write later are Parquet files. Their readers decode ORC files row by row
+# unless this property is set.
+_PROPERTIES = {
+    "format-version": "2",
+    "write.format.default": "parquet",
+    "read.orc.vectorization.enabled": "true",
+}
+# The commit surely had no effect.
+_REFUSALS = (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    ValidationError,
+)
+# A later call may succeed.
+_OUTAGES = (
+    OSError,
+    ServerError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+    TTransportException,
+)
+# Errors of the operating system with a permanent cause.
+_PERMANENT = (FileNotFoundError, NotADirectoryError, PermissionError)
+# A REST server or a metastore has not carried out the commit, and will not carry out another one.
+_DENIALS = (BadRequestError, ForbiddenError, OAuthError, UnauthorizedError)
+
+
+class Lake:
+    """A catalog of Iceberg, with the name of the table of an export or a comparison.
+
+    Args:
+        job: The export, or the comparison.
+    """
+
+    def __init__(self, job: IcebergJob) -> None:
+        self._job = job
+        self._name = job.table
+        with self._errors("The catalog cannot be opened"):
+            self._catalog: Catalog = open_catalog(job)
+
+    def table(self) -> Table | None:
+        """Return the table if it exists.
+
+        Raises:
+            IcebergUnreachable: The catalog does not answer.
+            IcebergRefused: It refuses the call, or has something else of this name.
+        """
+        with self._errors("The catalog cannot be asked"):
+            try:
+                return self._catalog.load_table(self._name)
+            except NoSuchTableError:
+                return None
+
+    def close_connections(self) -> None:
+        """Close all connections, which the next call opens again.
+
+        SQLite keeps a transaction whose COMMIT failed, and shows its changes to the same connection.
+
+        Raises:
+            IcebergUnreachable: A connection cannot be closed.
+        """
+        with self._errors("The connections cannot be closed"):
+            self._catalog.close()
+
+    def new_table(self, definition: IcebergTableSchema) -> "NewTable":
+        """Define the table, which does not exist before its first snapshot.
+
+        Args:
+            definition: Its columns and partitions.
+
+        Raises:
+            IcebergRefused: The namespace does not exist, or the definition is invalid.
+        """
+        assert isinstance(self._job, IcebergExportJob)
+        with self._errors("The table cannot be defined"):
+            transaction = self._catalog.create_table_transaction(
+                self._name,
+                definition.schema,
+                location=self._job.location,
+                partition_spec=definition.spec,
+                properties={**_PROPERTIES, **self._job.properties},
+            )
+            table = transaction._table
+            files_of(table.io).require(table.metadata.location)
+        return NewTable(self._name, transaction)
+
+    def existing_table(self, table: Table, definition: IcebergTableSchema) -> "ExistingTable":
+        """Prepare an update of a mirror, with the columns that the Hive table has now.
+
+        Args:
+            table: The Iceberg table.
+            definition: The columns and partitions of the Hive table.
+
+        Raises:
+            MirrorRefused: Another program has changed the columns or the partitions.
+        """
+        with self._errors("The table cannot be updated"):
+            return ExistingTable(self._name, table, definition)
+
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except NoSuchNamespaceError as error:
+            raise _without_namespace(self._name, error) from error
+        except HiveAcidError:
+            raise
+        except Exception as error:  # noqa: BLE001 - its message may contain a secret
+            failure = Failure.of(error, options_of(self._job))
+            problem = f"{what} for {self._name}: {failure.text}"
+            if _is_outage(error):
+                raise IcebergUnreachable(problem) from failure.cause
+            raise IcebergRefused(problem, remedy="Check the options of the catalog.") from (
+                failure.cause
+            )
+
+
+class ChangedTable(ABC):
+    """An Iceberg table that gets a snapshot.
+
+    Attributes:
+        schema: Its columns, with those that the snapshot adds.
+        location: Its folder.
+        spec_id: The number of the definition of its partitions.
+        table_id: Its identity in its catalog.
+        sequence: The sequence number of the snapshot.
+        parent: The snapshot that the new one follows.
+        adds_columns: Whether the new snapshot adds columns, or widens their types.
+    """
+
+    # The change in messages.
+    _change: str
+    _done: str
+    adds_columns = False
+    parent: int | None = None
+
+    def __init__(self, name: str, transaction: Transaction) -> None:
+        self._name = name
+        self._transaction = transaction
+        metadata = transaction.table_metadata
+        self.schema: Schema = metadata.schema()
+        self.location: str = metadata.location.rstrip("/")
+        self.spec_id: int = metadata.default_spec_id
+        self.table_id = str(metadata.table_uuid)
+        self.sequence: int = metadata.next_sequence_number()
+
+    @property
+    def key_names(self) -> list[str]:
+        """The names of the partition keys."""
+        return [field.name for field in self._transaction.table_metadata.spec().fields]
+
+    def stage(
+        self,
+        files: ChangedFiles,
+        summary: Mapping[str, str],
+        attempt: UUID,
+    ) -> int:
+        """Write the metadata of the snapshot, which no reader sees yet.
+
+        Args:
+            files: Its new files, and those of its parent that it does not have.
+            summary: Properties of the snapshot.
+            attempt: The attempt, which the names of new manifests contain.
+
+        Returns:
+            The number of the snapshot.
+
+        Raises:
+            IcebergRefused: A file cannot be written.
+        """
+        try:
+            with SnapshotUpdate(self._transaction, files, summary, attempt) as update:
+                snapshot: int = update.snapshot_id
+        except HiveAcidError:
+            raise
+        except Exception as error:  # noqa: BLE001 - its message may contain a secret
+            failure = self._failure(error)
+            raise IcebergRefused(
+                f"The metadata of {self._name} cannot be written: {failure.text}"
+            ) from failure.cause
+        return snapshot
+
+    def commit(self) -> None:
+        """Create the snapshot in one step.
+
+        Raises:
+            IcebergConflict: Another program has created or changed the table meanwhile.
+            IcebergRefused: The catalog denies the change.
+            IcebergUnreachable: The database of the catalog did not carry out the change now.
+            CommitUncertain: It is unknown whether the snapshot was created.
+        """
+        try:
+            self._commit()
+        except IcebergRefused:
+            raise
+        except NoSuchNamespaceError as error:
+            raise _without_namespace(self._name, error) from error
+        except _REFUSALS as error:
+            failure = self._failure(error)
+            raise IcebergConflict(
+                f"{self._name} was not {self._done}: {failure.text}",
+                remedy=f"Look for another program that {self._change} the table, and run the job"
+                " again.",
+            ) from failure.cause
+        except _DENIALS as error:
+            raise self._denied(error) from self._failure(error).cause
+        except Exception as error:
+            if database_failure.is_without_effect(error):
+                raise self._denied(error) from self._failure(error).cause
+            # A REST server may find out only now, and the library does not know this answer.
+            if isinstance(error, RESTError) and str(error).startswith("NoSuchNamespace"):
+                raise _without_namespace(self._name, error) from error
+            failure = self._failure(error)
+            raise CommitUncertain(
+                f"It is unknown whether {self._name} was {self._done}: {failure.text}",
+                remedy="Run the job again: it finds out.",
+            ) from failure.cause
+
+    def _denied(self, error: Exception) -> HiveAcidError:
+        """Describe a failure of a commit that surely had no effect."""
+        problem = f"{self._name} was not {self._done}: {self._failure(error).text}"
+        if database_failure.is_outage(error):
+            return IcebergUnreachable(problem, remedy="Run the job again.")
+        return IcebergRefused(problem, remedy="Check the rights of the user of the catalog.")
+
+    def _failure(self, error: Exception) -> Failure:
+        return Failure.of(error, self._transaction._table.catalog.properties)
+
+    @abstractmethod
+    def _commit(self) -> None:
+        """Let the catalog carry out the change."""
+
+
+class NewTable(ChangedTable):
+    """An Iceberg table that is created by its first snapshot."""
+
+    _change, _done = "creates", "created"
+
+    def _commit(self) -> None:
+        self._transaction.commit_transaction()
+
+
+class ExistingTable(ChangedTable):
+    """A mirror that gets a further snapshot.
+
+    Args:
+        name: Its name in messages.
+        table: The table.
+        definition: The columns and partitions that it gets.
+
+    Raises:
+        MirrorRefused: Another program has changed the columns or the partitions.
+    """
+
+    _change, _done = "changes", "updated"
+
+    def __init__(self, name: str, table: Table, definition: IcebergTableSchema) -> None:
+        self._table = table
+        transaction = Transaction(table)
+        wanted = types_by_name(definition.schema)
+        known = types_by_name(table.schema())
+        if wanted != known:
+            with transaction.update_schema() as update:
+                update.union_by_name(definition.schema)
+        super().__init__(name, transaction)
+        self.adds_columns = wanted != known
+        snapshot = table.current_snapshot()
+        self.parent = None if snapshot is None else snapshot.snapshot_id
+        keys = [field.name for field in definition.spec.fields]
+        if types_by_name(self.schema) != wanted or self.key_names != keys:
+            raise MirrorRefused(
+                f"The columns or the partitions of {name} are not those of the Hive table: columns"
+                f" {', '.join(known)}, partitioned by {', '.join(self.key_names) or 'nothing'},"
+                f" instead of {', '.join(wanted)}, partitioned by {', '.join(keys) or 'nothing'}."
+            )
+
+    def _commit(self) -> None:
+        # The library would repeat a refused commit on top of another snapshot.
+        identity = AssertTableUUID(uuid=self._table.metadata.table_uuid)
+        requirements = (*self._transaction._requirements, identity)
+        self._table._do_commit(updates=self._transaction._updates, requirements=requirements)
+
+
+def _without_namespace(name: str, error: Exception) -> IcebergRefused:
+    return IcebergRefused(
+        f"The namespace of {name} does not exist: {error}", remedy="Create it first."
+    )
+
+
+def _is_outage(error: Exception) -> bool:
+    if isinstance(error, _OUTAGES):
+        return not isinstance(error, _PERMANENT)
+    return database_failure.is_outage(error)

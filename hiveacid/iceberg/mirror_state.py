@@ -1,0 +1,214 @@
+"""The state of a mirror, which its Iceberg table contains: the snapshot and the columns it has.
+
+Both are properties of the Iceberg snapshot, so that one step of the catalog changes them together
+with the rows.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self, get_args
+
+from pyiceberg.manifest import DataFile, ManifestContent
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from hiveacid.errors import MalformedSnapshot, MirrorRefused, TableExists
+from hiveacid.iceberg import attempt as attempts
+from hiveacid.iceberg.catalog_files import files_of
+from hiveacid.iceberg.guarded_catalog import require_finite
+from hiveacid.iceberg.position_delete_file import data_file_of
+from hiveacid.jobs.iceberg_job import IcebergFileFormat
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.rules.table_identity import TableIdentity
+from hiveacid.rules.write_ids import ValidWriteIdList
+
+# The operation "replace" changes no row; these properties of one also changed data files.
+_CHANGED_FILES = ("added-data-files", "deleted-data-files", "added-delete-files")
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredColumns:
+    """The columns of the Hive table that the rows of a mirror have.
+
+    Attributes:
+        columns: The names and types of the columns that files store.
+        mapping: The rule that finds them in files.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    mapping: str
+
+    @classmethod
+    def of(cls, table: HiveTable) -> Self:
+        """Return the columns of a table."""
+        columns = tuple((column.name.lower(), column.type.lower()) for column in table.columns)
+        return cls(columns, table.mapped_columns.mapping.value)
+
+    def encode(self) -> str:
+        """Format the columns as a property."""
+        return json.dumps({"format": 1, "mapping": self.mapping, "columns": self.columns})
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """Parse a property.
+
+        Raises:
+            ValueError: The text has another form.
+        """
+        fields = json.loads(text)
+        try:
+            columns = tuple((name, type_) for name, type_ in fields["columns"])
+            return cls(columns, fields["mapping"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"These are no columns: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorState:
+    """The state of a mirror.
+
+    Attributes:
+        write_ids: The snapshot of the Hive table that it has.
+        columns: The columns that it has.
+        format: The format of its data files.
+        properties: All properties of its newest snapshot by this package.
+        snapshot: The current snapshot, which the next one must follow.
+    """
+
+    write_ids: ValidWriteIdList
+    columns: MirroredColumns
+    format: IcebergFileFormat
+    properties: Mapping[str, str]
+    snapshot: Snapshot
+
+    @property
+    def attempt(self) -> str:
+        """The attempt that made the snapshot."""
+        return self.properties[attempts.ATTEMPT]
+
+    def require_format(self, name: str, wanted: IcebergFileFormat | None) -> None:
+        """Refuse another format than the one of the existing data files.
+
+        Raises:
+            MirrorRefused: The formats differ.
+        """
+        if wanted not in (None, self.format):
+            raise MirrorRefused(
+                f"The data files of {name} have the format {self.format}, and the job asks for"
+                f" {wanted}.",
+                remedy="Omit the format, or export to another name.",
+            )
+
+    def require_follows(self, source: HiveTable, now: ValidWriteIdList) -> None:
+        """Refuse a Hive table with a history that does not continue the one of the mirror.
+
+        Args:
+            source: The Hive table.
+            now: Its new snapshot.
+
+        Raises:
+            MirrorRefused: The table was created again, or its metastore was set back.
+        """
+        mirrored = TableIdentity.of_text(self.properties[attempts.SOURCE_ID])
+        if not mirrored.is_same(source.identity):
+            raise MirrorRefused(
+                f"The Iceberg table has the rows of another table {self.properties[attempts.SOURCE]}"
+                f" ({mirrored}) than {source.ref.full_name} ({source.identity})."
+            )
+        if now.high_watermark < self.write_ids.high_watermark:
+            raise MirrorRefused(
+                f"The Iceberg table has the version {self.write_ids.high_watermark} of"
+                f" {source.ref.full_name}, whose newest version is {now.high_watermark}: its"
+                " metastore was probably restored from an earlier copy."
+            )
+
+    def files(self, table: Table) -> tuple[dict[str, DataFile], dict[str, DataFile]]:
+        """Read the data files of the current snapshot by location, and their delete files.
+
+        Raises:
+            MirrorRefused: No export has written a delete file.
+            IcebergRefused: A file is outside of the folders of the catalog.
+        """
+        files = files_of(table.io)
+        found: dict[ManifestContent, list[DataFile]] = {each: [] for each in ManifestContent}
+        for manifest in self.snapshot.manifests(table.io):
+            entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+            for entry in entries:
+                files.require(entry.data_file.file_path)
+                found[manifest.content].append(entry.data_file)
+        return (
+            {file.file_path: file for file in found[ManifestContent.DATA]},
+            {data_file_of(file): file for file in found[ManifestContent.DELETES]},
+        )
+
+
+def read_state(table: Table) -> MirrorState:
+    """Read the state of an existing Iceberg table.
+
+    Raises:
+        TableExists: No export has created the table.
+        MirrorRefused: Another program has changed it since then.
+    """
+    name = ".".join(table.name())
+    lineage = lineage_of(table)
+    ours = [each for each in lineage if attempts.SOURCE_ID in properties_of(each)]
+    if not ours:
+        raise TableExists(
+            f"{name} exists already, and is no mirror of a Hive table.",
+            remedy="Export to another name, or drop the Iceberg table first.",
+        )
+    newest, later = ours[0], lineage[: lineage.index(ours[0])]
+    _require_unchanged(name, newest, later)
+    properties = properties_of(newest)
+    try:
+        return MirrorState(
+            ValidWriteIdList.parse(properties[attempts.WRITE_IDS]),
+            MirroredColumns.decode(properties[attempts.COLUMNS]),
+            _format_of(properties),
+            properties,
+            lineage[0],
+        )
+    except (KeyError, ValueError, MalformedSnapshot) as error:
+        raise MirrorRefused(
+            f"The properties of the snapshot {newest.snapshot_id} of {name} cannot be read: {error}."
+        ) from error
+
+
+def lineage_of(table: Table) -> list[Snapshot]:
+    """Return the current snapshot of a table, and those that it followed."""
+    require_finite(".".join(table.name()), table.metadata)
+    snapshots = {each.snapshot_id: each for each in table.metadata.snapshots}
+    current, found = table.current_snapshot(), []
+    while current is not None:
+        found.append(current)
+        current = snapshots.get(current.parent_snapshot_id or -1)
+    return found
+
+
+def properties_of(snapshot: Snapshot) -> Mapping[str, str]:
+    """Return the properties of a snapshot."""
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def _format_of(properties: Mapping[str, str]) -> IcebergFileFormat:
+    """Return the format of the data files: ORC, unless the snapshot names another one."""
+    for each in get_args(IcebergFileFormat):
+        if properties.get(attempts.FORMAT, "orc") == each:
+            found: IcebergFileFormat = each
+            return found
+    raise ValueError(f"the format {properties[attempts.FORMAT]!r} is unknown")
+
+
+def _require_unchanged(name: str, newest: Snapshot, later: Sequence[Snapshot]) -> None:
+    for each in later:
+        changed = any(int(properties_of(each).get(count, 0)) for count in _CHANGED_FILES)
+        operation = None if each.summary is None else each.summary.operation
+        if operation is not Operation.REPLACE or changed:
+            what = "unknown" if operation is None else operation.value
+            raise MirrorRefused(
+                f"Another program has changed {name} by the snapshot {each.snapshot_id} (operation"
+                f" {what}), which follows the snapshot {newest.snapshot_id} of the mirror.",
+                remedy=f"Let readers only read a mirror: set the table back with Iceberg's procedure"
+                f" rollback_to_snapshot('{name}', {newest.snapshot_id}), or export to another name.",
+            )

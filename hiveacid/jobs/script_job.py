@@ -1,0 +1,160 @@
+"""Job that runs several jobs in order, as the statements of a SQL script."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Any, ClassVar, Self
+
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.definitions.catalog_jobs import DropTableJob
+from hiveacid.jobs.definitions.ddl_jobs import CatalogJob
+from hiveacid.jobs.field_checks import awaits_rendering, freeze, require_table
+from hiveacid.jobs.job import Access, Job, ScriptedJob
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.options.run_token import STATEMENT_LENGTH, statement_token
+from hiveacid.jobs.reports.report import Report
+from hiveacid.jobs.reports.script_report import ScriptReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptJob(Job):
+    """Run jobs one after the other, each in its own transaction.
+
+    The script's metastore, run token and other options apply to all its statements; its target is
+    that of the first statement with a table, if possible with one that no statement drops. A retry runs the whole script again: statements that
+    change rows find their commits, and definitions must be idempotent.
+
+    Attributes:
+        statements: The jobs, in order.
+    """
+
+    tag: ClassVar[str] = "script"
+    report: ClassVar[type[Report]] = ScriptReport
+
+    statements: Sequence[ScriptedJob] = ()
+
+    def __post_init__(self) -> None:
+        freeze(self, "statements")
+
+    @classmethod
+    def of(cls, statements: Sequence[ScriptedJob]) -> Self:
+        """Return a script of some statements."""
+        if not statements:
+            raise InvalidJob("The script has no statement.")
+        dropped = {job.target.lower() for job in statements if isinstance(job, DropTableJob)}
+        with_table = [job for job in statements if job.tables]
+        staying = (job for job in with_table if job.target.lower() not in dropped)
+        named = next(staying, (with_table or statements)[0])
+        return cls(target=named.target, statements=tuple(statements))
+
+    def runs(self) -> Iterator[ScriptedJob]:
+        """Yield the jobs as they are run, with the script's options.
+
+        A statement is named by a digest and not by its position, so that it is recognized after
+        others are added or removed. Equal statements are numbered among themselves.
+        """
+        seen: Counter[str] = Counter()
+        for job in self.statements:
+            key = _digest(job)
+            seen[key] += 1
+            if seen[key] > 1:
+                key = f"{key}.{seen[key]}"
+            token = self.run_token and statement_token(self.run_token, key)
+            yield job.bind(self, run_token=token)
+
+    @property
+    def parts(self) -> tuple[Job, ...]:
+        """The parts of all statements."""
+        return tuple(part for statement in self.statements for part in statement.parts)
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield nothing: all accesses are those of the statements."""
+        yield from ()
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The names of all transactions of the script."""
+        return tuple(token for job in self.runs() for token in job.tokens)
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether a statement works on rows or files."""
+        return not all(isinstance(job, CatalogJob) for job in self.statements)
+
+    @property
+    def may_run_in_worker(self) -> bool:
+        """Whether all statements change definitions or compact tables."""
+        return all(isinstance(job, CatalogJob | CompactJob) for job in self.statements)
+
+    def require_repeatable(self) -> None:
+        """Refuse a script that a retry cannot run again from its beginning.
+
+        A single statement is not refused: it reports by itself what a retry finds.
+
+        Raises:
+            InvalidJob: A definition is not idempotent, or would destroy what a later statement has
+                done.
+        """
+        if len(self.statements) < 2:
+            return
+        apart = "put it into a task of its own"
+        for number, job in enumerate(self.statements, start=1):
+            what = f"Statement {number} of {len(self.statements)}, {job.tag} of {job.target},"
+            if (form := job.form_to_repeat) is not None:
+                raise InvalidJob(
+                    f"{what} cannot run again when the script is retried.",
+                    remedy=f"Write {form}, or {apart}." if form else f"{apart.capitalize()}.",
+                )
+            for at, later in enumerate(self.statements[number:], start=number + 1):
+                if job.is_undone_by(later):
+                    raise InvalidJob(
+                        f"{what} would destroy the result of statement {at} when the script is retried.",
+                        remedy=f"Put it behind the last statement that names {job.target}, or {apart}.",
+                    )
+
+    def _validate_target(self) -> None:
+        if not self.statements or any(job.tables for job in self.statements):
+            require_table(self.target, "target")
+
+    def _validate_own(self) -> None:
+        if not self.statements and not awaits_rendering(self.target):
+            raise InvalidJob("The script has no statement.")
+        for job in self.statements:
+            if not isinstance(job, ScriptedJob):
+                raise InvalidJob(f"statements: {type(job).__name__} cannot be part of a script.")
+            job.validate()
+        if self.run_token is not None:
+            self.require_repeatable()
+
+
+# The options of a script that apply to all of its statements.
+_COMMON = frozenset(field.name for field in fields(Job)) - {"target"}
+
+
+def _digest(job: Job) -> str:
+    """Return a digest of the effect of a statement."""
+    text = json.dumps(_plain(job), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:STATEMENT_LENGTH]
+
+
+def _plain(value: Any) -> Any:
+    """Return a part of a job as JSON, without defaults, as a later version may add fields."""
+    if is_dataclass(value):
+        given = {
+            field.name: _plain(getattr(value, field.name))
+            for field in fields(value)
+            if getattr(value, field.name) != _default(field)
+            and not (isinstance(value, Job) and field.name in _COMMON)
+        }
+        return [type(value).__name__, given]
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+def _default(field: Any) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()

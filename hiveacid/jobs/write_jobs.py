@@ -1,0 +1,363 @@
+"""Jobs that change the rows of one table: INSERT, UPDATE, DELETE, MERGE and restores."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.field_checks import (
+    awaits_rendering,
+    freeze,
+    require_alias,
+    require_condition,
+    require_list,
+    require_mapping,
+    require_sql,
+    require_text,
+)
+from hiveacid.jobs.job import Access, ScriptedJob
+from hiveacid.jobs.parameters import Parameters, require_parameters
+from hiveacid.jobs.sources import (
+    Input,
+    QuerySource,
+    Source,
+    inputs_of,
+    query_of,
+    require_inputs,
+    require_source,
+)
+from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.locks import Operation
+from hiveacid.rules.merge import (
+    Clause,
+    expressions_of,
+    validate_assignments,
+    validate_clauses,
+)
+
+PartitionSpec = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowJob(ScriptedJob):
+    """Base of the jobs that change rows of one table, and that a transaction may contain."""
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether the job may update or delete existing rows."""
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceJob(RowJob):
+    """Base of the jobs that write the rows of a source.
+
+    Attributes:
+        source: The source of the rows.
+        merge_schema: Add columns that only the source has to the table, and widen numbers.
+    """
+
+    source: Source
+    merge_schema: bool = False
+
+    @property
+    def inputs_read(self) -> Mapping[str, Source]:
+        """The tables, files, and batches behind the source."""
+        return inputs_of(self.source)
+
+    @property
+    def query(self) -> QuerySource | None:
+        """The source if it is a query."""
+        return query_of(self.source)
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """The table if columns may be added to it."""
+        return (self.target,) if self.merge_schema else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertJob(SourceJob):
+    """Append rows, or replace all rows of the table or of some partitions.
+
+    Attributes:
+        source: The source of the rows.
+        overwrite: Replace instead of append.
+        partitions: The written partitions, which an overwrite replaces even without rows. If None,
+            an append writes to the partitions of its rows; an overwrite replaces the whole table
+            or, if it is partitioned, the partitions for which the source has rows.
+        by_position: The source's columns are those of the table in order, as in SQL, with the
+            partition keys last; otherwise they are found by name.
+        columns: With by_position: the table's columns that the source has, in its order; the
+            others get their default value, or null.
+        static: Some partition keys with the value for all rows; the source lacks these. Values for
+            all keys select the one partition that is written.
+        dynamic: The other partition keys, whose values the rows have. They are the last ones of the
+            table, in its order; other keys are an error. Without them, no key is compared.
+        merge_schema: Add columns that only the source has to the table, and widen numbers.
+        defaults: With by_position: the positions, from 0, of columns of the source whose rows can
+            get the default value of the table's column instead. For each of them the source has
+            another column at its end, which is true in the rows that get it.
+    """
+
+    tag: ClassVar[str] = "insert"
+
+    overwrite: bool = False
+    partitions: Sequence[PartitionSpec] | None = None
+    by_position: bool = False
+    columns: Sequence[str] | None = None
+    static: PartitionSpec | None = None
+    dynamic: Sequence[str] = ()
+    defaults: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("partitions", "columns", "dynamic", "defaults"):
+            freeze(self, name)
+
+    @property
+    def operation(self) -> Operation:
+        """An overwrite replaces rows without reading them."""
+        return Operation.OVERWRITE if self.overwrite else Operation.INSERT
+
+    @property
+    def changes_rows(self) -> bool:
+        """Several statements of a transaction may insert into one table."""
+        return False
+
+    def _validate_own(self) -> None:
+        require_source(self.source)
+        if self.partitions is not None:
+            _require_partitions(self.partitions)
+        if self.static is not None:
+            if self.partitions is not None:
+                raise InvalidJob("static and partitions exclude each other; name all keys in one.")
+            require_mapping(self.static, "static", 'static={"d": "1"}')
+            _require_partitions([self.static], "static")
+        self._validate_dynamic()
+        if self.merge_schema and self.by_position:
+            raise InvalidJob("merge_schema finds columns by name; it excludes by_position.")
+        if self.defaults and not self.by_position:
+            raise InvalidJob("defaults gives places of columns; it needs by_position=True.")
+        if len(set(self.defaults)) < len(self.defaults) or min(self.defaults, default=0) < 0:
+            raise InvalidJob("defaults has a place twice, or one below 0.")
+        if self.columns is not None:
+            if not self.by_position:
+                raise InvalidJob("columns gives names to positions; it needs by_position=True.")
+            require_list(self.columns, "columns", 'columns=["id", "name"]')
+            names = [name.lower() for name in self.columns]
+            if not names or not all(name.strip() for name in names):
+                raise InvalidJob("columns has no name, or an empty one.")
+            if len(set(names)) < len(names):
+                raise InvalidJob("columns names a column twice.")
+
+    def _validate_dynamic(self) -> None:
+        require_list(self.dynamic, "dynamic", 'dynamic=["month"]')
+        names = [key.lower() for key in (*(self.static or ()), *self.dynamic)]
+        if not all(name.strip() for name in names):
+            raise InvalidJob("dynamic has an empty name.")
+        if len(set(names)) < len(names):
+            raise InvalidJob("static and dynamic name a partition key twice.")
+        if self.dynamic and self.partitions is not None:
+            raise InvalidJob("dynamic and partitions exclude each other; name all keys in one.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateJob(RowJob):
+    """Change rows in place.
+
+    Attributes:
+        set: Column to SQL expression, or DEFAULT for the column's default value.
+        where: The condition for rows, which only ``all_rows`` replaces.
+        inputs: The inputs of subqueries: view name to table or files.
+        target_alias: The table's name in expressions.
+        params: The values of parameters in the condition and the expressions: name to value,
+            ``{"id": 7}`` for ``:id``.
+        trusted: Whether they may run scripts (TRANSFORM), call Java and read files by
+            their paths.
+        all_rows: Change all rows of the table. Without it, a missing condition is an error.
+    """
+
+    tag: ClassVar[str] = "update"
+
+    set: Mapping[str, str]
+    where: str | None = None
+    inputs: Mapping[str, Input] = field(default_factory=dict)
+    target_alias: str = "t"
+    params: Parameters = field(default_factory=dict, repr=False)
+    trusted: bool = False
+    all_rows: bool = False
+
+    @property
+    def inputs_read(self) -> Mapping[str, Source]:
+        """The inputs of subqueries."""
+        return self.inputs
+
+    @property
+    def operation(self) -> Operation:
+        """UPDATE."""
+        return Operation.UPDATE
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the access to the columns that are set."""
+        yield Access(self.target.lower(), tuple(self.set), self.tag)
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """The condition and the values."""
+        return (*_condition(self), *self.set.values())
+
+    def _validate_own(self) -> None:
+        validate_assignments(self.set, "set")
+        for column, expression in self.set.items():
+            require_sql(expression, f"set: the expression of {column}")
+        _validate_condition(self, "UPDATE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteJob(RowJob):
+    """Delete rows.
+
+    Attributes:
+        where: The condition for rows, which only ``all_rows`` replaces.
+        inputs: The inputs of subqueries: view name to table or files.
+        target_alias: The table's name in the condition.
+        params: The values of parameters in the condition: name to value,
+            ``{"id": 7}`` for ``:id``.
+        trusted: Whether it may run scripts (TRANSFORM), call Java and read files by
+            their paths.
+        all_rows: Delete all rows of the table. Without it, a missing condition is an error.
+    """
+
+    tag: ClassVar[str] = "delete"
+
+    where: str | None = None
+    inputs: Mapping[str, Input] = field(default_factory=dict)
+    target_alias: str = "t"
+    params: Parameters = field(default_factory=dict, repr=False)
+    trusted: bool = False
+    all_rows: bool = False
+
+    @property
+    def inputs_read(self) -> Mapping[str, Source]:
+        """The inputs of subqueries."""
+        return self.inputs
+
+    @property
+    def operation(self) -> Operation:
+        """DELETE."""
+        return Operation.DELETE
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """The condition."""
+        return _condition(self)
+
+    def _validate_own(self) -> None:
+        _validate_condition(self, "DELETE FROM")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreJob(RowJob):
+    """Write a new version of a table that is equal to an earlier one.
+
+    Attributes:
+        as_of: The earlier version: a write id, or a time in ISO form.
+    """
+
+    tag: ClassVar[str] = "restore"
+
+    as_of: str
+
+    def _validate_own(self) -> None:
+        require_text(self.as_of, "as_of")
+        if not awaits_rendering(self.as_of):
+            AsOf.parse(self.as_of)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeJob(SourceJob):
+    """Update, delete and insert by comparing a source with the table.
+
+    Attributes:
+        source: The source of the changes; evaluated once.
+        on: The SQL condition that matches source rows and target rows.
+        when: The clauses; of each kind of clause, the first one that matches is applied.
+        source_alias: The source's name in conditions and expressions.
+        target_alias: The target's name in conditions and expressions.
+        merge_schema: Add columns to the table that only the source has and that a clause uses, and
+            widen numbers.
+        params: The values of parameters in ``on`` and ``when``: name to value, ``{"id": 7}`` for
+            ``:id``. A query has its own.
+        trusted: Whether ``on`` and ``when`` may run scripts (TRANSFORM), call Java and read files by
+            their paths.
+    """
+
+    tag: ClassVar[str] = "merge"
+
+    on: str
+    when: Sequence[Clause]
+    source_alias: str = "s"
+    target_alias: str = "t"
+    params: Parameters = field(default_factory=dict, repr=False)
+    trusted: bool = False
+
+    def __post_init__(self) -> None:
+        freeze(self, "when")
+
+    @property
+    def operation(self) -> Operation:
+        """MERGE."""
+        return Operation.MERGE
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """The condition, and all conditions and values of the clauses."""
+        clauses = (text for clause in self.when for _, text in expressions_of(clause, ""))
+        return (self.on, *clauses)
+
+    def _validate_own(self) -> None:
+        require_source(self.source)
+        require_sql(self.on, "on")
+        validate_clauses(self.when)
+        for index, clause in enumerate(self.when):
+            for what, text in expressions_of(clause, f"when[{index}] ({type(clause).__name__})"):
+                require_sql(text, what)
+        require_parameters(self.params, self.expressions, "params")
+        for name in ("source_alias", "target_alias"):
+            require_alias(getattr(self, name), name)
+        if self.source_alias.lower() == self.target_alias.lower():
+            raise InvalidJob(f"Source and target have the same alias {self.source_alias!r}.")
+
+
+def _condition(job: UpdateJob | DeleteJob) -> tuple[str, ...]:
+    return () if job.where is None else (job.where,)
+
+
+def _validate_condition(job: UpdateJob | DeleteJob, change: str) -> None:
+    if job.where is not None:
+        require_sql(job.where, "where")
+    require_parameters(job.params, job.expressions, "params")
+    require_inputs(job.inputs, "inputs")
+    require_alias(job.target_alias, "target_alias")
+    require_condition(job.where, job.all_rows, f"{change} {job.target}")
+
+
+def _require_partitions(partitions: Sequence[PartitionSpec], what: str = "partitions") -> None:
+    require_list(partitions, what, 'partitions=[{"d": "1"}]')
+    for spec in partitions:
+        require_mapping(spec, f"A partition of {what}", '{"d": "1"}')
+    if not partitions:
+        raise InvalidJob("partitions is empty; leave it out when they are not known beforehand.")
+    specs = [{key.lower(): value for key, value in spec.items()} for spec in partitions]
+    for index, (given, spec) in enumerate(zip(partitions, specs, strict=True)):
+        where = f"{what}[{index}]" if what == "partitions" else what
+        if not spec or not all(key.strip() for key in spec):
+            raise InvalidJob(f"{where} must name every partition key.")
+        if len(spec) < len(given):
+            raise InvalidJob(f"{where} names a partition key twice.")
+        if spec.keys() != specs[0].keys():
+            raise InvalidJob(f"{where} has other keys than partitions[0].")
+        if "" in spec.values():
+            raise InvalidJob(f"{where} has an empty value; None is the null partition.")
+        if spec in specs[:index]:
+            raise InvalidJob(f"{where} is there twice.")

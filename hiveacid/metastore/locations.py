@@ -1,0 +1,141 @@
+"""The locations of all tables and partitions, in few calls and small answers."""
+
+from collections.abc import Iterator
+from threading import Lock
+
+from hiveacid.errors import TableNotFound
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.many_tables import projected_tables
+from hiveacid.metastore.partition_storage import partitions_of
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.rules.locations import plain_location
+from hiveacid.rules.names import TableRef, partition_name
+
+
+def other_locations(client: MetastoreClient, besides: HiveTable) -> Iterator[tuple[str, str]]:
+    """Find the locations of all other tables of all databases, and of their partitions.
+
+    Args:
+        client: The metastore: two calls per database and 200 tables, and one for each table with
+            partitions, as no call lists the partitions of several tables.
+        besides: The table to exclude.
+
+    Yields:
+        "database.table" or "database.table/partition" with its location; views are skipped.
+    """
+    # The databases that a client lists are of one catalog.
+    return _locations_of_tables(client, besides.raw.catName, besides.ref)
+
+
+def all_locations(client: MetastoreClient, *, partitions: bool = True) -> Iterator[tuple[str, str]]:
+    """Find the locations of all tables of all databases, and of their partitions.
+
+    Args:
+        client: The metastore; see ``other_locations``.
+        partitions: Whether to list partitions; without them no call is made for a single table.
+
+    Yields:
+        "database.table" or "database.table/partition" with its location; views are skipped.
+    """
+    return _locations_of_tables(client, None, partitions=partitions)
+
+
+class Locations:
+    """The locations of all tables, listed once when they are first needed, by any thread."""
+
+    def __init__(self, client: MetastoreClient) -> None:
+        """List nothing yet.
+
+        Args:
+            client: The metastore.
+        """
+        self._client = client
+        self._lock = Lock()
+        self._listed: tuple[tuple[str, str], ...] | None = None
+
+    def of(self, table: HiveTable) -> tuple[dict[str, str], list[tuple[str, str]]]:
+        """Return the locations of a table's partitions, and those of all others.
+
+        Args:
+            table: The table.
+
+        Returns:
+            The locations of its partitions by their names, and the names and locations of all other
+                tables and their partitions, like ``other_locations``.
+        """
+        with self._lock:
+            if self._listed is None:
+                self._listed = tuple(_locations_of_tables(self._client, table.raw.catName))
+            listed = self._listed
+        prefix = f"{table.ref.full_name}/"
+        own = {
+            name.removeprefix(prefix): plain_location(location)
+            for name, location in listed
+            if name.startswith(prefix)
+        }
+        return own, [each for each in listed if not f"{each[0]}/".startswith(prefix)]
+
+
+def _locations_of_tables(
+    client: MetastoreClient,
+    catalog: str | None,
+    besides: TableRef | None = None,
+    *,
+    partitions: bool = True,
+) -> Iterator[tuple[str, str]]:
+    for database in client.get_databases():
+        for table in projected_tables(client, database, client.get_tables(database)):
+            ref = TableRef(table.dbName, table.tableName)
+            if ref == besides or not table.sd.location:
+                continue
+            yield ref.full_name, table.sd.location
+            keys = [key.name for key in table.partitionKeys or () if partitions]
+            try:
+                found = _partition_locations(client, ref, catalog, keys) if keys else {}
+            except TableNotFound:
+                continue  # It was dropped a moment ago.
+            for partition, location in found.items():
+                yield f"{ref}/{partition}", location
+
+
+def partition_locations(client: MetastoreClient, table: HiveTable) -> dict[str, str]:
+    """Find the location of each partition of a table, by the partition's name.
+
+    Args:
+        client: The metastore; version 3 answers more slowly, because it always sends everything.
+        table: A table with partitions.
+
+    Raises:
+        AccessRefused: A location is not allowed.
+    """
+    keys = [key.name for key in table.partition_keys]
+    found = _partition_locations(client, table.ref, table.raw.catName, keys)
+    locations = {name: plain_location(location) for name, location in found.items()}
+    for location in locations.values():
+        client.allowed_locations.require(location)
+    return locations
+
+
+def _partition_locations(
+    client: MetastoreClient, ref: TableRef, catalog: str | None, keys: list[str]
+) -> dict[str, str]:
+    if not client.version.takes_requests:
+        specs = client.call(
+            idl_tables.get_partitions_pspec, ref.database, ref.name, -1, about=ref.full_name
+        )
+    else:
+        request = idl_tables.GetPartitionsRequest(
+            catName=catalog,
+            dbName=ref.database,
+            tblName=ref.name,
+            projectionSpec=idl_tables.GetPartitionsProjectionSpec(["values", "sd.location"]),
+            filterSpec=idl_tables.GetPartitionsFilterSpec(),
+        )
+        answer = client.call(idl_tables.get_partitions_with_specs, request, about=ref.full_name)
+        specs = answer.partitionSpec
+    return {
+        partition_name(keys, partition.values): location
+        for spec in specs
+        for partition, _, location in partitions_of(spec)
+    }

@@ -1,0 +1,333 @@
+"""Storage of table and partition statistics, with or without a promise that they are exact.
+
+Version 4 promises statistics to readers that see the write id that stored them, and every writer
+revokes the promise before it commits. A writer that finds no promise has nothing to revoke, so a
+new promise takes three steps: announce it, check that no writer that may have missed the
+announcement is active, then make it. Every writer with a later write id finds the announcement or
+the promise, and removes either.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hiveacid.errors import TableReplaced
+from hiveacid.metastore.alteration import (
+    ACCURATE,
+    Writer,
+    alter_table,
+)
+from hiveacid.metastore.catalog import ROW_COUNT, HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.partition_alteration import alter_partitions, forget_statistics
+from hiveacid.metastore.thrift import idl_statistics as idl
+from hiveacid.rules.column_statistics import ColumnStatistics, StatisticsKind
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import Decimal, parse_type
+from hiveacid.rules.write_ids import ValidWriteIdList
+
+# Readers trust no statistics with this value, and writers of all engines replace or remove it.
+_ANNOUNCED = '{"BASIC_STATS":"false"}'
+_ENGINE = "hive"
+_PARTITIONS_PER_CALL = 200
+# Planners treat it as unknown.
+_NO_DISTINCT_COUNT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """The statistics of a column, and its type."""
+
+    column: HiveColumn
+    kind: StatisticsKind
+    statistics: ColumnStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStatistics:
+    """The statistics stored for a partition, or for a table without partitions.
+
+    Attributes:
+        partition: The name of the partition; null for the table.
+        rows: The number of rows.
+        files: The number of files.
+        bytes: Their size.
+        columns: The statistics of columns.
+        still_exact: Columns whose statistics are stored already and stay exact.
+    """
+
+    partition: str | None
+    rows: int
+    files: int
+    bytes: int
+    columns: Sequence[StoredColumn] = ()
+    still_exact: frozenset[str] = frozenset()
+
+    def parameters(self) -> dict[str, str]:
+        """The parameters that declare these statistics accurate."""
+        exact = sorted({each.column.name for each in self.columns} | self.still_exact)
+        accurate: dict[str, Any] = {"BASIC_STATS": "true"}
+        if exact:
+            accurate["COLUMN_STATS"] = dict.fromkeys(exact, "true")
+        return {
+            ROW_COUNT: str(self.rows),
+            "numFiles": str(self.files),
+            "totalSize": str(self.bytes),
+            # Hive stores 0 for full ACID tables, and then uses the size of the files.
+            "rawDataSize": "0",
+            ACCURATE: json.dumps(accurate, separators=(",", ":")),
+        }
+
+
+def exact_columns(described: Any, seen: ValidWriteIdList) -> frozenset[str]:
+    """Return the columns whose statistics the metastore promises to be exact for a reader.
+
+    Args:
+        described: The Thrift struct of a table or a partition.
+        seen: The table's write ids that are valid for the reader.
+    """
+    if described.writeId and described.writeId > 0 and not seen.is_valid(described.writeId):
+        return frozenset()
+    accurate = _accurate_statistics(described)
+    if not _is_true(accurate.get("BASIC_STATS")):
+        return frozenset()
+    columns = accurate.get("COLUMN_STATS")
+    return (
+        frozenset(name for name, exact in columns.items() if _is_true(exact))
+        if isinstance(columns, dict)
+        else frozenset()
+    )
+
+
+class StatisticsWriter:
+    """Stores statistics of one table in a transaction.
+
+    Args:
+        client: The metastore.
+        table: The table as it was analyzed.
+        writer: The transaction.
+    """
+
+    def __init__(self, client: MetastoreClient, table: HiveTable, writer: Writer) -> None:
+        self._client = client
+        self._table = table
+        self._writer = writer
+
+    @property
+    def _ref(self) -> TableRef:
+        return self._table.ref
+
+    def announce(self, partitions: Sequence[str]) -> None:
+        """Revoke earlier promises, so that every writer that begins from now on must update them.
+
+        Args:
+            partitions: The names of the partitions; empty for a table without any.
+        """
+
+        def change(raw: Any) -> bool:
+            if self._is_unchanged(raw, _is_announced(raw)):
+                return False
+            raw.parameters = {**(raw.parameters or {}), ACCURATE: _ANNOUNCED}
+            return True
+
+        self._alter(partitions, change)
+
+    def store_columns(self, stored: Sequence[StoredStatistics]) -> None:
+        """Store the statistics of columns, still without a promise."""
+        filled = [each for each in stored if each.columns]
+        for start in range(0, len(filled), _PARTITIONS_PER_CALL):
+            statistics = [
+                self._columns(each) for each in filled[start : start + _PARTITIONS_PER_CALL]
+            ]
+            request = idl.SetPartitionsStatsRequest(colStats=statistics, needMerge=False)
+            if self._client.version.versions_definitions:
+                request.writeId = self._writer.write_id
+                request.validWriteIdList = self._writer.write_ids.format()
+                request.engine = _ENGINE
+            self._writer.confirm()
+            self._client.call(idl.set_aggr_stats_for, request, about=self._ref.full_name)
+
+    def mark_accurate(self, stored: Sequence[StoredStatistics]) -> set[str | None]:
+        """Declare statistics accurate where the announcement is still present.
+
+        Returns:
+            The partitions, or null for the table, with accurate statistics. A concurrent change
+                prevents the declaration.
+        """
+        by_name = {each.partition: each for each in stored}
+        names = [name for name in by_name if name is not None]
+
+        def mark(raw: Any, name: str | None) -> bool:
+            if not self._is_unchanged(raw, _is_announced(raw)):
+                return False
+            raw.parameters = {**raw.parameters, **by_name[name].parameters()}
+            return True
+
+        if None in by_name:
+            alter_table(
+                self._client,
+                self._table,
+                lambda raw: self._is_same(raw) and mark(raw, None),
+                self._writer.confirm,
+                writer=self._writer,
+            )
+        else:
+            alter_partitions(
+                self._client,
+                self._table,
+                names,
+                lambda partition: mark(partition.raw, partition.name),
+                self._writer,
+            )
+        return self._confirmed(by_name, names)
+
+    def forget(self, partitions: Sequence[str]) -> None:
+        """Take back all promises."""
+        forget_statistics(self._client, self._ref, partitions, self._writer)
+
+    def _confirmed(
+        self, by_name: Mapping[str | None, StoredStatistics], names: Sequence[str]
+    ) -> set[str | None]:
+        """Return where the promise remains, after removing the numbers of all others."""
+        described: dict[str | None, Any]
+        if None in by_name:
+            described = {None: self._client.get_table(self._ref).raw}
+        else:
+            found = self._client.get_partitions(self._table, names)
+            described = {partition.name: partition.raw for partition in found}
+        kept = {
+            name
+            for name, raw in described.items()
+            if self._is_unchanged(
+                raw, raw.parameters.get(ACCURATE) == by_name[name].parameters()[ACCURATE]
+            )
+        }
+        broken = [name for name in described if name not in kept]
+        if broken:
+            self.forget([name for name in broken if name is not None])
+        return kept
+
+    def _alter(self, partitions: Sequence[str], change: Any) -> None:
+        if partitions:
+            alter_partitions(
+                self._client,
+                self._table,
+                partitions,
+                lambda partition: bool(change(partition.raw)),
+                self._writer,
+            )
+        else:
+            alter_table(
+                self._client,
+                self._table,
+                lambda raw: self._is_same(raw) and bool(change(raw)),
+                self._writer.confirm,
+                writer=self._writer,
+            )
+
+    def _is_same(self, raw: Any) -> bool:
+        """Reject storing the statistics of the analyzed table for other columns.
+
+        Raises:
+            TableReplaced: The table has other columns.
+        """
+        if raw.sd.cols != self._table.raw.sd.cols:
+            raise TableReplaced(
+                f"{self._ref} was changed while it was analyzed.",
+                remedy="Run the analysis again.",
+            )
+        return True
+
+    def _is_unchanged(self, raw: Any, unchanged: bool) -> bool:
+        """Return whether a definition is unchanged since this transaction changed it."""
+        versioned = self._client.version.versions_definitions
+        own = not versioned or raw.writeId == self._writer.write_id
+        return own and unchanged
+
+    def _columns(self, stored: StoredStatistics) -> Any:
+        hms3 = not self._client.version.versions_definitions
+        return idl.ColumnStatistics(
+            statsDesc=idl.ColumnStatisticsDesc(
+                isTblLevel=stored.partition is None,
+                dbName=self._ref.database,
+                tableName=self._ref.name,
+                partName=stored.partition,
+            ),
+            statsObj=[
+                idl.ColumnStatisticsObj(each.column.name, each.column.type, _data(each, longs=hms3))
+                for each in stored.columns
+            ],
+            engine=None if hms3 else _ENGINE,
+        )
+
+
+def _is_announced(raw: Any) -> bool:
+    """Return whether an announcement is present; the metastore rewrites it when it stores columns."""
+    return ACCURATE in (raw.parameters or {}) and not _is_true(
+        _accurate_statistics(raw).get("BASIC_STATS")
+    )
+
+
+def _accurate_statistics(raw: Any) -> dict[str, Any]:
+    """Return the metastore's promises for a table or a partition."""
+    try:
+        accurate = json.loads((raw.parameters or {}).get(ACCURATE, "{}"))
+    except ValueError:
+        return {}
+    return accurate if isinstance(accurate, dict) else {}
+
+
+def _is_true(value: object) -> bool:
+    return str(value).lower() == "true"
+
+
+def _data(stored: StoredColumn, *, longs: bool) -> Any:
+    """Return the metastore's struct; version 3 stores the seconds of timestamps as longs."""
+    found, kind = stored.statistics, stored.kind
+    counts = {"numNulls": found.nulls, "numDVs": _NO_DISTINCT_COUNT}
+    match kind:
+        case StatisticsKind.BOOLEAN:
+            booleans = idl.BooleanColumnStatsData(
+                numTrues=found.trues, numFalses=found.values - found.trues, numNulls=found.nulls
+            )
+            return idl.ColumnStatisticsData(booleanStats=booleans)
+        case StatisticsKind.STRING:
+            lengths = {"maxColLen": found.longest, "avgColLen": found.average_length}
+            return idl.ColumnStatisticsData(
+                stringStats=idl.StringColumnStatsData(**lengths, **counts)
+            )
+        case StatisticsKind.BINARY:
+            binaries = idl.BinaryColumnStatsData(
+                maxColLen=found.longest, avgColLen=found.average_length, numNulls=found.nulls
+            )
+            return idl.ColumnStatisticsData(binaryStats=binaries)
+        case StatisticsKind.DOUBLE:
+            return idl.ColumnStatisticsData(
+                doubleStats=idl.DoubleColumnStatsData(found.low, found.high, **counts)
+            )
+        case StatisticsKind.DECIMAL:
+            type_ = parse_type(stored.column.type)
+            assert isinstance(type_, Decimal)
+            bounds = [_decimal(bound, type_.scale) for bound in (found.low, found.high)]
+            return idl.ColumnStatisticsData(
+                decimalStats=idl.DecimalColumnStatsData(*bounds, **counts)
+            )
+        case StatisticsKind.DATE:
+            days = [None if day is None else idl.Date(day) for day in (found.low, found.high)]
+            return idl.ColumnStatisticsData(dateStats=idl.DateColumnStatsData(*days, **counts))
+        case StatisticsKind.TIMESTAMP if not longs:
+            times = [None if at is None else idl.Timestamp(at) for at in (found.low, found.high)]
+            return idl.ColumnStatisticsData(
+                timestampStats=idl.TimestampColumnStatsData(*times, **counts)
+            )
+    return idl.ColumnStatisticsData(
+        longStats=idl.LongColumnStatsData(found.low, found.high, **counts)
+    )
+
+
+def _decimal(unscaled: int | None, scale: int) -> Any:
+    if unscaled is None:
+        return None
+    length = (unscaled.bit_length() + 8) // 8
+    return idl.Decimal(unscaled=unscaled.to_bytes(length, "big", signed=True), scale=scale)

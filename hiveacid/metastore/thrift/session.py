@@ -1,0 +1,318 @@
+"""Calls with several hosts, reconnection, and conversion of errors."""
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakSet, ref
+
+from thrift.Thrift import TApplicationException
+
+from hiveacid.errors import (
+    AnswerGarbled,
+    AnswerLost,
+    AuthenticationFailed,
+    HiveAcidError,
+    MetastoreCallFailed,
+    MetastoreError,
+    MetastoreTroubled,
+    MetastoreUnreachable,
+    TableNotFound,
+    TransactionAborted,
+    UnsupportedMetastore,
+    WriteConflict,
+)
+from hiveacid.jobs.options.metastore_options import NO_PROOF, MetastoreOptions
+from hiveacid.metastore.thrift import idl_tables, idl_txns
+from hiveacid.metastore.thrift.deadline import IDENTIFICATION_SECONDS, Deadline
+from hiveacid.metastore.thrift.endpoint import Endpoint
+from hiveacid.metastore.thrift.idl import Call, ServerException
+from hiveacid.metastore.thrift.mismatch import mismatch
+from hiveacid.metastore.thrift.repeating import Repeating
+from hiveacid.metastore.thrift.transport import Connection, acting_user
+from hiveacid.rules.metastore_version import MetastoreVersion
+
+_MOST_CONNECTIONS = 8
+_OF_THREAD = threading.local()
+_CONFLICT = re.compile(
+    r"Aborting \[txnid:(?P<own>\d+),.*due to a write conflict on (?P<what>.+)"
+    r" committed by \[txnid:(?P<other>\d+),"
+)
+
+
+class Session:
+    """Makes calls on the first host that answers.
+
+    A host that has not answered becomes the last one. No host gets all of the time while others are
+    available, because a host may hang without reporting it.
+
+    Every thread has its own connection, because a connection carries one call at a time: a
+    heartbeat never waits behind a long call of another thread. A forked process opens its own.
+    """
+
+    def __init__(self, options: MetastoreOptions) -> None:
+        self._options = options
+        self._endpoints = Endpoint.parse(options.uris)
+        self._local = threading.local()
+        self._connections: WeakSet[Connection] = WeakSet()
+        # Whose database the ids of this session are.
+        self._database: str | None = None
+        # True after any host has answered with the configured authentication.
+        self._has_connected = False
+
+    def call(
+        self,
+        call: Call,
+        *arguments: Any,
+        about: str = "",
+        read: Callable[[Any], Any] = lambda answer: answer,
+    ) -> Any:
+        """Make a call; retry it once after a lost answer if it may be repeated.
+
+        Args:
+            call: The call.
+            arguments: The call's arguments in their order.
+            about: The table or database that an error should name.
+            read: Converts the answer; an answer that it cannot read counts as lost.
+        """
+        try:
+            return self._invoke(call, *arguments, deadline=self._deadline(), read=read)
+        except (ServerException, TApplicationException) as failure:
+            raise _translate(failure, call, about) from failure
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Limit the total time of all calls of this thread in the body of a with statement."""
+        outer: Deadline | None = getattr(self._local, "limit", None)
+        self._local.limit = Deadline(seconds) if outer is None else outer.within(seconds)
+        try:
+            yield
+        finally:
+            self._local.limit = outer
+
+    @property
+    def version(self) -> MetastoreVersion:
+        """The version of the connected server, determined by a call that exists only in version 4."""
+        self._connect(self._deadline())
+        version: MetastoreVersion = self._local.version
+        return version
+
+    @property
+    def user(self) -> str:
+        """The caller: from the options, or as authenticated by the ticket or the token."""
+        if self._options.user is None and self._options.auth_mechanism != NO_PROOF:
+            proved = self._connect(self._deadline()).user
+            assert proved is not None
+            return proved
+        return acting_user(self._options)
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        for connection in list(self._connections):
+            connection.close()
+
+    def _deadline(self) -> Deadline:
+        """Until when a call that begins now must be over."""
+        limit: Deadline | None = getattr(self._local, "limit", None)
+        seconds = self._options.read_timeout_seconds
+        return Deadline(seconds) if limit is None else limit.within(seconds)
+
+    def _invoke(self, call: Call, *arguments: Any, deadline: Deadline, read: Any) -> Any:
+        unsafe = call.repeating is Repeating.UNSAFE
+        attempts = 1 if unsafe or len(self._endpoints) == 1 else 2
+        first = deadline.within(deadline.left / attempts)
+        connection = self._connect(first)
+        try:
+            return self._use(connection, call, *arguments, deadline=first, read=read)
+        except AnswerLost:
+            if unsafe or deadline.left <= 0:
+                raise
+        again = self._connect(deadline)
+        return self._use(again, call, *arguments, deadline=deadline, read=read)
+
+    def _use(self, connection: Connection, call: Call, *arguments: Any, **options: Any) -> Any:
+        try:
+            return connection.invoke(call, *arguments, **options)
+        except ServerException:
+            raise
+        except BaseException as error:
+            if isinstance(error, AnswerLost):
+                self._put_last(connection.endpoint)
+            # An interrupted call leaves its answer behind, which no other call may read; and after
+            # an internal error the server often closes the connection without a word.
+            connection.close()
+            raise
+
+    def _connect(self, deadline: Deadline) -> Connection:
+        connection: Connection | None = getattr(self._local, "connection", None)
+        if connection is not None and connection.is_open():
+            return connection
+        failures: list[MetastoreError] = []
+        doubtful: Endpoint | None = None
+        # A host that accepts a connection and then breaks it may be busy or restarting; a host that
+        # refuses the connection is down.
+        hosts = list(self._endpoints)
+        for number, endpoint in enumerate(hosts):
+            turn = deadline.within(deadline.left / (len(hosts) - number))
+            try:
+                connection = Connection(endpoint, self._options, turn)
+                self._local.version = self._identify(
+                    connection, turn.within(IDENTIFICATION_SECONDS)
+                )
+            except MetastoreError as failure:
+                failures.append(
+                    _unserved(endpoint, failure) if isinstance(failure, AnswerLost) else failure
+                )
+                self._put_last(endpoint)
+                if isinstance(failure, AnswerLost | UnsupportedMetastore):
+                    doubtful = endpoint
+                if self._may_retry_host(failure) and len(hosts) < 2 * len(self._endpoints):
+                    hosts.append(endpoint)
+                continue
+            self._has_connected = True
+            self._local.connection = connection
+            self._connections.add(connection)
+            _limit_connections(connection)
+            return connection
+        reason = (
+            mismatch(doubtful, self._options, deadline)
+            if doubtful and not self._has_connected
+            else None
+        )
+        raise reason or _no_host(failures)
+
+    def _may_retry_host(self, failure: MetastoreError) -> bool:
+        """Return whether the same host may take the next connection."""
+        if isinstance(failure, AnswerLost):
+            return True
+        # Tickets in memory may be for keys that were replaced; the keytab provides new ones.
+        return type(failure) is AuthenticationFailed and self._options.kerberos_keytab is not None
+
+    def _put_last(self, endpoint: Endpoint) -> None:
+        others = [each for each in self._endpoints if each != endpoint]
+        self._endpoints = (*others, endpoint)
+
+    def _identify(self, connection: Connection, deadline: Deadline) -> MetastoreVersion:
+        """Identify the server; the first call on a connection exists only in version 4."""
+        try:
+            version = MetastoreVersion.HMS4
+            if not self._supports(connection, deadline, idl_txns.get_latest_txnid_in_conflict, 0):
+                version = MetastoreVersion.HMS3
+                request = idl_txns.GetValidWriteIdsRequest(fullTableNames=[], validTxnList="0:0::")
+                if not self._supports(connection, deadline, idl_txns.get_valid_write_ids, request):
+                    raise UnsupportedMetastore(
+                        f"The metastore at {connection.endpoint} is older than version 3.",
+                        remedy="ACID tables with write ids need Hive Metastore 3.1 or newer.",
+                    )
+            # An authenticated caller cannot claim another name.
+            if connection.endpoint.scheme == "thrift" and connection.user is None:
+                user = acting_user(self._options)
+                connection.invoke(idl_tables.set_ugi, user, [], deadline=deadline)
+            if len(self._endpoints) > 1:
+                self._require_same_database(connection, deadline)
+        except AnswerGarbled as garbled:
+            connection.close()
+            raise UnsupportedMetastore(
+                garbled.what,
+                remedy="Check that the uri names the metastore's own port and its transport"
+                " (thrift, TLS or http).",
+            ) from garbled
+        except (ServerException, TApplicationException) as failure:
+            connection.close()
+            raise _translate(failure, idl_tables.set_ugi, "") from failure
+        except BaseException:
+            connection.close()
+            raise
+        return version
+
+    def _require_same_database(self, connection: Connection, deadline: Deadline) -> None:
+        """Reject a host with a different database, where ids refer to different transactions."""
+        try:
+            found = connection.invoke(idl_tables.get_metastore_db_uuid, deadline=deadline)
+        except ServerException:
+            return
+        except TApplicationException as failure:
+            if failure.type == TApplicationException.UNKNOWN_METHOD:
+                return  # Some services keep it to themselves.
+            raise
+        if self._database not in (None, found):
+            raise UnsupportedMetastore(
+                f"The metastore at {connection.endpoint} has another database than the one that"
+                " answered before.",
+                remedy="Name addresses of one metastore only: instances that share a database.",
+            )
+        self._database = found
+
+    @staticmethod
+    def _supports(connection: Connection, deadline: Deadline, call: Call, argument: Any) -> bool:
+        try:
+            connection.invoke(call, argument, deadline=deadline)
+        except TApplicationException as failure:
+            if failure.type == TApplicationException.UNKNOWN_METHOD:
+                return False
+            raise
+        except ServerException:
+            pass  # The server supports the call but rejects the argument.
+        return True
+
+
+def _no_host(failures: list[MetastoreError]) -> MetastoreError:
+    """Combine the errors of all hosts; an unsuitable server takes precedence over one that is down."""
+    tried = " ".join(dict.fromkeys(failure.what for failure in failures))
+    for failure in failures:
+        if not isinstance(failure, MetastoreUnreachable):
+            return type(failure)(tried, remedy=failure.remedy)
+    remedies = {failure.remedy for failure in failures} - {MetastoreUnreachable.default_remedy}
+    return MetastoreUnreachable(tried, remedy=remedies.pop() if remedies else None)
+
+
+def _unserved(endpoint: Endpoint, failure: AnswerLost) -> MetastoreUnreachable:
+    """Describe a host that accepts connections, but does not identify itself."""
+    return MetastoreUnreachable(
+        f"{endpoint} accepts connections and does not serve them, probably because all of its"
+        f" threads are in use. {failure.what}",
+        remedy="Close tables whose frames are not needed any more, raise"
+        " metastore.server.max.threads, or check that the uri names the metastore's own port and its"
+        " transport.",
+    )
+
+
+def _limit_connections(connection: Connection) -> None:
+    """Close the oldest connections of this thread; their clients connect again if necessary.
+
+    A program may have one client for each of many tables, but a server has few threads.
+    """
+    known: list[ref[Connection]] = getattr(_OF_THREAD, "connections", [])
+    opened = [each for each in (known_one() for known_one in known) if each and each.is_open()]
+    for each in opened[: 1 - _MOST_CONNECTIONS]:
+        # The garbage collector may end a scan, which connects, during a call of this thread.
+        if not each.is_busy:
+            each.close()
+    _OF_THREAD.connections = [*map(ref, filter(Connection.is_open, opened)), ref(connection)]
+
+
+def _translate(failure: Exception, call: Call, about: str) -> HiveAcidError:
+    message = getattr(failure, "message", None) or str(failure)
+    match failure:
+        case idl_tables.NoSuchObjectException():
+            # The rest of the message mostly repeats this.
+            text = message.rstrip(".")
+            more = "" if text.endswith(f"{about} table not found") else f": {text}"
+            return TableNotFound(f"{about} does not exist{more}.")
+        case idl_txns.TxnAbortedException() if conflict := _CONFLICT.search(message):
+            database, _, rest = conflict["what"].partition("/")
+            table, _, partition = rest.partition("/")
+            where = f"{database}.{table}" + (f" partition {partition}" if partition else "")
+            return WriteConflict(
+                f"Transaction {conflict['own']} lost {where} to transaction {conflict['other']},"
+                " which committed first."
+            )
+        case idl_txns.TxnAbortedException() | idl_txns.NoSuchTxnException():
+            return TransactionAborted(f"{message.rstrip('.')}.")
+        case idl_txns.NoSuchLockException():
+            return TransactionAborted(f"The lock has expired: {message.rstrip('.')}.")
+    what = f"{call.name} failed{f' for {about}' if about else ''}: {message}"
+    if getattr(failure, "type", None) == TApplicationException.INTERNAL_ERROR:
+        return MetastoreTroubled(what)
+    return MetastoreCallFailed(what)

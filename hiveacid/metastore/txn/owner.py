@@ -1,0 +1,172 @@
+"""Owners of transactions: find and abort the transactions of a run, and query their outcome."""
+
+import os
+import re
+import socket
+import sys
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Self
+
+from hiveacid.errors import AnswerLost, TransactionAborted
+from hiveacid.jobs.options.run_token import agent_info, transaction_host
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift.answers import TxnInfo, TxnState, TxnType
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.rules.names import TableRef
+
+# The metastore stores 128 characters of a host name; a nonce and a run token need the rest of them.
+_LONGEST_HOST = 33
+_NONCE_LENGTH = 6
+_LONGEST_PROGRAM = 30
+_RANDOM_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The identity of a transaction's owner in the metastore.
+
+    Attributes:
+        user: The user.
+        host: The machine.
+        agent_info: The run token, shortened if it is too long to store.
+    """
+
+    user: str
+    host: str
+    agent_info: str
+
+    @classmethod
+    def of(cls, run_token: str | None, user: str) -> Self:
+        """Name the owner of the transactions of a run.
+
+        Args:
+            run_token: Identifies the run; by default the program, its process id, and a random
+                number.
+            user: The user.
+        """
+        return cls(
+            user=user,
+            host=socket.gethostname()[:_LONGEST_HOST],
+            agent_info=agent_info(run_token or _program_token()),
+        )
+
+
+def _program_token() -> str:
+    """Name a transaction of a program that has no run token: "load.py:4711:9f86d081884c"."""
+    program = Path(sys.argv[0] if sys.argv else "").name
+    name = re.sub(r"[^\w.+-]", "_", program)[:_LONGEST_PROGRAM].strip("-") or "python"
+    return f"{name}:{os.getpid()}:{uuid.uuid4().hex[:_RANDOM_LENGTH]}"
+
+
+def open_transaction(client: MetastoreClient, owner: Owner, kind: TxnType = TxnType.DEFAULT) -> int:
+    """Open a transaction; abort it if the answer got lost.
+
+    Its nonce identifies it then: other transactions of the same name may be those of a later
+    attempt, or of this process.
+
+    Args:
+        client: The metastore.
+        owner: The owner that the metastore displays.
+        kind: The type of the transaction.
+
+    Returns:
+        Its id.
+
+    Raises:
+        AnswerLost: The transaction is unknown. A request that arrives later opens one that nobody
+            keeps alive.
+    """
+    nonce = uuid.uuid4().hex[:_NONCE_LENGTH]
+    host = transaction_host(owner.host, owner.agent_info, nonce)
+    try:
+        return client.open_txn(owner.user, host, owner.agent_info, kind)
+    except AnswerLost:
+        for txn in client.get_open_txns_info():
+            if txn.host == host and txn.state is TxnState.OPEN:
+                client.abort_txn(txn.txn_id)
+        raise
+
+
+def find_open_transactions(client: MetastoreClient, *tokens: str) -> list[int]:
+    """Find the transactions of a run that are still open.
+
+    Args:
+        client: The metastore.
+        tokens: The names of the run's transactions, in full; see ``Job.tokens``.
+
+    Returns:
+        Their ids, oldest first.
+    """
+    return sorted(
+        txn.txn_id for txn in find_transactions(client, *tokens) if txn.state is TxnState.OPEN
+    )
+
+
+def find_transactions(client: MetastoreClient, *tokens: str) -> list[TxnInfo]:
+    """Find the transactions of a run that are open, or aborted and not forgotten.
+
+    Args:
+        client: The metastore.
+        tokens: The names of the run's transactions, in full.
+    """
+    wanted = {agent_info(token) for token in tokens}
+    return [txn for txn in client.get_open_txns_info() if txn.token in wanted]
+
+
+def abort_open_transactions(
+    client: MetastoreClient, *tokens: str, before: int | None = None
+) -> list[int]:
+    """Abort the open transactions of a run, so that they can no longer be committed.
+
+    Args:
+        client: The metastore.
+        tokens: The names of the run's transactions, in full.
+        before: Leave this transaction and younger ones as they are.
+
+    Returns:
+        The ids of the transactions that were aborted; one that was committed at the last moment
+        is not among them.
+    """
+    aborted = []
+    for txn_id in find_open_transactions(client, *tokens):
+        if before is not None and txn_id >= before:
+            continue
+        try:
+            client.abort_txn(txn_id)
+        except TransactionAborted:
+            continue
+        aborted.append(txn_id)
+    return aborted
+
+
+class Outcome(StrEnum):
+    """The outcome of a transaction."""
+
+    OPEN = "open"
+    ABORTED = "aborted"
+    COMMITTED = "committed"
+
+
+def outcome(client: MetastoreClient, txn_id: int, written: Mapping[TableRef, int]) -> Outcome:
+    """Determine the outcome of a transaction.
+
+    Args:
+        client: The metastore.
+        txn_id: The transaction.
+        written: Its write id for each table that it writes.
+    """
+    txns = Snapshot.take(client, []).txns
+    if txn_id in txns.open:
+        return Outcome.OPEN
+    if txn_id in txns.aborted:
+        return Outcome.ABORTED
+    # An aborted transaction may be forgotten, but the abort of its write id only together with its
+    # last directory; nothing but a transaction that never registered a write is taken wrongly here.
+    valid = client.get_valid_write_ids(sorted(written), txns) if written else {}
+    # One table is sufficient: another one may be dropped by now.
+    known = [valid[ref.full_name].is_valid(own) for ref, own in written.items()]
+    return Outcome.COMMITTED if any(known) or not known else Outcome.ABORTED

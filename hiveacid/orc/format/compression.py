@@ -1,0 +1,256 @@
+"""ORC's compression: a stream is a row of chunks, each with a header of three bytes."""
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from typing import Any
+
+from hiveacid.errors import CorruptFile, UnsupportedFile
+from hiveacid.orc.format.protobuf import read_varint
+
+LARGEST_BLOCK = 1 << 23
+_LARGEST_CHUNK = LARGEST_BLOCK - 1
+# All streams that are read are shorter than this, and memory holds no more of a stream.
+LARGEST_STREAM = 128 << 20
+
+
+class Codec(IntEnum):
+    """Compression kinds with the numbers of the ORC format."""
+
+    NONE = 0
+    ZLIB = 1
+    SNAPPY = 2
+    LZO = 3
+    LZ4 = 4
+    ZSTD = 5
+
+    @classmethod
+    def named(cls, name: str) -> "Codec":
+        """Find a codec by the name that the table property `orc.compress` uses."""
+        try:
+            return cls[name.strip().upper()]
+        except KeyError:
+            known = ", ".join(codec.name.lower() for codec in cls)
+            raise UnsupportedFile(f"ORC has no codec '{name}'; it has {known}.") from None
+
+    @classmethod
+    def stated(cls, name: str | None) -> "Codec | None":
+        """Return the codec that the table property states; None without one that can be written."""
+        known = cls.__members__.get((name or "").strip().upper())
+        return None if known is cls.LZO else known
+
+
+# The names of codecs in Arrow.
+_ARROW_NAMES = {Codec.SNAPPY: "snappy", Codec.LZ4: "lz4_raw", Codec.ZSTD: "zstd"}
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """A compressed stream together with the places where its chunks start."""
+
+    data: bytes
+    starts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """The compression of one file: a codec, and the maximum plain data of one chunk."""
+
+    codec: Codec
+    block_size: int
+
+    def __post_init__(self) -> None:
+        if self.codec is not Codec.NONE and not 1 <= self.block_size <= LARGEST_BLOCK:
+            raise CorruptFile(f"A compressed ORC file has blocks of {self.block_size} bytes.")
+
+    @property
+    def chunk_size(self) -> int:
+        """The plain bytes that are put into a chunk; its length must fit the header."""
+        return min(self.block_size, _LARGEST_CHUNK)
+
+    def chunks(self, plain: bytes) -> Chunks:
+        """Compress a stream and remember the chunk starts, which row index positions need."""
+        if self.codec is Codec.NONE:
+            return Chunks(plain, (0,))
+        parts: list[bytes | memoryview] = []
+        starts = []
+        position = 0
+        view = memoryview(plain)
+        for offset in range(0, len(plain), self.chunk_size):
+            starts.append(position)
+            block = view[offset : offset + self.chunk_size]
+            compressed = self._compress_block(block)
+            # A block that does not shrink is stored unchanged. That is valid for every codec, so
+            # rare codecs need no compressor.
+            original = len(compressed) >= len(block)
+            body = block if original else compressed
+            parts += [(len(body) << 1 | original).to_bytes(3, "little"), body]
+            position += 3 + len(body)
+        return Chunks(b"".join(parts), tuple(starts))
+
+    def compress(self, plain: bytes) -> bytes:
+        """Compress a stream."""
+        return self.chunks(plain).data
+
+    def decompress(self, encoded: bytes, most: int = LARGEST_STREAM) -> bytes:
+        """Read a whole stream back.
+
+        Args:
+            encoded: The stream.
+            most: The maximum number of bytes.
+
+        Raises:
+            CorruptFile: The stream does not decode, or one of its chunks is longer than the file
+                allows.
+            UnsupportedFile: The stream is too long for memory.
+        """
+        if self.codec is Codec.NONE:
+            return encoded
+        plain: list[bytes] = []
+        size = 0
+        for block in self._plain_blocks(encoded):
+            size += len(block)
+            if size > most:
+                raise UnsupportedFile(f"A part of the ORC file is longer than {most >> 20} MB.")
+            plain.append(block)
+        return b"".join(plain)
+
+    def plain_limit(self, encoded: bytes) -> int:
+        """Return the maximum number of bytes of a decompressed stream."""
+        if self.codec is Codec.NONE:
+            return len(encoded)
+        limit = position = 0
+        while position < len(encoded):
+            header = int.from_bytes(encoded[position : position + 3], "little")
+            limit += header >> 1 if header & 1 else self.block_size
+            position += 3 + (header >> 1)
+        return limit
+
+    def position(self, chunks: Chunks, offset: int) -> list[int]:
+        """Return the row index positions of the byte `offset` of the plain stream."""
+        if self.codec is Codec.NONE:
+            return [offset]
+        if not chunks.starts:
+            return [0, 0]
+        # A position at the end of the last chunk has no next chunk.
+        chunk = min(offset // self.chunk_size, len(chunks.starts) - 1)
+        return [chunks.starts[chunk], offset - chunk * self.chunk_size]
+
+    def _plain_blocks(self, encoded: bytes) -> Iterator[bytes]:
+        position = 0
+        while position < len(encoded):
+            header = int.from_bytes(encoded[position : position + 3], "little")
+            position += 3
+            body = encoded[position : position + (header >> 1)]
+            if len(body) < header >> 1:
+                raise CorruptFile("A compressed part of an ORC file is cut short.")
+            position += len(body)
+            block = body if header & 1 else self._decompress_block(body)
+            if len(block) > self.block_size:
+                raise CorruptFile(
+                    f"A compressed part of an ORC file is longer than {self.block_size} bytes, "
+                    "which the file allows."
+                )
+            yield block
+
+    def _compress_block(self, block: memoryview) -> bytes | memoryview:
+        if self.codec is Codec.ZLIB:
+            return _deflated(block)
+        if self.codec in _ARROW_NAMES:
+            compressed: bytes = _pyarrow().compress(block, _ARROW_NAMES[self.codec], asbytes=True)
+            return compressed
+        return block
+
+    def _decompress_block(self, body: bytes) -> bytes:
+        """Decode a chunk; an oversized one yields hardly more than one block."""
+        most = self.block_size + 1
+        plain: bytes
+        try:
+            if self.codec is Codec.ZLIB:
+                inflate = zlib.decompressobj(-15)
+                plain = inflate.decompress(body, most)
+                if len(plain) < most and not inflate.eof:
+                    raise ValueError("it is cut short")
+            elif self.codec is Codec.SNAPPY:
+                size, _ = read_varint(body, 0)
+                if size > self.block_size:
+                    raise ValueError(f"it claims to have {size} bytes")
+                plain = _pyarrow().decompress(body, size, "snappy", asbytes=True)
+            elif self.codec is Codec.ZSTD:
+                pa = _pyarrow()
+                stream = pa.CompressedInputStream(pa.BufferReader(body), "zstd")
+                # Its method for bytes never frees them after an error.
+                plain = stream.read_buffer(most).to_pybytes()
+            elif self.codec is Codec.LZ4:
+                plain = _decompress_lz4(body, most)
+            else:
+                raise UnsupportedFile(f"ORC files compressed with {self.codec.name} are not read.")
+        except (zlib.error, OSError, ValueError, IndexError) as error:
+            raise CorruptFile(
+                f"A compressed part of an ORC file does not decode: {error}."
+            ) from error
+        return plain
+
+
+@cache
+def fast_zlib() -> Any:
+    """ISA-L's implementation of zlib, which is several times as fast, if it is installed."""
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return None
+    return isal_zlib
+
+
+def _deflated(block: memoryview) -> bytes:
+    isal = fast_zlib()
+    if isal is not None:
+        compressed: bytes = isal.compress(block, wbits=-zlib.MAX_WBITS)
+        return compressed
+    deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return deflate.compress(block) + deflate.flush()
+
+
+def _pyarrow() -> Any:
+    # Only some codecs need it, and importing it takes longer than rewriting most files.
+    import pyarrow as pa
+
+    return pa
+
+
+def _decompress_lz4(body: bytes, most: int) -> bytes:
+    # The block lacks the length of its plain form, which library calls require.
+    plain = bytearray()
+    position = 0
+    while position < len(body) and len(plain) < most:
+        token = body[position]
+        literals, position = _lz4_length(body, position + 1, token >> 4)
+        if literals > len(body) - position:
+            raise ValueError("lz4 ends in the middle of a text")
+        plain += body[position : position + literals]
+        position += literals
+        if position >= len(body):
+            break
+        distance = int.from_bytes(body[position : position + 2], "little")
+        length, position = _lz4_length(body, position + 2, token & 0x0F)
+        length = min(length + 4, most)
+        start = len(plain) - distance
+        if start < 0 or distance == 0:
+            raise ValueError("lz4 refers to data before the block")
+        # The copy may overlap the appended data: the pattern then repeats.
+        pattern = bytes(plain[start : start + length])
+        plain += (pattern * (length // len(pattern) + 1))[:length]
+    return bytes(plain)
+
+
+def _lz4_length(body: bytes, position: int, nibble: int) -> tuple[int, int]:
+    length = nibble
+    while nibble == 15:
+        extra = body[position]
+        position += 1
+        length += extra
+        if extra != 255:
+            break
+    return length, position

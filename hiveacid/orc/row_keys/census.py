@@ -1,0 +1,300 @@
+"""Count the rows of ACID files stripe by stripe, with digests that detect any lost row."""
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Self
+
+import numpy as np
+
+from hiveacid.errors import CorruptFile
+from hiveacid.orc.format.envelope import RowOperation
+from hiveacid.orc.format.source_and_sink import Source, read_exactly
+from hiveacid.orc.format.streams import Integers, StreamKind
+from hiveacid.orc.format.stripe_footer import PlacedStream, StripeFooter
+from hiveacid.orc.format.tail import OrcTail, Stripe
+from hiveacid.orc.row_keys.deleted_rows import DeletedRows
+from hiveacid.orc.row_keys.digests import tally, tally_consecutive
+from hiveacid.orc.row_keys.key_columns import KEY_COLUMNS
+from hiveacid.orc.row_keys.key_stream import decode_keys
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.orc.row_keys.progressions import (
+    LONGEST_STREAM,
+    KeyProgressions,
+    key_streams,
+    progressions_of,
+)
+from hiveacid.rules.proof import Tally
+from hiveacid.rules.row_id import RowId, decode_bucket
+
+# Arrow decodes up to 32 batches ahead.
+_BATCH_ROWS = 16_384
+_FINGERPRINT_BYTES = 16
+_END_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class RowConstraints:
+    """Constraints on the rows of a file from its location.
+
+    Attributes:
+        is_delete: Whether the rows are delete events.
+        write_ids: The write ids that its directory allows.
+        buckets: The valid bucket numbers of row ids; unrestricted if missing.
+    """
+
+    is_delete: bool
+    write_ids: range
+    buckets: tuple[int, ...] | None
+
+    def check(self, keys: Keys) -> None:
+        """Hold rows against it.
+
+        Raises:
+            CorruptFile: They belong elsewhere.
+        """
+        low, high = int(keys.operations.min()), int(keys.operations.max())
+        # Before Hive 3 an update was an event of its own, which files of rows may still contain.
+        allowed = (
+            (RowOperation.DELETE, RowOperation.DELETE)
+            if self.is_delete
+            else (RowOperation.INSERT, 1)
+        )
+        if low < allowed[0] or high > allowed[1]:
+            raise CorruptFile(f"There are operations {low} to {high}, which are invalid here.")
+        self._check_range("currentTransaction", keys.current_write_ids)
+        if not self.is_delete:
+            inserted = keys.original_write_ids
+            if high != RowOperation.INSERT:
+                inserted = inserted[keys.operations == RowOperation.INSERT]
+            self._check_range("originalTransaction", inserted)
+        if self.buckets is not None:
+            for bucket in np.unique(keys.buckets).tolist():
+                if decode_bucket(bucket).writer_id not in self.buckets:
+                    raise CorruptFile(
+                        f"The bucket property {bucket} is not of bucket {self.buckets[0]}."
+                    )
+
+    def _check_range(self, column: str, values: Integers) -> None:
+        if not len(values):
+            return
+        low, high = int(values.min()), int(values.max())
+        if low < self.write_ids.start or high >= self.write_ids.stop:
+            raise CorruptFile(
+                f"{column} goes from {low} to {high}, and the directory has"
+                f" {self.write_ids.start} to {self.write_ids.stop - 1}."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class StripeCensus:
+    """The rows of a stripe.
+
+    Attributes:
+        fingerprint: The fingerprint of the bytes with the row ids; equal fingerprints mean equal
+            row ids.
+        rows: All rows.
+        deleted: The deleted rows.
+        aborted: The rows of aborted write ids, deleted or not.
+        first: The first row id.
+        last: The last row id.
+        ascends: Whether the row ids ascend without repetition.
+    """
+
+    fingerprint: bytes
+    rows: Tally
+    deleted: Tally
+    aborted: Tally
+    first: RowId
+    last: RowId
+    ascends: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LostRows:
+    """The rows that a compaction must drop.
+
+    Attributes:
+        deleted: The row ids of delete events, if any.
+        aborted: The write ids whose rows are ignored.
+    """
+
+    deleted: DeletedRows | None = None
+    aborted: Sequence[int] = ()
+
+
+def take_census(
+    source: Source,
+    tail: OrcTail,
+    *,
+    constraints: RowConstraints | None,
+    lost: LostRows = LostRows(),
+    known: Mapping[bytes, StripeCensus] | None = None,
+) -> Iterator[StripeCensus]:
+    """Read the row ids of a file.
+
+    Args:
+        source: The file.
+        tail: Its tail.
+        constraints: The constraints on its rows, if any.
+        lost: The rows that are dropped.
+        known: Stripes from earlier reads, by their fingerprints: equal ones are not read again.
+
+    Raises:
+        CorruptFile: The rows do not decode, or violate the constraints of the file.
+    """
+    for number in range(len(tail.stripes)):
+        stored = _StoredKeys.read(source, tail, number)
+        census = None if known is None else known.get(stored.fingerprint)
+        yield census or _count(stored, constraints, lost)
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredKeys:
+    """The key columns of a stripe as they are stored.
+
+    Attributes:
+        source: The file.
+        tail: Its tail.
+        number: The number of the stripe.
+        fingerprint: A digest of the bytes that the row ids are decoded from, and of everything that
+            determines how.
+        footer: The footer of the stripe.
+        streams: The stored streams, without those that are too long to be recognized.
+    """
+
+    source: Source
+    tail: OrcTail
+    number: int
+    fingerprint: bytes
+    footer: StripeFooter
+    streams: Sequence[tuple[PlacedStream, bytes]]
+
+    @classmethod
+    def read(cls, source: Source, tail: OrcTail, number: int) -> Self:
+        stripe = tail.stripes[number]
+        footer = StripeFooter.read(source, tail, stripe)
+        digest = blake2b(digest_size=_FINGERPRINT_BYTES)
+        digest.update(f"{tail.codec.name} {stripe.rows}".encode())
+        for encoding in footer.encodings[: len(KEY_COLUMNS) + 1]:
+            digest.update(encoding)
+        streams: list[tuple[PlacedStream, bytes]] = []
+        for stream in key_streams(footer):
+            digest.update(f";{stream.kind} {stream.column} {stream.length}:".encode())
+            encoded = read_exactly(source, stream.offset, stream.length)
+            digest.update(encoded)
+            if stream.length <= LONGEST_STREAM:
+                streams.append((stream, encoded))
+        return cls(source, tail, number, digest.digest(), footer, streams)
+
+    @property
+    def rows(self) -> int:
+        return self.tail.stripes[self.number].rows
+
+    def progressions(self) -> KeyProgressions | None:
+        stripe = self.tail.stripes[self.number]
+        return progressions_of(self.tail, stripe, self.footer, self.streams)
+
+    def batches(self, known: KeyProgressions | None) -> Generator[Keys, None, None]:
+        if known is not None:
+            yield from known.batches(_BATCH_ROWS)
+        else:
+            yield from decode_keys(self.source, self.tail, [self.number], _BATCH_ROWS)
+
+
+def _count(stored: _StoredKeys, constraints: RowConstraints | None, lost: LostRows) -> StripeCensus:
+    known = stored.progressions()
+    if known is not None and known.is_consecutive:
+        return _count_consecutive(known, stored, constraints, lost)
+    census: StripeCensus | None = None
+    with closing(stored.batches(known)) as batches:
+        for keys in batches:
+            if constraints is not None:
+                constraints.check(keys)
+            part = _count_batch(keys, stored.fingerprint, lost)
+            census = part if census is None else _joined(census, part)
+    if census is None or census.rows.rows != stored.rows:
+        raise CorruptFile(f"Stripe {stored.number} has not as many row ids as rows.")
+    return census
+
+
+def _count_consecutive(
+    known: KeyProgressions,
+    stored: _StoredKeys,
+    constraints: RowConstraints | None,
+    lost: LostRows,
+) -> StripeCensus:
+    """Count rows that differ only in their numbers, without a look at each of them."""
+    count = stored.rows
+    ends = known.ends(0, count)
+    if constraints is not None:
+        constraints.check(ends)
+    rows = tally_consecutive(ends, count)
+    is_aborted = int(ends.current_write_ids[0]) in lost.aborted
+    gone = Tally()
+    if lost.deleted is not None and not is_aborted:
+        for start in range(0, count, _BATCH_ROWS):
+            end = min(start + _BATCH_ROWS, count)
+            if lost.deleted.may_hit(known.ends(start, end)):
+                keys = known.rows(start, end)
+                gone += tally(keys[lost.deleted.hits(keys)])
+    return StripeCensus(
+        stored.fingerprint,
+        rows,
+        gone,
+        rows if is_aborted else Tally(),
+        ends.row_id(0),
+        ends.row_id(1),
+        ascends=True,
+    )
+
+
+def _count_batch(keys: Keys, fingerprint: bytes, lost: LostRows) -> StripeCensus:
+    gone = missing = Tally()
+    lives = np.ones(len(keys), dtype=np.bool_)
+    if lost.aborted:
+        lives = ~np.isin(keys.current_write_ids, lost.aborted)
+        missing = tally(keys[~lives])
+    if lost.deleted is not None:
+        gone = tally(keys[lost.deleted.hits(keys) & lives])
+    return StripeCensus(
+        fingerprint,
+        tally(keys),
+        gone,
+        missing,
+        keys.row_id(0),
+        keys.row_id(-1),
+        keys.first_disorder() is None,
+    )
+
+
+def _joined(before: StripeCensus, after: StripeCensus) -> StripeCensus:
+    return replace(
+        before,
+        rows=before.rows + after.rows,
+        deleted=before.deleted + after.deleted,
+        aborted=before.aborted + after.aborted,
+        last=after.last,
+        ascends=before.ascends and after.ascends and before.last < after.first,
+    )
+
+
+def digest_of_stripe(source: Source, tail: OrcTail, stripe: Stripe) -> int:
+    """Return a digest of a stripe without row ids, from a part of its data.
+
+    It distinguishes stripes by their streams and by the ends of their data. Their indexes are
+    ignored: a copy may have other indexes.
+    """
+    footer = tail.stripe_footer(source, stripe)
+    digest = blake2b(f"{stripe.rows} {stripe.data_length}".encode(), digest_size=8)
+    for encoding in footer.all_data(2):
+        digest.update(encoding)
+    for stream in footer.all_messages(1):
+        kind, column, length = (stream.number(field) for field in (1, 2, 3))
+        if not StreamKind.is_index(kind):
+            digest.update(f";{kind} {column} {length}".encode())
+    start, size = stripe.offset + stripe.index_length, min(stripe.data_length, _END_BYTES)
+    digest.update(read_exactly(source, start, size))
+    digest.update(read_exactly(source, start + stripe.data_length - size, size))
+    return int.from_bytes(digest.digest(), "little")

@@ -1,0 +1,335 @@
+"""Consumers of a table's changes: their cursors in the folder of the table, and their ranges.
+
+A cursor only saves work and keeps files from cleanings: the run tokens of the copies ensure that
+each change is applied once, see ``acid.consumers``. So runs of one consumer need no lock.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from hiveacid.errors import ConsumerMismatch, InvalidJob, StorageError, VersionUnknown
+from hiveacid.jobs import codec
+from hiveacid.jobs.reports.report import ChangesRange
+from hiveacid.jobs.sources import ChangesSource
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.same_table import located, require_same_table
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.rules.consumers import (
+    CONSUMER_NAME,
+    consumer_token,
+    last_final_version,
+    require_consumer,
+)
+from hiveacid.rules.located_table import LocatedTable
+from hiveacid.rules.locations import plain_location
+from hiveacid.rules.names import CONSUMER_CURSORS, UNFINISHED_PREFIX, TableRef
+from hiveacid.rules.write_ids import ValidWriteIdList
+from hiveacid.storage.folder import ReadOnlyStorage, Storage
+
+_PATH = re.compile(rf"{CONSUMER_CURSORS}/{CONSUMER_NAME.pattern}/(?:begin|[0-9]{{1,18}})\.json")
+_FILE = re.compile(rf"(?:{UNFINISHED_PREFIX}[0-9a-f]+_)?(?:begin|([0-9]{{1,18}}))\.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """Progress of a consumer.
+
+    Attributes:
+        consumer: The consumer.
+        table: The table that it reads.
+        targets: The tables or folders that it writes.
+        version: The last version that it has copied.
+        begins: Whether it has not copied anything yet and starts after that version.
+    """
+
+    consumer: str
+    table: LocatedTable
+    targets: tuple[str, ...]
+    version: int
+    begins: bool = False
+
+    @property
+    def path(self) -> str:
+        """The path of its file, below the folder of the table.
+
+        Each version has a file of its own, so that a late write cannot replace a newer cursor.
+        """
+        return f"{CONSUMER_CURSORS}/{self.consumer}/{'begin' if self.begins else self.version}.json"
+
+    @classmethod
+    def parse(cls, path: str, content: bytes | None) -> Self | None:
+        """Read a cursor; None unless the content is that of a cursor with this path."""
+        cursor = codec.valid_record(cls, content)
+        return cursor if cursor is not None and cursor.path == path else None
+
+    def is_news_after(self, known: "Cursor | None") -> bool:
+        """Whether it replaces another cursor: a cursor never moves back."""
+        if known is None or known.begins:
+            return self != known
+        return not self.begins and self.version > known.version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownConsumer:
+    """Consumer that has a cursor in the folder of the table.
+
+    Attributes:
+        name: Its name.
+        version: The last version that it has copied.
+        behind: The number of newer versions that it could copy.
+    """
+
+    name: str
+    version: int
+    behind: int
+
+    def __str__(self) -> str:
+        behind = f"{self.behind} behind" if self.behind else "up to date"
+        return f"{self.name} at version {self.version}, {behind}"
+
+
+def consumer_versions(table: HiveTable) -> dict[str, int]:
+    """Return the last version copied by each consumer of a table, by name.
+
+    It is 0 where the cursors cannot be read, or belong to another creation of the table or to
+    several targets: no version is known then, and a cleaning must keep everything that this
+    consumer may need.
+
+    Args:
+        table: The table.
+    """
+    found: dict[str, list[Cursor | None]] = {}
+    for path, cursor in _read_cursors(ReadOnlyStorage.of(table.folder), CONSUMER_CURSORS).items():
+        found.setdefault(path.split("/")[1], []).append(cursor)
+    versions = {}
+    for name, cursors in sorted(found.items()):
+        known = [each for each in cursors if each and each.table.is_same_as(located(table))]
+        agree = len(known) == len(cursors) and len({each.targets for each in known}) == 1
+        newest = _newest(known) if agree else None
+        versions[name] = 0 if newest is None else newest.version
+    return versions
+
+
+def known_consumers(table: HiveTable, now: ValidWriteIdList) -> tuple[KnownConsumer, ...]:
+    """Describe the consumers of a table; see ``consumer_versions``.
+
+    Args:
+        table: The table.
+        now: The write ids that a new reader sees.
+    """
+    newest = last_final_version(now)
+    return tuple(
+        KnownConsumer(
+            name=name,
+            version=version,
+            behind=sum(map(now.is_valid, range(version + 1, newest + 1))),
+        )
+        for name, version in consumer_versions(table).items()
+    )
+
+
+def forget_consumer(client: MetastoreClient, ref: TableRef, name: str) -> bool:
+    """Remove the cursors of a consumer, for every creation of the table.
+
+    Args:
+        client: The metastore.
+        ref: The table.
+        name: The consumer.
+
+    Returns:
+        Whether the consumer had a cursor.
+    """
+    require_consumer(name)
+    storage, folder = Storage.of(client.get_table(ref).folder), f"{CONSUMER_CURSORS}/{name}"
+    found = bool(_read_cursors(storage, folder))
+    storage.delete_directory(folder)
+    return found
+
+
+class Consumer:
+    """Progress of one consumer of a table, and the versions that it can copy next.
+
+    Attributes:
+        table: The table.
+        newest: The newest version that it can copy.
+        highest: The highest write id of the table.
+    """
+
+    def __init__(
+        self,
+        client: MetastoreClient,
+        table: str,
+        name: str,
+        writes: Sequence[str] | None = None,
+    ) -> None:
+        """Read its cursor.
+
+        Args:
+            client: The metastore.
+            table: The table, "database.table".
+            name: The consumer.
+            writes: The tables or folders that it writes; None if the caller only reads the cursor.
+
+        Raises:
+            ConsumerMismatch: The cursor belongs to another creation of the table, or to another target.
+            StorageError: The cursor cannot be read.
+        """
+        require_consumer(name)
+        self._client = client
+        self._name = name
+        self._targets = None if writes is None else _targets(writes)
+        self._described = client.get_table(TableRef.parse(table))
+        self._storage = Storage.of(self._described.folder)
+        self._folder = f"{CONSUMER_CURSORS}/{name}"
+        self.table = located(self._described)
+        self._cursor = self._read()
+        ref = self._described.ref
+        seen = Snapshot.take(client, [ref]).write_ids[ref.full_name]
+        self.newest = last_final_version(seen)
+        self.highest = seen.high_watermark
+
+    @property
+    def after(self) -> int | None:
+        """The version that it has copied last; None before its first copy."""
+        return None if self._cursor is None or self._cursor.begins else self._cursor.version
+
+    def range(self, source: ChangesSource) -> ChangesRange | None:
+        """Return the versions to copy next; None without a new version.
+
+        Args:
+            source: The first version of a new consumer, and the last version to copy at most.
+
+        Raises:
+            InvalidJob: The source does not name versions by write ids.
+            VersionUnknown: It has copied versions that the table no longer has.
+        """
+        first, last = source.versions
+        begin = first.write_id if self.after is None else self.after
+        limit = self.newest if last is None else last.write_id
+        if begin is None or limit is None:
+            raise InvalidJob(
+                f"A consumer of {self.table.name} begins and ends at write ids, not at times.",
+                remedy="Set after='0' to begin with the first version.",
+            )
+        if begin > self.highest:
+            raise VersionUnknown(
+                f"{self.table.name} has no version {begin}, after which its consumer continues.",
+                remedy="If its metastore was restored from a backup, give the consumer another name, and"
+                " after= the version that its copy holds.",
+            )
+        up_to = min(limit, self.newest)
+        if up_to <= begin:
+            return None
+        return ChangesRange(table=self.table.name, after=begin, up_to=up_to)
+
+    def token(self, after: int) -> str:
+        """Return the run token of the copy that begins after a version."""
+        return consumer_token(self.table, self._name, after)
+
+    def begin(self, version: int) -> None:
+        """Register a new consumer for cleanings, before its first copy.
+
+        Args:
+            version: The version after which it begins.
+        """
+        if self.after is None:
+            self._move(version, begins=True)
+
+    def advance(self, version: int) -> None:
+        """Move the cursor forward to a version, if it is not there or beyond already.
+
+        Args:
+            version: The last copied version.
+
+        Raises:
+            TableReplaced: The table was dropped and created again meanwhile.
+            ConsumerMismatch: A run with another target has used the name meanwhile.
+        """
+        require_same_table(self._client, self._described)
+        self._move(version)
+        for file in self._storage.list_files(self._folder, missing_ok=True):
+            match = _FILE.fullmatch(file.path)
+            if match and (match[1] is None or int(match[1]) < version):
+                self._storage.delete_file(f"{self._folder}/{file.path}")
+
+    def _move(self, version: int, *, begins: bool = False) -> None:
+        assert self._targets is not None
+        cursor = Cursor(
+            consumer=self._name,
+            table=self.table,
+            targets=self._targets,
+            version=version,
+            begins=begins,
+        )
+        self._cursor = self._read()
+        if not cursor.is_news_after(self._cursor):
+            return
+        again = self._cursor is not None and self._cursor.path == cursor.path
+        try:
+            self._storage.write_file(cursor.path, codec.to_bytes(cursor), replace=again)
+        except StorageError:
+            # The answer was lost, or another run was as fast; a different target raises here.
+            if cursor.is_news_after(self._read()):
+                raise
+        self._cursor = self._read()
+
+    def _read(self) -> Cursor | None:
+        cursors = []
+        for path, cursor in _read_cursors(self._storage, self._folder).items():
+            where = f"{self._storage.location}/{path}"
+            if cursor is None:
+                raise StorageError(
+                    f"{where} cannot be read as the cursor of a consumer.",
+                    remedy=f"Restore it, or run hiveacid consumers forget {self.table.name} "
+                    f"{self._name}: then the consumer begins again at after= of its job.",
+                )
+            if not cursor.table.is_same_as(self.table):
+                raise ConsumerMismatch(
+                    f"The cursor {where} belongs to {cursor.table}, and the table is now "
+                    f"{self.table}.",
+                    remedy="If this is another table, run hiveacid consumers forget "
+                    f"{self.table.name} {self._name}. If it was renamed or moved, give the "
+                    f"consumer another name, and after={str(cursor.version)!r}.",
+                )
+            if self._targets is not None and cursor.targets != self._targets:
+                raise ConsumerMismatch(
+                    f"Consumer {self._name} of {self.table.name} writes "
+                    f"{_listed(cursor.targets)} by {where}, and not {_listed(self._targets)}.",
+                    remedy="Give the consumer of each target a name of its own. To continue in another "
+                    f"target, give it another name, and after={str(cursor.version)!r}.",
+                )
+            cursors.append(cursor)
+        return _newest(cursors)
+
+
+def _read_cursors(storage: ReadOnlyStorage, folder: str) -> Mapping[str, Cursor | None]:
+    """Read the cursors below a folder, by path; None for an unreadable cursor."""
+    paths = _paths(storage, folder)
+    contents = {path: storage.read_small(path) for path in paths}
+    if None in contents.values() and _paths(storage, folder) != paths:
+        return _read_cursors(storage, folder)  # Another run has moved a cursor meanwhile.
+    return {path: Cursor.parse(path, content) for path, content in contents.items()}
+
+
+def _paths(storage: ReadOnlyStorage, folder: str) -> list[str]:
+    files = storage.list_files(folder, recursive=True, missing_ok=True)
+    return [path for file in files if _PATH.fullmatch(path := f"{folder}/{file.path}")]
+
+
+def _newest(cursors: Iterable[Cursor]) -> Cursor | None:
+    return max(cursors, key=lambda cursor: (not cursor.begins, cursor.version), default=None)
+
+
+def _targets(writes: Iterable[str]) -> tuple[str, ...]:
+    """Normalize and sort the names of tables and folders."""
+    names = (
+        plain_location(name) if ":/" in name else TableRef.parse(name).full_name for name in writes
+    )
+    return tuple(sorted(set(names)))
+
+
+def _listed(targets: Sequence[str]) -> str:
+    return ", ".join(targets) or "nothing"

@@ -1,0 +1,212 @@
+"""Notes on the runs of a table's mirrors, in the folder of the table.
+
+A table does not know its mirrors: only their catalogs do. So each run of a mirror leaves a note, from
+which the table's details and page show the lag. Nothing else depends on it: the Iceberg table itself
+has the position of the mirror. A run that was killed after its commit leaves no note, so that the lag
+is overstated until the next run.
+"""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hiveacid.errors import MalformedSnapshot
+from hiveacid.jobs import codec
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.same_table import located
+from hiveacid.records.numbered_file import NumberedFile
+from hiveacid.rules.located_table import LocatedTable
+from hiveacid.rules.mirror_lag import MirrorLag
+from hiveacid.rules.names import MIRROR_NOTES, TableRef
+from hiveacid.rules.write_ids import ValidWriteIdList
+from hiveacid.storage.folder import ReadOnlyStorage, Storage
+
+_PATH = re.compile(r"([0-9a-f]{16})/([0-9]{1,18})\.json")
+# Real tables have fewer; a hostile folder may have more.
+_MOST_MIRRORS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorNote:
+    """The last run of a mirror.
+
+    Attributes:
+        mirror: The Iceberg table, "namespace.table".
+        catalog: The name of its catalog.
+        location: Its folder.
+        table: The Hive table.
+        write_ids: The snapshot of the Hive table that the mirror has.
+        complete_at: The time at which it had all versions, in seconds since 1970.
+        run_token: "dag/run/task/map index" of the Airflow task; None without a task.
+    """
+
+    mirror: str
+    catalog: str
+    location: str
+    table: LocatedTable
+    write_ids: str
+    complete_at: float
+    run_token: str | None = None
+
+    @property
+    def folder(self) -> str:
+        """The folder of the notes on this mirror, below the folder of the Hive table."""
+        # Catalogs of different jobs may have the same name.
+        key = json.dumps([self.catalog, self.mirror, self.location])
+        return f"{MIRROR_NOTES}/{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownMirror:
+    """A mirror with a note in the folder of the table.
+
+    Attributes:
+        name: The Iceberg table, "namespace.table".
+        catalog: The name of its catalog.
+        location: Its folder.
+        lag: Its lag. A mirror of an earlier creation of the table has no version.
+        complete_at: The time at which it had all versions, in seconds since 1970.
+        run_token: "dag/run/task/map index" of its last run's Airflow task; None without a task.
+    """
+
+    name: str
+    catalog: str
+    location: str
+    lag: MirrorLag
+    complete_at: float
+    run_token: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.lag}"
+
+
+def write_mirror_note(table: HiveTable, note: MirrorNote, *, is_new: bool) -> None:
+    """Write a note, unless a later run has written one.
+
+    Args:
+        table: The Hive table, which a lock or a transaction keeps from being dropped.
+        note: The note.
+        is_new: Whether the run has created the Iceberg table, so that notes on an earlier table of
+            this name are removed.
+
+    Raises:
+        StorageError: The folder of the Hive table cannot be written.
+    """
+    storage = Storage.of(table.folder)
+    if is_new:
+        _forget(storage, note.mirror, note.catalog, note.complete_at)
+    # A run that was paused cannot replace the note of a later one.
+    NumberedFile(storage, note.folder).write(int(note.complete_at * 1000), codec.to_bytes(note))
+
+
+def last_mirror_note(table: HiveTable, location: str) -> MirrorNote | None:
+    """Return the newest note on the mirror of a table in a folder; None without one.
+
+    Args:
+        table: The Hive table.
+        location: The folder of the Iceberg table.
+    """
+    notes = [
+        note
+        for note in _notes(ReadOnlyStorage.of(table.folder)).values()
+        if note.location == location and note.table.is_same_as(located(table))
+    ]
+    return max(notes, key=lambda note: note.complete_at, default=None)
+
+
+def known_mirrors(table: HiveTable, now: ValidWriteIdList, at: float) -> tuple[KnownMirror, ...]:
+    """Describe the mirrors of a table, by name.
+
+    Args:
+        table: The table.
+        now: The write ids that a new reader sees.
+        at: The present time, in seconds since 1970.
+    """
+    here = located(table)
+    notes = [
+        note
+        for note in _notes(ReadOnlyStorage.of(table.folder)).values()
+        # A copied folder has the notes of another table.
+        if (note.table.name, note.table.location) == (here.name, here.location)
+    ]
+    return tuple(
+        KnownMirror(
+            name=note.mirror,
+            catalog=note.catalog,
+            location=note.location,
+            lag=MirrorLag.of(
+                _write_ids(note) if note.table.is_same_as(here) else ValidWriteIdList(None, 0),
+                now,
+                complete_at=note.complete_at,
+                at=at,
+            ),
+            complete_at=note.complete_at,
+            run_token=note.run_token,
+        )
+        for note in sorted(notes, key=lambda note: (note.mirror, note.catalog, note.location))
+    )
+
+
+def forget_mirror(client: MetastoreClient, ref: TableRef, name: str, catalog: str | None) -> bool:
+    """Remove the notes on a mirror.
+
+    Args:
+        client: The metastore.
+        ref: The Hive table.
+        name: The Iceberg table.
+        catalog: The name of its catalog; None matches any.
+
+    Returns:
+        Whether a note existed.
+    """
+    return _forget(Storage.of(client.get_table(ref).folder), name, catalog)
+
+
+def _forget(storage: Storage, name: str, catalog: str | None, before: float = math.inf) -> bool:
+    found = [
+        folder
+        for folder, note in _notes(storage).items()
+        if note.mirror == name and catalog in (None, note.catalog) and note.complete_at < before
+    ]
+    for folder in found:
+        storage.delete_directory(folder)
+    return bool(found)
+
+
+def _notes(storage: ReadOnlyStorage) -> Mapping[str, MirrorNote]:
+    """Read the newest note on each mirror, by folder."""
+    paths = _newest_paths(storage)
+    contents = {path: storage.read_small(path) for path in paths}
+    if None in contents.values() and _newest_paths(storage) != paths:
+        return _notes(storage)  # Another run has written its note meanwhile.
+    found = {path: codec.valid_record(MirrorNote, content) for path, content in contents.items()}
+    return {
+        note.folder: note
+        for path, note in found.items()
+        if note is not None and path.startswith(f"{note.folder}/") and _is_readable(note)
+    }
+
+
+def _newest_paths(storage: ReadOnlyStorage) -> list[str]:
+    newest: dict[str, int] = {}
+    for file in storage.list_files(MIRROR_NOTES, recursive=True, missing_ok=True):
+        if match := _PATH.fullmatch(file.path):
+            newest[match[1]] = max(int(match[2]), newest.get(match[1], 0))
+    few = sorted(newest.items())[:_MOST_MIRRORS]
+    return [f"{MIRROR_NOTES}/{mirror}/{number}.json" for mirror, number in few]
+
+
+def _is_readable(note: MirrorNote) -> bool:
+    try:
+        _write_ids(note)
+    except MalformedSnapshot:
+        return False
+    return math.isfinite(note.complete_at) and f"{note.mirror}{note.catalog}".isprintable()
+
+
+def _write_ids(note: MirrorNote) -> ValidWriteIdList:
+    return ValidWriteIdList.parse(note.write_ids)

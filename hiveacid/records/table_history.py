@@ -1,0 +1,381 @@
+"""History of a table, derived from its directories and the notes of their writers."""
+
+import re
+import sys
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, Self
+
+from hiveacid.errors import StorageError, VersionUnknown
+from hiveacid.jobs import codec
+from hiveacid.jobs.options.run_token import unmarked_token
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.locations import partition_locations
+from hiveacid.metastore.table_rules import existing_table, require_transactional
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.records.directories import (
+    HistoryDirectory,
+    Trace,
+    directories_of,
+    newest_first,
+    traces_of,
+)
+from hiveacid.records.entries import (
+    HistoryEntry,
+    HistoryState,
+    Overwrites,
+    compaction_entry,
+    later_than,
+    write_entry,
+)
+from hiveacid.records.notes import NoteReading
+from hiveacid.records.run_note import RunNote
+from hiveacid.records.run_note_folder import RunNoteFolder
+from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.directory import FileStatus, acid_state
+from hiveacid.rules.dropped_partitions import DroppedPartitions
+from hiveacid.rules.names import METADATA_FILE, TableRef
+from hiveacid.rules.versions import as_of_write_id, without
+from hiveacid.rules.write_facts import WriteFacts, merged_writes
+from hiveacid.rules.write_ids import ValidWriteIdList
+from hiveacid.storage.directory_sizes import ORIGINALS, DirectorySizes, parted
+from hiveacid.storage.listing import read_marker
+
+# For these names, only a file in the directory shows the kind of its writer.
+_UNCLEAR = re.compile(r"base_[0-9]+|(delete_)?delta_[0-9]+_[0-9]+")
+# Up to this number of directories, one listing for each is faster than one of a large table.
+_FEW = 1000
+_MOST_DIRECTORIES = 500
+# Maximum difference between the clocks of writers and file systems, in seconds.
+_CLOCKS_DIFFER = 24 * 3600
+
+
+def table_history(
+    client: MetastoreClient,
+    ref: TableRef,
+    *,
+    limit: int = 500,
+    directories: bool = False,
+    seconds: float = float("inf"),
+) -> list[HistoryEntry]:
+    """Return the writes and the compactions of a table, the newest first.
+
+    Args:
+        client: The metastore.
+        ref: The table.
+        limit: The maximum number of entries.
+        directories: Whether to read all their directories, too, for the rows of each.
+        seconds: The time limit. After it, or after a maximum total size of notes, the other entries
+            lack the facts from their notes.
+
+    Raises:
+        AccessRefused: The table, or a partition, is at a location that is not allowed.
+        StorageError: The time limit passed before all directories were listed.
+        DataError: A directory cannot be read.
+        NotTransactional: The table has no versions.
+        TableNotFound: It does not exist.
+    """
+    folders = _Folders.of(client, ref, seconds, limit)
+    entries = _with_rebalances(client, ref, folders.entries(limit))
+    entries = _with_drop(folders, entries)[:limit]
+    if not directories:
+        return entries
+    # A directory of a streaming writer belongs to several writes.
+    all_ = list(dict.fromkeys(each for entry in entries for each in entry.directories))
+    with_details = dict(zip(all_, folders.reading.with_details(all_), strict=True))
+    return [
+        replace(entry, directories=tuple(with_details[each] for each in entry.directories))
+        for entry in entries
+    ]
+
+
+def _with_drop(folders: "_Folders", entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
+    """Insert the last drop of partitions, which leaves no directory."""
+    dropped = DroppedPartitions.of(folders.table.parameters)
+    if dropped is None or not folders.snapshot.write_ids[folders.table.ref.full_name].is_valid(
+        dropped.version
+    ):
+        return list(entries)
+    newer = sum(entry.last_write_id > dropped.version for entry in entries)
+    entry = HistoryEntry(
+        write_id=dropped.version,
+        first_write_id=dropped.version,
+        last_write_id=dropped.version,
+        state=HistoryState.CURRENT,
+        operation="drop_partition",
+        time=dropped.time.timestamp(),
+    )
+    return [*entries[:newer], entry, *entries[newer:]]
+
+
+def version_directories(
+    client: MetastoreClient,
+    ref: TableRef,
+    write_id: int,
+    *,
+    seconds: float = float("inf"),
+) -> list[HistoryDirectory]:
+    """Return the directories of one write, at most some hundreds, with the rows of each.
+
+    Args:
+        client: The metastore.
+        ref: The table.
+        write_id: The write.
+        seconds: The time limit; see ``table_history``.
+    """
+    folders = _Folders.of(client, ref, seconds, _MOST_DIRECTORIES)
+    own = [
+        each
+        for each in folders.located
+        if each.first_write_id <= write_id <= each.last_write_id and not each.compaction
+    ]
+    trace = Trace.of_write(write_id)
+    trace.directories = own[:_MOST_DIRECTORIES]
+    folders.with_sizes([trace])
+    return folders.reading.with_details(trace.directories)
+
+
+def version_of(
+    client: MetastoreClient, ref: TableRef, as_of: AsOf, now: ValidWriteIdList
+) -> ValidWriteIdList:
+    """Return the write ids of a requested version.
+
+    Args:
+        client: The metastore.
+        ref: The table.
+        as_of: The version.
+        now: The write ids that a new reader sees.
+
+    Raises:
+        VersionUnknown: The version does not exist.
+        VersionGone: Partitions of the version were dropped later.
+    """
+    if dropped := DroppedPartitions.of(existing_table(client, ref).parameters):
+        dropped.require_later(ref.full_name, as_of)
+    if as_of.write_id is not None:
+        return as_of_write_id(now, as_of.write_id)
+    assert as_of.time is not None
+    if as_of.time > datetime.now(UTC):
+        raise VersionUnknown(f"{ref} is asked for as it will be at {as_of.time}.")
+    # A note's time is not later than the time of its own file, except for differences of clocks.
+    since = as_of.time.timestamp() - _CLOCKS_DIFFER
+    folders = _Folders.of(client, ref, since=since)
+    entries = folders.entries(older_runs=False)
+    later = later_than(as_of.time, entries, now)
+    timed = {entry.write_id for entry in entries if entry.time is not None}
+    if not timed.issuperset(later):
+        # For writes known only from a compaction, the note of an older run may have the time.
+        later = later_than(as_of.time, folders.entries(), now)
+    return without(now, later)
+
+
+@dataclass
+class _Folders:
+    """All directories of a table, from one listing.
+
+    Attributes:
+        client: The metastore.
+        table: The table.
+        snapshot: The snapshot of a new reader.
+        reading: The reader of the notes.
+        home: The table's folder.
+        located: The directories of all partitions.
+    """
+
+    client: MetastoreClient
+    table: HiveTable
+    snapshot: Snapshot
+    reading: NoteReading
+    home: DirectorySizes
+    located: list[HistoryDirectory] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        client: MetastoreClient,
+        ref: TableRef,
+        seconds: float = float("inf"),
+        limit: int = sys.maxsize,
+        since: float | None = None,
+    ) -> Self:
+        table = existing_table(client, ref)
+        require_transactional(table)
+        snapshot = Snapshot.take(client, [ref])
+        reading = NoteReading(seconds, since)
+        folders = cls(client, table, snapshot, reading, _listed(table, limit))
+        inside: dict[str, str | None] = {"": None}
+        outside: dict[str, str] = {}
+        if table.partition_keys:
+            inside, outside = parted(table.folder, partition_locations(client, table))
+        folders._add(folders.home, inside)
+        for name, location in outside.items():
+            if reading.late:
+                raise StorageError(
+                    f"{ref} has too many partitions outside of its folder to look at all in time."
+                )
+            folders._add(DirectorySizes.of(location), {"": name})
+        return folders
+
+    @property
+    def now(self) -> ValidWriteIdList:
+        return self.snapshot.write_ids[self.table.ref.full_name]
+
+    def entries(self, limit: int = sys.maxsize, *, older_runs: bool = True) -> list[HistoryEntry]:
+        """Return the newest entries, the newest first.
+
+        Args:
+            limit: The maximum number of entries.
+            older_runs: Whether to read also the notes on runs that are older than requested.
+        """
+        if limit < 1:
+            return []
+        now, table = self.now, self.table.ref.full_name
+        traces = traces_of(self.located, now, limit)
+        # Directories older than the last trace were not examined.
+        oldest = traces[-1].last if len(traces) == limit else 0
+        traces = self.with_sizes(traces)
+        notes = self.reading.notes_of(traces)
+        own = {
+            trace.last: WriteFacts.of_note(notes[trace.key], trace.last, table)
+            for trace in traces
+            if trace.write_id is not None and trace.key in notes
+        }
+        # Facts on other writes, from notes of compactions and of runs.
+        elsewhere: dict[int, WriteFacts] = {}
+        for trace in traces:
+            if trace.write_id is None:
+                for merged in merged_writes(trace.directories[0].name, notes.get(trace.key, {})):
+                    elsewhere[merged.write_id] = elsewhere.get(merged.write_id, merged).joined(
+                        merged
+                    )
+        known = {facts.txn_id for facts in own.values() if facts.txn_id is not None}
+        for run in self._run_notes(limit, known, None if older_runs else self.reading.since):
+            facts = WriteFacts.of_note(_as_sidecar(run), run.write_ids[table], table)
+            if facts.files or facts.write_id not in elsewhere:
+                elsewhere[facts.write_id] = facts
+        there = {trace.write_id for trace in traces}
+        gone = [
+            Trace.of_write(write_id)
+            for write_id in elsewhere
+            if write_id not in there and write_id >= oldest and now.is_valid(write_id)
+        ]
+        overwrites = Overwrites(self.located)
+        entries = []
+        for trace in newest_first([*traces, *gone], limit):
+            if trace.write_id is None:
+                entry = compaction_entry(trace, notes.get(trace.key), overwrites)
+            else:
+                known_facts = own.get(trace.last) or elsewhere.get(trace.last)
+                entry = write_entry(trace, known_facts, now, overwrites)
+            entries.append(replace(entry, directories=tuple(trace.directories)))
+        return entries
+
+    def _run_notes(self, limit: int, known: Set[int], since: float | None) -> list[RunNote]:
+        """Return the notes on committed runs, except those of some transactions."""
+        notes = RunNoteFolder(self.client, self.home.storage, self.table)
+        return notes.committed(self.snapshot.txns, self.now, limit, known, since)
+
+    def with_sizes(self, traces: Sequence[Trace]) -> list[Trace]:
+        """Add the sizes of directories known by name only.
+
+        Returns:
+            The traces, without compactions whose directories no longer exist.
+        """
+        if self.home.unlisted:
+            self.home.list_contents(each.name for trace in traces for each in trace.directories)
+            sizes = self.home.contents([""])[""]
+            for trace in traces:
+                trace.directories = [
+                    replace(each, bytes=sizes[each.name], time=_seconds(self.home, each.name))
+                    for each in trace.directories
+                    if each.name in sizes
+                ]
+        return [trace for trace in traces if trace.write_id is not None or trace.directories]
+
+    def _add(self, folder: DirectorySizes, partitions: Mapping[str, str | None]) -> None:
+        for path, sizes in folder.contents(partitions).items():
+            prefix = f"{path}/" if path else ""
+            names = sorted(name for name in sizes if name != ORIGINALS)
+            marked = [name for name in names if f"{prefix}{name}" in folder.marked]
+
+            @cache
+            def data_format(directory: str, prefix: str = prefix) -> str | None:
+                return read_marker(folder.storage, f"{prefix}{directory}")
+
+            state = acid_state(
+                [
+                    *(FileStatus(f"{name}/", 0) for name in names),
+                    *(FileStatus(f"{name}/{METADATA_FILE}", 1) for name in marked),
+                ],
+                self.now,
+                self.snapshot.txns,
+                metadata_acid=data_format,
+            )
+            noted = [name for name in names if f"{prefix}{name}" in folder.noted]
+            found = directories_of(
+                partitions[path],
+                state,
+                {name: sizes[name] for name in names},
+                # A base with a transaction in its name is always of a compaction.
+                markers={
+                    name: marker
+                    for name in marked
+                    if name.startswith("base_")
+                    and _UNCLEAR.fullmatch(name)
+                    and (marker := data_format(name)) is not None
+                },
+                noted=noted,
+                times={name: _seconds(folder, f"{prefix}{name}") for name in names},
+            )
+            self.located += found
+            self.reading.know(partitions[path], folder, prefix)
+
+
+def _with_rebalances(
+    client: MetastoreClient, ref: TableRef, entries: Sequence[HistoryEntry]
+) -> list[HistoryEntry]:
+    """Mark the rebalances of other programs, which only the metastore's queue identifies."""
+    own = {
+        entry.txn_id
+        for entry in entries
+        if entry.operation == CompactionType.MAJOR and not entry.user
+    }
+    if not own - {None}:
+        return [*entries]
+    shown = CompactionQueue(client).show(ref)
+    rebalances = {each.txn_id for each in shown if each.type == CompactionType.REBALANCE}
+    return [
+        replace(entry, operation=CompactionType.REBALANCE.value)
+        if entry.write_id is None and entry.txn_id in own & rebalances
+        else entry
+        for entry in entries
+    ]
+
+
+def _listed(table: HiveTable, limit: int) -> DirectorySizes:
+    """List a table's folder, or only the directories needed for the limit if that is less."""
+    if table.partition_keys or limit > _FEW:
+        return DirectorySizes.of(table.folder)
+    home = DirectorySizes.names_in(table.folder)
+    unclear = [*filter(_UNCLEAR.fullmatch, home.bytes)]
+    if len(unclear) > _FEW:
+        return DirectorySizes.of(table.folder)
+    home.list_contents(unclear)
+    return home
+
+
+def _seconds(folder: DirectorySizes, path: str) -> float | None:
+    """Return when a directory was written, in seconds since 1970."""
+    written = folder.written.get(path)
+    return None if written is None else written / 1e9
+
+
+def _as_sidecar(note: RunNote) -> dict[str, Any]:
+    """Convert a note on a run to the format of notes beside the files."""
+    plain: dict[str, Any] = codec.encode(note)
+    return plain | {"run_token": unmarked_token(note.run_token)}

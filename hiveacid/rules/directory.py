@@ -1,0 +1,409 @@
+"""Selection of the directories of a snapshot of a partition: Hive's getAcidState.
+
+The inputs are a listing and the lists of valid ids, so the same rules run in a sensor, on the
+Spark driver and in a test. A directory has one of four outcomes: it is read, it is obsolete
+(a newer one holds its content), it is aborted, or it is ignored because this snapshot cannot
+see it.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+
+from hiveacid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import (
+    CONVERTED_BASE,
+    FLUSH_LENGTH_SUFFIX,
+    METADATA_FILE,
+    SIDECAR_FILE,
+    Base,
+    Delta,
+    hive_order,
+    is_hidden,
+    is_hidden_path,
+    parse_directory,
+)
+from hiveacid.rules.write_ids import NO_OPEN, Range, ValidTxnList, WriteIdList
+
+_COMPACTED = "compacted"
+# The data format in the marker file of a base that stands for a dropped partition.
+DROPPED = "dropped"
+
+
+class Rules(StrEnum):
+    """Version of Hive whose rules for reading a directory apply."""
+
+    HIVE3 = "hive3"
+    HIVE4 = "hive4"
+
+    @classmethod
+    def of(cls, version: MetastoreVersion) -> "Rules":
+        """Return the rules of the Hive version of a metastore."""
+        return cls.HIVE3 if version is MetastoreVersion.HMS3 else cls.HIVE4
+
+    @property
+    def data_formats(self) -> frozenset[str]:
+        """The valid data formats in a base's marker file."""
+        hive4 = frozenset({_COMPACTED, "truncated", DROPPED})
+        return hive4 if self is Rules.HIVE4 else frozenset({_COMPACTED})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FileStatus:
+    """File of a listing.
+
+    Attributes:
+        path: The path relative to the listed folder, with "/" between the parts.
+        size: The size in bytes.
+    """
+
+    path: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class AcidDirectory:
+    """Directories of a partition, classified for one snapshot.
+
+    Attributes:
+        base: The base of the snapshot; None without a base.
+        deltas: Deltas and delete deltas in reading order.
+        originals: Paths of files that are older than the table's first write id, in the order
+            of their row ids; empty if the snapshot has a base.
+        obsolete: Directories and original files whose content is also in a newer directory.
+        aborted: Directories that will never be read.
+    """
+
+    base: str | None
+    deltas: tuple[str, ...]
+    originals: tuple[str, ...]
+    obsolete: tuple[str, ...]
+    aborted: tuple[str, ...]
+    _listing: Mapping[str, tuple[FileStatus, ...]] = field(repr=False, compare=False)
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """All listed directories, read or not."""
+        return tuple(sorted(filter(None, self._listing)))
+
+    def files(self, directory: str) -> tuple[FileStatus, ...]:
+        """Return the data files of a directory, in Hive's order; "" returns the original files."""
+        if not directory:
+            files = {file.path: file for group in self._listing.values() for file in group}
+            return tuple(files[path] for path in self.originals)
+        data = filter(_is_data, self._listing[directory])
+        return tuple(sorted(data, key=lambda file: hive_order(file.path)))
+
+    def sidecar(self, directory: str) -> FileStatus | None:
+        """Return the note of a directory that this package wrote."""
+        wanted = f"{directory}/{SIDECAR_FILE}"
+        return next((file for file in self._listing[directory] if file.path == wanted), None)
+
+    def flush_lengths(self, file: FileStatus) -> FileStatus | None:
+        """Return a streaming writer's side file with the valid length of a file."""
+        directory, slash, _ = file.path.partition("/")
+        wanted = f"{file.path}{FLUSH_LENGTH_SUFFIX}"
+        listed = self._listing[directory if slash else ""]
+        return next((file for file in listed if file.path == wanted), None)
+
+
+def acid_state(
+    files: Iterable[FileStatus],
+    write_ids: WriteIdList,
+    txns: ValidTxnList | None = None,
+    *,
+    rules: Rules = Rules.HIVE4,
+    metadata_acid: Mapping[str, str] | Callable[[str], str | None] | None = None,
+    strict: bool = True,
+) -> AcidDirectory:
+    """Choose the directories that a snapshot reads.
+
+    Args:
+        files: All files below a partition, or below a table without partitions. A directory
+            without files counts too: name it by a path that ends with "/".
+        write_ids: The write ids of the table that the snapshot sees.
+        txns: The transactions that it sees, which hide the output of an open or aborted
+            compaction. None treats every compaction as committed.
+        rules: The version of Hive whose rules apply.
+        metadata_acid: The content of the marker files, by directory; see parse_metadata_file. A
+            function is called only for bases that have the file, and returns None for a file that
+            was removed after the listing: a cleaner may remove a base that a newer one replaced.
+        strict: Differ from Hive where it returns wrong rows or omits rows: for the base of an open
+            or aborted overwrite, and for two copies of a delta that was compacted onto its own
+            range.
+
+    Raises:
+        BadMetadataFile: The content of a marker file is unknown to the rules, or the marker file of
+            a base that the snapshot may need was removed.
+        MalformedName: An ACID name does not parse; to Hive 3 that includes every "_v" suffix.
+        NotEnoughHistory: The directories that this snapshot needs are missing.
+    """
+    listing: dict[str, list[FileStatus]] = {}
+    for file in files:
+        directory, slash, _ = file.path.partition("/")
+        if not is_hidden(directory):
+            listing.setdefault(directory if slash else "", []).append(file)
+    choice = _Choice(write_ids, txns, rules, strict, _Markers(listing, metadata_acid, rules))
+    for directory in sorted(filter(None, listing)):
+        choice.consider(directory)
+    originals = sorted(
+        (
+            file.path
+            for group in ("", *choice.original_directories)
+            for file in listing.get(group, ())
+            if file.size > 0 and _is_data(file)
+        ),
+        key=hive_order,
+    )
+    choice.require_kept()
+    base = choice.base
+    if base is not None:
+        choice.obsolete += [*originals, *choice.original_directories]
+        originals = []
+    elif (cut_off := choice.cut_off_by()) is not None:
+        raise NotEnoughHistory(
+            f"{cut_off} holds write ids that this snapshot does not see yet, and the directories that"
+            " it replaced may be gone."
+        )
+    return AcidDirectory(
+        base=base[0] if base else None,
+        deltas=choice.reading_order(),
+        originals=tuple(originals),
+        obsolete=tuple(sorted(choice.obsolete)),
+        aborted=tuple(sorted(choice.aborted)),
+        _listing={directory: tuple(group) for directory, group in listing.items()},
+    )
+
+
+def parse_metadata_file(text: str) -> str:
+    """Parse the JSON text of a base's marker file, "_metadata_acid".
+
+    Returns:
+        The data format, like "compacted" or "truncated".
+
+    Raises:
+        BadMetadataFile: The text is invalid.
+    """
+    try:
+        marker = json.loads(text)
+        version, data_format = marker["thisFileVersion"], marker["dataFormat"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BadMetadataFile(f"The marker file {text[:200]!r} cannot be read.") from error
+    if version != "0" or not isinstance(data_format, str):
+        raise BadMetadataFile(f"The marker file {text[:200]!r} is not of version 0.")
+    return data_format
+
+
+class _Markers:
+    """Determines which bases without a "_v" suffix are of a compaction."""
+
+    def __init__(
+        self,
+        listing: Mapping[str, list[FileStatus]],
+        texts: Mapping[str, str] | Callable[[str], str | None] | None,
+        rules: Rules,
+    ) -> None:
+        self._listing = listing
+        # Several rules need the same marker.
+        self._texts = cache(texts) if callable(texts) else texts
+        self._rules = rules
+
+    def is_removed(self, directory: str) -> bool:
+        """Whether the marker file was removed after the listing."""
+        return (
+            callable(self._texts) and self._is_listed(directory) and self._texts(directory) is None
+        )
+
+    def is_marked_compacted(self, directory: str) -> bool:
+        data_format = self._data_format(directory)
+        if data_format is not None and data_format.lower() not in self._rules.data_formats:
+            raise BadMetadataFile(
+                f"{directory}/{METADATA_FILE} has the data format {data_format!r}, "
+                f"which {self._rules} does not support."
+            )
+        return data_format is not None and data_format.lower() == _COMPACTED
+
+    def _data_format(self, directory: str) -> str | None:
+        marked = self._is_listed(directory)
+        if callable(self._texts):
+            return self._texts(directory) if marked else None
+        data_format = (self._texts or {}).get(directory)
+        if marked and data_format is None:
+            raise BadMetadataFile(f"{directory}/{METADATA_FILE} exists and was not read.")
+        return data_format
+
+    def _is_listed(self, directory: str) -> bool:
+        wanted = f"{directory}/{METADATA_FILE}"
+        return any(file.path == wanted for file in self._listing[directory])
+
+
+class _Choice:
+    """Choice in progress; directories must be considered in the order of their names."""
+
+    def __init__(
+        self,
+        write_ids: WriteIdList,
+        txns: ValidTxnList | None,
+        rules: Rules,
+        strict: bool,
+        markers: _Markers,
+    ) -> None:
+        self._write_ids = write_ids
+        self._txns = txns
+        self._rules = rules
+        self._strict = strict
+        self._markers = markers
+        self._oldest_base: tuple[str, Base] | None = None
+        self._unread_compactions: list[str] = []
+        self._removed: list[tuple[str, Base]] = []
+        self._deltas: list[tuple[str, Delta]] = []
+        self.base: tuple[str, Base] | None = None
+        self.original_directories: list[str] = []
+        self.obsolete: list[str] = []
+        self.aborted: list[str] = []
+
+    def consider(self, directory: str) -> None:
+        parsed = parse_directory(directory)
+        if parsed is None:
+            self.original_directories.append(directory)
+            return
+        if self._rules is Rules.HIVE3 and "_v" in directory:
+            raise MalformedName(f"Hive 3 cannot read the suffix of {directory!r}.")
+        if self._txns is not None and parsed.visibility_txn > 0:
+            if self._txns.is_aborted(parsed.visibility_txn):
+                self.aborted.append(directory)
+            if not self._txns.is_valid(parsed.visibility_txn):
+                return
+        if isinstance(parsed, Base):
+            self._consider_base(directory, parsed)
+        else:
+            self._consider_delta(directory, parsed)
+
+    def require_kept(self) -> None:
+        """Refuse a listing from which a base was removed that the snapshot may need.
+
+        A cleaner removes a base only while nobody needs it.
+
+        Raises:
+            BadMetadataFile: Such a base was removed.
+        """
+        for directory, removed in self._removed:
+            write_id = removed.write_id
+            seen = self._write_ids.is_valid(write_id) or self._write_ids.is_valid_base(write_id)
+            if self.base is None or (seen and self.base[1].write_id < write_id):
+                raise BadMetadataFile(
+                    f"{directory}/{METADATA_FILE} was removed after the directory was listed.",
+                    remedy="Try again. If the directory is still there, and its base is the newest,"
+                    " bring the file back from a copy.",
+                )
+
+    def cut_off_by(self) -> str | None:
+        """Return an unreadable base that replaced directories needed by this snapshot, if any."""
+        if self._strict:
+            # An overwrite removes no directory: its writer may have died before the commit.
+            return self._unread_compactions[0] if self._unread_compactions else None
+        if self._oldest_base is None:
+            return None
+        # Hive 3 does not distinguish an overwrite from a compaction here.
+        replaced = self._rules is Rules.HIVE3 or self._is_compacted(*self._oldest_base)
+        return self._oldest_base[0] if replaced else None
+
+    def reading_order(self) -> tuple[str, ...]:
+        """Choose among the deltas; those that others cover become obsolete."""
+        chosen: list[str] = []
+        current = self.base[1].write_id if self.base else 0
+        previous: Delta | None = None
+        covers_statements = False
+        for directory, delta in self._sorted_deltas():
+            if delta.max_write_id > current:
+                if self._write_ids.range_valid(current + 1, delta.max_write_id) is Range.NONE:
+                    continue
+                current = delta.max_write_id
+                covers_statements = delta.statement_id is not None
+            elif not (delta.max_write_id == current and covers_statements) and (
+                previous is None or _extent(delta) != _extent(previous)
+            ):
+                self.obsolete.append(directory)
+                continue
+            chosen.append(directory)
+            previous = delta
+        return tuple(chosen)
+
+    def _consider_base(self, directory: str, base: Base) -> None:
+        if self._oldest_base is None or base.write_id < self._oldest_base[1].write_id:
+            self._oldest_base = (directory, base)
+        if not base.visibility_txn and self._markers.is_removed(directory):
+            self._removed.append((directory, base))
+            return
+        aborted = self._rules is Rules.HIVE4 and self._write_ids.is_aborted(base.write_id)
+        # A compaction may end at an aborted write id; the base does not contain its rows.
+        if aborted and not self._is_compacted(directory, base):
+            self.aborted.append(directory)
+            return
+        if self.base is not None and not self._replaces(directory, base, self.base[1]):
+            self.obsolete.append(directory)
+        elif self._is_valid(directory, base):
+            if self.base is not None:
+                self.obsolete.append(self.base[0])
+            self.base = (directory, base)
+        elif self._is_compacted(directory, base):
+            self._unread_compactions.append(directory)
+
+    def _consider_delta(self, directory: str, delta: Delta) -> None:
+        extent = (delta.min_write_id, delta.max_write_id)
+        if self._rules is Rules.HIVE4 and self._write_ids.range_aborted(*extent) is Range.ALL:
+            self.aborted.append(directory)
+        elif self._write_ids.range_valid(*extent) is not Range.NONE:
+            self._deltas.append((directory, delta))
+
+    def _replaces(self, directory: str, base: Base, best: Base) -> bool:
+        if base.write_id == best.write_id:
+            return self._is_compacted(directory, base)
+        return base.write_id > best.write_id
+
+    def _is_valid(self, directory: str, base: Base) -> bool:
+        if base.write_id == CONVERTED_BASE:
+            return True
+        min_open = self._write_ids.min_open_write_id
+        # Hive 4.0.1 ignores that the smallest open write id may have written the base itself.
+        literal = self._rules is Rules.HIVE4 and not self._strict
+        if literal and min_open != NO_OPEN and base.write_id <= min_open:
+            return True
+        if self._is_compacted(directory, base):
+            return self._write_ids.is_valid_base(base.write_id)
+        return self._write_ids.is_valid(base.write_id)
+
+    def _is_compacted(self, directory: str, base: Base) -> bool:
+        return base.visibility_txn > 0 or self._markers.is_marked_compacted(directory)
+
+    def _sorted_deltas(self) -> list[tuple[str, Delta]]:
+        deltas = sorted(
+            self._deltas,
+            key=lambda entry: (
+                entry[1].min_write_id,
+                -entry[1].max_write_id,
+                -1 if entry[1].statement_id is None else entry[1].statement_id,
+                entry[0],
+            ),
+        )
+        if not self._strict:
+            return deltas
+        # Of several copies of one compacted range, only the youngest may be read.
+        youngest = {
+            (delta.is_delete, *_extent(delta)): directory
+            for directory, delta in sorted(deltas, key=lambda entry: entry[1].visibility_txn)
+        }
+        kept = frozenset(youngest.values())
+        self.obsolete += [directory for directory, _ in deltas if directory not in kept]
+        return [entry for entry in deltas if entry[0] in kept]
+
+
+def _extent(delta: Delta) -> tuple[int, int, int | None]:
+    return delta.min_write_id, delta.max_write_id, delta.statement_id
+
+
+def _is_data(file: FileStatus) -> bool:
+    return not is_hidden_path(file.path) and not file.path.endswith((FLUSH_LENGTH_SUFFIX, "/"))

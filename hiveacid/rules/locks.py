@@ -1,0 +1,267 @@
+"""Locks of each operation for each version of the metastore, and conflicts between locks."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum, StrEnum
+from typing import Self
+
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+
+
+class LockType(IntEnum):
+    """Thrift's LockType. Only HMS 4 has EXCL_WRITE; HMS 3 would store an invalid value."""
+
+    SHARED_READ = 1
+    SHARED_WRITE = 2
+    EXCLUSIVE = 3
+    EXCL_WRITE = 4
+
+
+class LockLevel(IntEnum):
+    """Thrift's LockLevel."""
+
+    DB = 1
+    TABLE = 2
+    PARTITION = 3
+
+
+class DataOperation(IntEnum):
+    """Thrift's DataOperationType: the operation of a lock's owner."""
+
+    SELECT = 1
+    INSERT = 2
+    UPDATE = 3
+    DELETE = 4
+    UNSET = 5
+    NO_TXN = 6
+
+
+class Operation(StrEnum):
+    """Operation of a transaction of this package on its table."""
+
+    SELECT = "select"
+    INSERT = "insert"
+    OVERWRITE = "overwrite"
+    UPDATE = "update"
+    DELETE = "delete"
+    MERGE = "merge"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Operation of a transaction on one table.
+
+    Attributes:
+        ref: The table.
+        operation: The operation.
+        partitioned: Whether it has partition keys.
+        partitions: The names of all partitions that may be touched; None if they are not known
+            in advance, which locks the table as a dynamic partition write.
+    """
+
+    ref: TableRef
+    operation: Operation
+    partitioned: bool = False
+    partitions: Sequence[str] | None = None
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether the operation can change or remove existing rows."""
+        return self.operation not in (Operation.SELECT, Operation.INSERT)
+
+    def joined(self, other: Self) -> Self:
+        """Return one target for two of one table: the stronger operation, all partitions."""
+        partitions = None
+        if self.partitions is not None and other.partitions is not None:
+            partitions = tuple(dict.fromkeys((*self.partitions, *other.partitions)))
+        operation = max(self.operation, other.operation, key=_STRENGTH.index)
+        return replace(self, operation=operation, partitions=partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockComponent:
+    """Component of a lock request, which asks for all its components at once."""
+
+    type: LockType
+    level: LockLevel
+    database: str
+    table: str
+    partition: str | None
+    operation: DataOperation
+    is_transactional: bool
+    is_dynamic_partition_write: bool
+
+
+# With more partitions than this, the whole table is locked: each lock is a row in the metastore.
+MAX_PARTITION_LOCKS = 256
+
+_STRENGTH = (
+    Operation.SELECT,
+    Operation.INSERT,
+    Operation.UPDATE,
+    Operation.DELETE,
+    Operation.MERGE,
+    Operation.OVERWRITE,
+)
+
+_CHANGE_LOCK = {
+    MetastoreVersion.HMS3: LockType.SHARED_WRITE,
+    MetastoreVersion.HMS4: LockType.EXCL_WRITE,
+}
+
+# The lock types that block a waiting request of a type, at the same table or partition.
+_BLOCKED_BY: dict[MetastoreVersion, dict[LockType, frozenset[LockType]]] = {
+    MetastoreVersion.HMS3: {
+        LockType.SHARED_READ: frozenset({LockType.EXCLUSIVE}),
+        LockType.SHARED_WRITE: frozenset({LockType.SHARED_WRITE, LockType.EXCLUSIVE}),
+        LockType.EXCLUSIVE: frozenset(
+            {LockType.SHARED_READ, LockType.SHARED_WRITE, LockType.EXCLUSIVE}
+        ),
+    },
+    MetastoreVersion.HMS4: {
+        LockType.SHARED_READ: frozenset({LockType.EXCLUSIVE}),
+        LockType.SHARED_WRITE: frozenset({LockType.EXCL_WRITE, LockType.EXCLUSIVE}),
+        LockType.EXCL_WRITE: frozenset(
+            {LockType.SHARED_WRITE, LockType.EXCL_WRITE, LockType.EXCLUSIVE}
+        ),
+        LockType.EXCLUSIVE: frozenset(LockType),
+    },
+}
+
+
+def restoring_operation(kind: TableKind) -> Operation:
+    """Return the operation of a restore: rows of an insert-only table cannot be deleted."""
+    return Operation.OVERWRITE if kind is TableKind.INSERT_ONLY else Operation.MERGE
+
+
+def partitions_to_lock(partitions: Sequence[str] | None) -> Sequence[str] | None:
+    """Return the partitions that a statement locks; None means the whole table.
+
+    Args:
+        partitions: The names of all partitions that may be touched, if known in advance.
+    """
+    few = partitions and len(partitions) <= MAX_PARTITION_LOCKS
+    return partitions if few else None
+
+
+def joined_targets(targets: Iterable[Target]) -> dict[TableRef, Target]:
+    """Return one target for each table of a transaction; see ``Target.joined``."""
+    joined: dict[TableRef, Target] = {}
+    for target in sorted(targets, key=lambda target: target.ref):
+        known = joined.get(target.ref)
+        joined[target.ref] = target if known is None else known.joined(target)
+    return joined
+
+
+def transaction_components(
+    version: MetastoreVersion, targets: Iterable[Target], reads: Iterable[TableRef]
+) -> tuple[LockComponent, ...]:
+    """Return the locks of a transaction.
+
+    Args:
+        version: The metastore's generation.
+        targets: The tables that it writes, with its operations.
+        reads: The transactional tables that it reads.
+    """
+    joined = joined_targets(targets)
+    others = [read for read in dict.fromkeys(reads) if read not in joined]
+    components = [each for read in others for each in read_lock_components(read, True)]
+    for target in joined.values():
+        components += lock_components(
+            version, target.operation, target.ref, target.partitioned, target.partitions
+        )
+    return tuple(components)
+
+
+def lock_components(
+    version: MetastoreVersion,
+    operation: Operation,
+    target: TableRef,
+    partitioned: bool,
+    partitions: Sequence[str] | None = None,
+) -> tuple[LockComponent, ...]:
+    """Return the locks of one operation on the transactional table that it writes, or reads.
+
+    Args:
+        version: The metastore's generation.
+        operation: The operation.
+        target: The table.
+        partitioned: Whether the table has partition keys.
+        partitions: The names of all partitions that may be touched; None if they are not known
+            in advance, which locks the table as a dynamic partition write.
+    """
+    if operation is Operation.SELECT:
+        return read_lock_components(target, True, partitions)
+    return _components(
+        _write_lock(version, operation),
+        # Deletes count as updates: HMS 3 sees no conflict between two deletes, and a row that one
+        # deletes, and the other deletes and inserts again, would exist twice.
+        DataOperation.INSERT if operation is Operation.INSERT else DataOperation.UPDATE,
+        target,
+        partitions if partitioned else None,
+        transactional=True,
+        dynamic=partitioned and not partitions,
+    )
+
+
+def read_lock_components(
+    table: TableRef, transactional: bool, partitions: Sequence[str] | None = None
+) -> tuple[LockComponent, ...]:
+    """Return the locks that keep read data from being cleaned or replaced meanwhile."""
+    return _components(
+        LockType.SHARED_READ,
+        DataOperation.SELECT,
+        table,
+        partitions,
+        transactional=transactional,
+        dynamic=False,
+    )
+
+
+def exclusively_locked(components: Sequence[LockComponent]) -> list[TableRef]:
+    """Return the tables that components lock exclusively, as a whole or in part."""
+    return [
+        TableRef(component.database, component.table)
+        for component in components
+        if component.type is LockType.EXCLUSIVE
+    ]
+
+
+def blocks(version: MetastoreVersion, held: LockType, asked: LockType) -> bool:
+    """Whether an earlier lock makes a later request wait."""
+    return held in _BLOCKED_BY[version][asked]
+
+
+def _write_lock(version: MetastoreVersion, operation: Operation) -> LockType:
+    if operation is Operation.INSERT:
+        return LockType.SHARED_READ
+    if operation is Operation.OVERWRITE:
+        # An insert with a smaller write id that commits later would be hidden forever.
+        return LockType.EXCLUSIVE
+    return _CHANGE_LOCK[version]
+
+
+def _components(
+    type_: LockType,
+    operation: DataOperation,
+    table: TableRef,
+    partitions: Sequence[str] | None,
+    *,
+    transactional: bool,
+    dynamic: bool,
+) -> tuple[LockComponent, ...]:
+    return tuple(
+        LockComponent(
+            type=type_,
+            level=LockLevel.TABLE if partition is None else LockLevel.PARTITION,
+            database=table.database,
+            table=table.name,
+            partition=partition,
+            operation=operation,
+            is_transactional=transactional,
+            is_dynamic_partition_write=dynamic,
+        )
+        for partition in (partitions or (None,))
+    )

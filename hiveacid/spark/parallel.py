@@ -1,0 +1,85 @@
+"""Tasks of Spark, which share the items of a list."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
+from typing import TypeVar
+from zipimport import zipimporter
+
+from pyspark.sql import SparkSession
+
+from hiveacid.errors import HiveAcidError
+from hiveacid.orc.format.process_memory import use_one_heap
+from hiveacid.upkeep.compaction.scheduling import Caught, Tasks
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+# Starting a task of Python takes a tenth of a second. More tasks than cores let those continue that
+# got small items; and a cluster that starts executors on demand has few cores at first.
+_TASKS_PER_CORE, _FEWEST_TASKS = 8, 32
+
+
+@dataclass(frozen=True)
+class SparkTasks(Tasks):
+    """Runs Spark tasks, a few for each core.
+
+    Attributes:
+        spark: The session.
+    """
+
+    spark: SparkSession
+
+    def tried(
+        self, work: Callable[[T], R], items: Sequence[T], *, effort: int | None = None
+    ) -> list[R | HiveAcidError]:
+        """See the base class."""
+        if not items:
+            return []
+        return in_groups(self.spark, in_spark_task(work), items)
+
+
+def in_groups(spark: SparkSession, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Apply a function to at least one item in Spark tasks, a few for each core.
+
+    An error ends its task, which Spark then repeats with all items of the task.
+    """
+    context = spark.sparkContext
+    most = max(_TASKS_PER_CORE * context.defaultParallelism, _FEWEST_TASKS)
+    count = min(len(items), most)
+    numbered = [*enumerate(items)]
+    groups = [numbered[first::count] for first in range(count)]
+
+    def run(group: Sequence[tuple[int, T]]) -> list[tuple[int, R]]:
+        return [(number, work(item)) for number, item in group]
+
+    done = chain.from_iterable(context.parallelize(groups, count).map(run).collect())
+    return [result for _, result in sorted(done, key=itemgetter(0))]
+
+
+def in_spark_task(work: Callable[[T], R]) -> Callable[[T], R | HiveAcidError]:
+    """Return errors of a task as results, since Spark would convert them to a page of text."""
+    caught = Caught(work)
+
+    def run(item: T) -> R | HiveAcidError:
+        use_one_heap()
+        try:
+            return caught(item)
+        finally:
+            _forget_archives()
+
+    return run
+
+
+def _forget_archives() -> None:
+    """Save this worker's next task a tenth of a second.
+
+    Spark's own code is in archives. Before every task, Spark makes Python re-read the directories
+    of all known archives, although all imports are already done.
+    """
+    for path, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, zipimporter):
+            del sys.path_importer_cache[path]

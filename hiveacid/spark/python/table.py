@@ -1,0 +1,484 @@
+"""AcidTable: the Python interface of a transactional table, for notebooks and applications."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Self
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from hiveacid.errors import HiveAcidError
+from hiveacid.iceberg.run import compare_with_iceberg, export_to_iceberg
+from hiveacid.jobs.analyze_job import AnalyzeJob
+from hiveacid.jobs.iceberg_job import (
+    IcebergCompareJob,
+    IcebergDeletes,
+    IcebergExportJob,
+    IcebergFileFormat,
+)
+from hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.parameters import Parameters
+from hiveacid.jobs.reports.analyze_report import AnalyzeReport
+from hiveacid.jobs.reports.iceberg_report import IcebergCompareReport, IcebergExportReport
+from hiveacid.jobs.reports.report import CompactReport, PartitionDifference, RunReport
+from hiveacid.jobs.sources import ChangesSource
+from hiveacid.metastore.authorizer import program_user
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.table_rules import check_kind, existing_table
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import PhaseClock, PhaseObserver
+from hiveacid.records.table_history import table_history
+from hiveacid.records.view import History
+from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.compaction import CompactionTypeName
+from hiveacid.rules.locks import Operation
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.text_table import html_table
+from hiveacid.spark.compaction.table import compact_table
+from hiveacid.spark.python.frame_reads import FrameReads
+from hiveacid.spark.read.flat_snapshot import text_counter
+from hiveacid.spark.read.table_reader import RowQuery, TableReader
+from hiveacid.spark.rows.columns import all_columns, spark_struct
+from hiveacid.spark.rows.table_support import check_readable
+from hiveacid.spark.session import in_session, session_holding
+from hiveacid.spark.statements.conditions import Expression, Expressions
+from hiveacid.spark.statements.methods import TableChanges
+from hiveacid.spark.statements.restore import RestoreStatement
+from hiveacid.spark.write.atomic_write import run_statements
+from hiveacid.spark.write.statement import (
+    Statement,
+    WriteOptions,
+    require_statement_access,
+)
+from hiveacid.tables.location_owners import require_job_access
+from hiveacid.tables.scan.differences import count_differences
+from hiveacid.tables.scan.table_scan import TableScan
+from hiveacid.tables.statistics.analyze import analyze
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
+from hiveacid.upkeep.table_detail import TableDetail, table_detail
+
+
+class AcidTable(TableChanges[RunReport]):
+    """A transactional table of a Hive Metastore.
+
+    Example::
+
+        with AcidTable("sales.orders", "thrift://metastore:9083") as orders:
+            orders.update({"status": "'late'"}, "t.due < current_date()")
+            orders.to_df("t.status = 'late'", ["id", "due"]).show()
+
+    Every change is one transaction, committed when the method returns. A frame from ``to_df`` or
+    ``changes`` is read in a transaction that is open, so that no cleaner removes its files, until
+    the end of the ``with`` statement or the call of ``close``. Without either, it ends when the
+    frame and the frames made from it are garbage-collected; a join keeps the frame on its left
+    side only. The end of the process, and every lock of this process that would wait for it, as
+    an overwrite of the table does, also end it. While the table is unchanged, frames share a
+    transaction.
+
+    Args:
+        name: The table, ``"database.table"``.
+        metastore: The metastore's uri, or all its options.
+        spark: The session, which is not changed; by default the active one, or a new one that is
+            started by the first method that needs Spark. ``scan``, ``to_arrow``, ``to_pandas``,
+            ``history``, ``detail``, ``analyze``, and ``schema`` never do, ``diff`` only for files of
+            text.
+        options: The options of writes.
+        observers: Receive the phases of a write.
+
+    Raises:
+        AccessRefused: The authorizer does not let this program read the table; methods that change
+            the table check their own permissions.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        metastore: str | MetastoreOptions,
+        *,
+        spark: SparkSession | None = None,
+        options: WriteOptions | None = None,
+        observers: Sequence[PhaseObserver] = (),
+    ) -> None:
+        options = options or WriteOptions()
+        super().__init__(name, spark, options.orc_codec)
+        self._client = MetastoreClient(MetastoreOptions.of(metastore))
+        self._require_access(self.ref)
+        self._options = options
+        self._observers = observers
+        self._reads = FrameReads(self._client)
+
+    def __enter__(self) -> Self:
+        self._reads.keeps_all = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        # Debuggers and logs call it at any moment, so that it must not call a server.
+        return f"AcidTable({self.ref.full_name!r}, {self._client.options.uris!r})"
+
+    def _repr_html_(self) -> str:
+        # A notebook calls it to display the table.
+        try:
+            table = existing_table(self._client, self.ref)
+        except HiveAcidError as error:
+            return html_table(repr(self), ("",), [(str(error),)])
+        head, kind = ("column", "type", "comment"), table.kind.value.replace("_", " ")
+        rows = [(one.name, one.type, one.comment or "") for one in all_columns(table)]
+        return html_table(f"{self.ref.full_name}, {kind}", head, rows)
+
+    @property
+    def schema(self) -> StructType:
+        """The columns of its frames, partition keys last, as currently defined in the metastore.
+
+        Example::
+
+            >>> orders.schema.simpleString()
+            'struct<id:int,status:string>'
+        """
+        return spark_struct(all_columns(existing_table(self._client, self.ref)))
+
+    def close(self) -> None:
+        """End the transactions of the frames that were read, and close the connection."""
+        self._reads.end()
+        self._client.close()
+
+    def to_df(
+        self,
+        where: Expression | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        as_of_write_id: int | None = None,
+        as_of_time: datetime | str | None = None,
+        params: Parameters | None = None,
+        trusted: bool = False,
+    ) -> DataFrame:
+        """Return the visible rows of the current or an earlier version as a frame of the session.
+
+        Rows that ``where`` excludes are not read if partition names, bucket numbers, or file
+        statistics show that they cannot match. A filter by the frame's own method ``where`` skips
+        the partitions that it excludes; other rows are read and then filtered.
+
+        Example::
+
+            >>> orders.to_df("t.id = 7", ["status"]).columns
+            ['status']
+
+        Args:
+            where: The condition, in Spark's SQL or as a PySpark column; the alias of the table is
+                ``t``; all rows by default.
+            columns: The names of the columns, in their order; all by default.
+            as_of_write_id: Read the version of the table after this write id, without later
+                changes.
+            as_of_time: Read the version of the table at this time; a text is in ISO format, and a
+                time without a zone is in UTC.
+            params: The values of parameters in the condition: ``{"id": 7}`` for ``:id``.
+            trusted: Whether the condition may call Java and read files by their paths.
+
+        Raises:
+            VersionGone: The version was compacted and cleaned; the message lists the available
+                versions.
+            VersionUnknown: The version does not exist.
+        """
+        chosen = Expressions(self._spark, params or {}, trusted).sql(where)
+        query = RowQuery(chosen, columns, AsOf.of(as_of_write_id, as_of_time))
+        table = existing_table(self._client, self.ref)
+        check_kind(table, Operation.SELECT)
+        check_readable(self._spark, table)
+        query.check(table)
+        return self._frame(table, lambda reader, session: reader.rows(session, table, query))
+
+    def changes(
+        self,
+        after: int | datetime | str,
+        up_to: int | datetime | str | None = None,
+        *,
+        net: bool = False,
+        keys: Sequence[str] = (),
+    ) -> DataFrame:
+        """The rows that were inserted, updated and deleted between two versions.
+
+        In addition to the table's columns, the frame has ``_change_type`` ("insert", "delete",
+        "update_before" or "update_after"), the ``_write_id`` of the transaction, and ``_row_id`` in
+        the form of Hive's ROW__ID. In an insert-only table ``_row_id`` is null, and an overwrite
+        deletes all earlier rows. Compactions neither add changes nor modify any.
+
+        Args:
+            after: The version before the changes: a write id, or a time.
+            up_to: The version with the last changes; by default the newest.
+            net: Return only the difference of both versions, without intermediate rows.
+            keys: Columns that an update does not change. Without keys, an update is a deleted and
+                an inserted row, as Hive stores it.
+
+        Raises:
+            VersionGone: The changes are not completely known any more.
+            VersionUnknown: The version does not exist.
+        """
+        source = ChangesSource(
+            self.ref.full_name,
+            _as_text(after),
+            None if up_to is None else _as_text(up_to),
+            net,
+            tuple(keys),
+        )
+        source.validate()
+        table = existing_table(self._client, self.ref)
+        check_kind(table, Operation.SELECT)
+        check_readable(self._spark, table)
+        return self._frame(table, lambda reader, session: reader.changes(session, table, source))
+
+    def _frame(
+        self, table: HiveTable, work: Callable[[TableReader, SparkSession], DataFrame]
+    ) -> DataFrame:
+        """Return a frame of the session, with a transaction that is open as long as needed."""
+        rows, lease = self._reads.frame(self._spark, table, work)
+        return in_session(rows, session_holding(self._spark, lease))
+
+    def scan(self, **options: Any) -> TableScan:
+        """Read the visible rows as Arrow batches in this process, without Spark.
+
+        Args:
+            options: The options of ``TableScan``: columns, partitions, a version, the unit of
+                timestamps.
+        """
+        return TableScan(self.ref.full_name, self._client.options, **options)
+
+    def to_arrow(self, **options: Any) -> pa.Table:
+        """Return the visible rows as an Arrow table; see ``scan``.
+
+        Example::
+
+            >>> orders.to_arrow(columns=["id", "status"]).to_pylist()
+            [{'id': 7, 'status': 'new'}]
+        """
+        return self.scan(**options).to_arrow()
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Return the visible rows as a pandas frame; see ``scan``."""
+        return self.scan(**options).to_pandas()
+
+    def history(self, limit: int = 100, *, directories: bool = False) -> History:
+        """Return the writes and the compactions of the table, the newest first.
+
+        Example::
+
+            >>> [(entry.operation, entry.write_id) for entry in orders.history()]
+            [('insert', 1)]
+
+        Args:
+            limit: The maximum number of entries.
+            directories: Whether to also read their directories, for the number of rows of each.
+        """
+        entries = table_history(self._client, self.ref, limit=limit, directories=directories)
+        return History(self.ref.full_name, entries)
+
+    def detail(self) -> TableDetail:
+        """Return the current state of the table: columns, files, and readable versions.
+
+        Example::
+
+            >>> detail = orders.detail()
+            >>> detail.kind, detail.deltas, detail.newest_version
+            ('full_acid', 1, 1)
+        """
+        return table_detail(self._client, self.ref)
+
+    def diff(
+        self, before: int | datetime | str, after: int | datetime | str | None = None
+    ) -> tuple[PartitionDifference, ...]:
+        """Count the rows that differ between two versions, for each partition with differences.
+
+        Args:
+            before: The first version: a write id, or a time.
+            after: The second version, which may be earlier than the first; by default the newest.
+
+        Raises:
+            VersionGone: The changes are not completely known any more.
+            VersionUnknown: The version does not exist.
+        """
+        first = AsOf.parse(_as_text(before))
+        second = None if after is None else AsOf.parse(_as_text(after))
+        table = existing_table(self._client, self.ref)
+        check_kind(table, Operation.SELECT)
+        with Transaction(self._client, reads=[self.ref]) as txn:
+            count_text = text_counter(self._client, table, lambda: self._spark)
+            return count_differences(self._client, txn, table, (first, second), count_text)
+
+    def restore(self, as_of: int | datetime | str, *, dry_run: bool = False) -> RunReport:
+        """Write a new version that is equal to an earlier one; all versions in between are kept.
+
+        Only the rows that differ are deleted and inserted. Restored rows get new row ids. In an
+        insert-only table, the partitions that differ are overwritten.
+
+        Args:
+            as_of: The version: a write id, or a time.
+            dry_run: Only count the rows that differ, and list the partitions that would be written.
+
+        Raises:
+            VersionGone: The changes are not completely known any more.
+            VersionUnknown: The version does not exist.
+        """
+        if not dry_run:
+            return self._run(
+                RestoreStatement(self.ref, self._orc_codec, AsOf.parse(_as_text(as_of)))
+            )
+        counts = self.diff(as_of)
+        warnings = ["This was a dry run: nothing was written."]
+        if existing_table(self._client, self.ref).kind is TableKind.INSERT_ONLY:
+            warnings.append("The table is insert-only: its partitions are overwritten as a whole.")
+        return RunReport(
+            job="restore",
+            target=self.ref.full_name,
+            rows_inserted=sum(partition.deleted for partition in counts),
+            rows_deleted=sum(partition.inserted for partition in counts),
+            partitions=tuple(one.partition for one in counts if one.partition is not None),
+            warnings=tuple(warnings),
+        )
+
+    def analyze(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        partitions: Sequence[str] | None = None,
+        rows_only: bool = False,
+    ) -> AnalyzeReport:
+        """Store statistics of the rows and columns, which Hive and Trino plan their queries with.
+
+        Files are decoded only if their footers are insufficient.
+
+        Args:
+            columns: The names of the columns; all by default.
+            partitions: The partitions, by some or all of their keys; all by default.
+            rows_only: Store only the numbers of rows and files.
+        """
+        job = AnalyzeJob(
+            target=self.ref.full_name,
+            columns=columns,
+            partitions=partitions,
+            rows_only=rows_only,
+            **self._options.options,
+        )
+        self._require_access(job)
+        return analyze(self._client, job, phases=PhaseClock(self._observers))
+
+    def to_iceberg(
+        self,
+        table: str,
+        *,
+        catalog: str = "default",
+        catalog_options: Mapping[str, str] | None = None,
+        format: IcebergFileFormat | None = None,
+        deletes: IcebergDeletes = "apply",
+        location: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+    ) -> IcebergExportReport:
+        """Mirror the table in an Iceberg table by copying its stripes; Spark does not take part.
+
+        The first call creates the Iceberg table, and each further call adds the changes since then as
+        one snapshot. Stripes with deleted rows, and those with other types than the table, are decoded.
+
+        Args:
+            table: The Iceberg table, ``"namespace.table"``.
+            catalog: The name of its catalog in the configuration of pyiceberg.
+            catalog_options: Its options, as pyiceberg names them; by default the metastore of this table.
+            format: The format of data files; by default that of the existing table, and ORC for a new one.
+            deletes: ``"positions"`` writes positions of deleted rows to delete files; see IcebergExportJob.
+            location: The folder of the new table; by default the catalog chooses one.
+            properties: More properties of the new table.
+            dry_run: Only plan the export.
+        """
+        job = IcebergExportJob(
+            target=self.ref.full_name,
+            metastore=self._client.options,
+            table=table,
+            catalog=catalog,
+            catalog_options=catalog_options or {},
+            format=format,
+            deletes=deletes,
+            location=location,
+            properties=properties or {},
+            dry_run=dry_run,
+            **self._options.options,
+        )
+        self._require_access(job)
+        with WorkerScheduler() as scheduler:
+            return export_to_iceberg(
+                self._client, job, scheduler, phases=PhaseClock(self._observers)
+            )
+
+    def compare_iceberg(self, table: str, **options: Any) -> IcebergCompareReport:
+        """Compare the rows with those of an Iceberg table, partition by partition, without Spark.
+
+        Args:
+            table: The Iceberg table, ``"namespace.table"``.
+            options: Other fields of ``IcebergCompareJob``: ``catalog``, ``catalog_options``, and
+                ``as_of_write_id``, by default the version of the mirror.
+        """
+        job = IcebergCompareJob(
+            target=self.ref.full_name,
+            metastore=self._client.options,
+            table=table,
+            **{**self._options.options, **options},
+        )
+        self._require_access(job)
+        return compare_with_iceberg(self._client, job, phases=PhaseClock(self._observers))
+
+    def compact(
+        self,
+        type: CompactionTypeName | None = None,
+        *,
+        partitions: Sequence[str] | None = None,
+        order_by: Sequence[str] = (),
+        run_in: CompactionPlace = "auto",
+    ) -> CompactReport:
+        """Compact deltas, so that the table remains fast to read.
+
+        Every partition is compacted in its own transaction, also after another one has failed; the
+        report lists all outcomes.
+
+        Args:
+            type: ``"minor"`` joins the deltas, ``"major"`` makes a new base from all rows; by
+                default, Hive's thresholds determine the type for each partition. ``"rebalance"``
+                makes a base of sorted rows, which get new row ids.
+            partitions: The names of the partitions; all by default.
+            order_by: The columns that a rebalance sorts by, like ``"day"`` or ``"ts DESC"``.
+            run_in: ``"worker"`` does the work in this process, and in others on its machine,
+                ``"spark"`` by tasks of Spark; by default, the amount of work determines it.
+
+        Raises:
+            HiveAcidError: The error of the first partition that failed, of those that a retry can
+                help if there are any; the message names all failed partitions.
+        """
+        job = CompactJob(
+            target=self.ref.full_name,
+            type=type,
+            partitions=partitions,
+            order_by=order_by,
+            run_in=run_in,
+            **self._options.options,
+        )
+        job.validate()
+        self._require_access(job)
+        self._reads.renew()
+        report = compact_table(lambda: self._spark, self._client, job, self._observers)
+        if report.error is not None:
+            raise report.error.exception()
+        return report
+
+    def _require_access(self, job: object) -> None:
+        require_job_access(self._client, program_user(), job)
+
+    def _run(self, statement: Statement) -> RunReport:
+        require_statement_access(self._client, [statement])
+        return run_statements(
+            self._spark, self._client, self._options, self._observers, [statement]
+        )
+
+
+def _as_text(version: int | datetime | str) -> str:
+    return version.isoformat() if isinstance(version, datetime) else str(version)

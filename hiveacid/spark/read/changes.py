@@ -1,0 +1,321 @@
+"""Row-level changes between two versions of a full ACID table.
+
+Rows never change: an update deletes one row and inserts another. So all changes are in deltas and
+delete deltas, and a compaction adds no changes. Older files are read only where a delete affects
+them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from hiveacid.metastore.catalog import HivePartition, HiveTable
+from hiveacid.rules.names import Base, Delta
+from hiveacid.rules.versions import as_of_write_id
+from hiveacid.rules.write_ids import ValidWriteIdList
+from hiveacid.spark.own_columns import own_column
+from hiveacid.spark.read.acid_scan import BUCKET, KEY, ROW, WRITE_ID
+from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.files import (
+    AcidFile,
+    FileTails,
+    KeyRange,
+    PartitionFiles,
+    partition_files,
+)
+from hiveacid.spark.read.table_changes import (
+    DELETE,
+    INSERT,
+    ListedPartition,
+    TwoVersions,
+    as_changes,
+)
+from hiveacid.storage.threads import in_threads
+
+_DELETED_BY = own_column("deleted_by")
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Versions between which a partition was not overwritten.
+
+    Attributes:
+        then: The first version, whose own changes are excluded.
+        later: The last version.
+        before: The files that the first version reads.
+        after: The files that the last version reads, and all files written in between.
+    """
+
+    then: ValidWriteIdList
+    later: ValidWriteIdList
+    before: PartitionFiles
+    after: PartitionFiles
+
+
+@dataclass(frozen=True)
+class _PartitionChanges:
+    """Changes of one partition.
+
+    Attributes:
+        spans: One span, and another one after each overwrite.
+        overwrites: The write ids of the overwrites between the spans.
+    """
+
+    spans: Sequence[_Span]
+    overwrites: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference between two versions of some partitions.
+
+    Attributes:
+        partitions: The partitions that the partition numbers in the rows refer to.
+        added: The rows that only the later version has, with their row ids; None without such rows.
+        added_from: The snapshot of the added rows.
+        gone: The rows that only the earlier version has; None without such rows.
+        gone_from: The snapshot of the removed rows.
+    """
+
+    partitions: Sequence[PartitionFiles]
+    added: DataFrame | None
+    added_from: AcidSnapshot
+    gone: DataFrame | None
+    gone_from: AcidSnapshot
+
+
+@dataclass(frozen=True)
+class ChangeReader(TwoVersions):
+    """The changes of a full ACID table between two versions.
+
+    Attributes:
+        deletes: Whether rows that were added between the versions are about to be deleted.
+        snapshots: The snapshots that rows of changes were read from so far.
+        tails: The file tails read so far.
+    """
+
+    deletes: bool = False
+    snapshots: list[AcidSnapshot] = field(default_factory=list)
+    tails: FileTails = field(default_factory=FileTails, compare=False, repr=False)
+
+    def _frames(
+        self, partitions: Sequence[HivePartition | None], *, net: bool
+    ) -> Sequence[DataFrame]:
+        parts = in_threads(self._changes_of, partitions)
+        plain = [changes.spans[0] for changes in parts if not changes.overwrites]
+        frames = [*self._changed(plain, net=net)]
+        for changes in parts:
+            if changes.overwrites:
+                frames += self._overwritten(changes, net=net)
+        return frames or [no_changes(self.spark, self.table)]
+
+    def differences(self, partitions: Sequence[HivePartition]) -> Iterator[Difference]:
+        """Yield the rows that only one of both versions has, with their row ids.
+
+        Args:
+            partitions: The partitions; empty for a table without partitions.
+
+        Raises:
+            VersionGone: The changes are not completely known any more.
+        """
+        parts = in_threads(self._changes_of, self.all_of(partitions))
+        if plain := [changes.spans[0] for changes in parts if not changes.overwrites]:
+            yield Difference(
+                [span.after for span in plain],
+                self._inserted(plain, net=True),
+                self._snapshot(self._added(plain, net=True), self.later),
+                self._deleted(plain, net=True),
+                self._snapshot(self._hit_by_deletes(plain), self.then),
+            )
+        if overwritten := [changes.spans for changes in parts if changes.overwrites]:
+            # All earlier rows are gone.
+            after = self._snapshot([spans[-1].after for spans in overwritten], self.later)
+            before = self._snapshot([spans[0].before for spans in overwritten], self.then)
+            yield Difference(
+                after.partitions, after.rows(self.spark), after, before.rows(self.spark), before
+            )
+
+    def _changes_of(self, partition: HivePartition | None) -> _PartitionChanges:
+        listed = ListedPartition.of(self, partition, flat=False)
+        versions = listed.versions
+        files = versions.files_between(self.then, self.later)
+        if self.deletes:
+            versions.require_row_ids_of_today(self.then)
+        states = []
+
+        def read(version: ValidWriteIdList) -> PartitionFiles:
+            states.append(listed.state(files, version))
+            return partition_files(listed.storage, self.table, partition, states[-1], version)
+
+        overwrites = versions.overwrites(self.then, self.later)
+        spans = []
+        then = self.then
+        for write_id in overwrites:
+            later = as_of_write_id(self.later, write_id - 1)
+            spans.append(_Span(then, later, read(then), read(later)))
+            then = as_of_write_id(self.later, write_id)
+        spans.append(_Span(then, self.later, read(then), read(self.later)))
+        listed.check_kept(files, states)
+        return _PartitionChanges(spans, overwrites)
+
+    def _changed(self, spans: Sequence[_Span], *, net: bool) -> Iterator[DataFrame]:
+        """The changes between two versions of partitions without overwrites in between."""
+        if not spans:
+            return
+        if (rows := self._inserted(spans, net=net)) is not None:
+            yield _as_changes(self.table, rows, INSERT, F.col(WRITE_ID))
+        if (rows := self._deleted(spans, net=net)) is not None:
+            yield _as_changes(self.table, rows, DELETE, F.col(_DELETED_BY))
+
+    def _deleted(self, spans: Sequence[_Span], *, net: bool) -> DataFrame | None:
+        """The rows deleted between two versions; with ``net``, only rows of the first version."""
+        if (events := self._events(spans)) is None:
+            return None
+        rows = self._rows(self._hit_by_deletes(spans), spans[0].then)
+        if not net and (more := self._inserted(spans, net=False)) is not None:
+            rows = rows.unionByName(more)
+        return rows.join(events, [*KEY])
+
+    def _hit_by_deletes(self, spans: Sequence[_Span]) -> list[PartitionFiles]:
+        """The files that may contain deleted rows."""
+        return [
+            replace(
+                span.before,
+                inserts=self._hit(span.before, _within(span.after.deletes, span.then)),
+            )
+            for span in spans
+        ]
+
+    def _inserted(self, spans: Sequence[_Span], *, net: bool) -> DataFrame | None:
+        """The rows inserted between two versions; with ``net``, only rows that remain."""
+        then, later = spans[0].then, spans[0].later
+        added = self._added(spans, net=net)
+        if not any(partition.inserts for partition in added):
+            return None
+        rows = self._rows(added, later).where(_is_of(WRITE_ID, then))
+        if not net and (undone := self._undone(spans)) is not None:
+            rows = rows.join(undone, [*KEY], "left_anti")
+        return rows
+
+    def _undone(self, spans: Sequence[_Span]) -> DataFrame | None:
+        """Row ids that were inserted and deleted by the same transaction: in no version."""
+        files = [_within(span.after.deletes, span.then) for span in spans]
+        self.tails.of([file for own in files for file in own])  # Read all tails at once.
+        files = [tuple(filter(self._may_undo, own)) for own in files]
+        if not any(files):
+            return None
+        deleted = [replace(span.after, deletes=own) for span, own in zip(spans, files, strict=True)]
+        events = self._snapshot(deleted, spans[0].later).events(self.spark, _DELETED_BY)
+        return events.where(F.col(_DELETED_BY) == F.col(WRITE_ID)).select(*KEY)
+
+    def _may_undo(self, deletes: AcidFile) -> bool:
+        keys, delta = KeyRange.of(*self.tails.of([deletes])), deletes.directory
+        return keys is None or (
+            isinstance(delta, Delta) and keys.write_ids[1] >= delta.min_write_id
+        )
+
+    def _added(self, spans: Sequence[_Span], *, net: bool) -> list[PartitionFiles]:
+        """The files that may contain inserted rows."""
+        return [
+            replace(
+                span.after,
+                inserts=_within(span.after.inserts, span.then),
+                deletes=span.after.deletes if net else (),
+            )
+            for span in spans
+        ]
+
+    def _events(self, spans: Sequence[_Span]) -> DataFrame | None:
+        """The row ids that were deleted between two versions, and the write ids of the deletes."""
+        then, later = spans[0].then, spans[0].later
+        deleted = [replace(span.after, deletes=_within(span.after.deletes, then)) for span in spans]
+        if not any(partition.deletes for partition in deleted):
+            return None
+        events = self._snapshot(deleted, later).events(self.spark, _DELETED_BY)
+        # Engines may delete a row twice: the first delete counts.
+        first = F.min(_DELETED_BY).alias(_DELETED_BY)
+        return events.where(_is_of(_DELETED_BY, then)).groupBy(*KEY).agg(first)
+
+    def _overwritten(self, changes: _PartitionChanges, *, net: bool) -> Iterator[DataFrame]:
+        """The changes of a partition whose earlier rows are all gone."""
+        first, last = changes.spans[0], changes.spans[-1]
+        if net:
+            gone = self._rows([first.before], first.then)
+            by: Column = F.lit(changes.overwrites[0]).cast("bigint")
+            if (events := self._events([first])) is not None:
+                gone, by = gone.join(events, [*KEY], "left"), F.coalesce(_DELETED_BY, by)
+            yield _as_changes(self.table, gone, DELETE, by)
+            rows = self._rows([last.after], last.later)
+            yield _as_changes(self.table, rows, INSERT, F.col(WRITE_ID))
+            return
+        for span, write_id in zip(changes.spans, [*changes.overwrites, None], strict=True):
+            if span is not first:
+                base = [file for file in span.before.inserts if isinstance(file.directory, Base)]
+                own = replace(span.before, inserts=tuple(base), deletes=())
+                rows = self._rows([own], span.then)
+                yield _as_changes(self.table, rows, INSERT, F.col(WRITE_ID))
+            yield from self._changed([span], net=False)
+            if write_id is not None:
+                gone = self._rows([span.after], span.later)
+                yield _as_changes(self.table, gone, DELETE, F.lit(write_id).cast("bigint"))
+
+    def _hit(self, before: PartitionFiles, deletes: Sequence[AcidFile]) -> tuple[AcidFile, ...]:
+        """The files that may contain deleted rows, judged by their tails."""
+        changed = replace(before, deletes=tuple(deletes))
+        by_file = {file: changed.deletes_of(file) for file in before.inserts}
+        asked = [file for file, own in by_file.items() if own and not file.raw]
+        files = [*asked, *deletes] if asked else []
+        ranges = dict(zip(files, map(KeyRange.of, self.tails.of(files)), strict=True))
+
+        def may_be_hit(file: AcidFile) -> bool:
+            own = ranges.get(file)
+            theirs = [ranges.get(delete) for delete in by_file[file]]
+            return any(own is None or keys is None or own.may_share(keys) for keys in theirs)
+
+        return tuple(file for file in before.inserts if may_be_hit(file))
+
+    def _rows(self, partitions: Sequence[PartitionFiles], write_ids: ValidWriteIdList) -> DataFrame:
+        snapshot = self._snapshot(partitions, write_ids)
+        self.snapshots.append(snapshot)
+        return snapshot.rows(self.spark)
+
+    def _snapshot(
+        self, partitions: Sequence[PartitionFiles], write_ids: ValidWriteIdList
+    ) -> AcidSnapshot:
+        return AcidSnapshot(self.table, partitions, write_ids, self.tails)
+
+
+def no_changes(spark: SparkSession, table: HiveTable) -> DataFrame:
+    """An empty frame with the columns of a table's changes."""
+    rows = AcidSnapshot(table, [], ValidWriteIdList(None, 0)).rows(spark)
+    return _as_changes(table, rows, INSERT, F.col(WRITE_ID))
+
+
+# The parts of a row id, by their names in Hive's ROW__ID.
+_PARTS = (("writeid", WRITE_ID), ("bucketid", BUCKET), ("rowid", ROW))
+_ROW_ID = "struct({})".format(", ".join(f"{key} AS {part}" for part, key in _PARTS))
+
+
+def _as_changes(table: HiveTable, rows: DataFrame, change: str, write_id: Column) -> DataFrame:
+    return as_changes(table, rows, change, write_id, F.expr(_ROW_ID))
+
+
+def _within(files: Sequence[AcidFile], then: ValidWriteIdList) -> tuple[AcidFile, ...]:
+    """The files that may contain rows or events that a version did not see."""
+    return tuple(
+        file
+        for file in files
+        if isinstance(file.directory, Delta)
+        and (
+            file.directory.max_write_id > then.high_watermark
+            or any(own in file.directory.write_ids for own in then.open)
+        )
+    )
+
+
+def _is_of(column: str, then: ValidWriteIdList) -> str:
+    """The condition that a version did not see a write id."""
+    open_ = f" OR {column} IN ({', '.join(map(str, then.open))})" if then.open else ""
+    return f"{column} > {then.high_watermark}{open_}"

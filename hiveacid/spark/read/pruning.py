@@ -1,0 +1,306 @@
+"""Determines the partitions that a condition can affect, before locks are acquired or rows read."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    DoubleType,
+    FloatType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.rules.names import parse_partition_name
+from hiveacid.rules.partition_keys import (
+    canonical_text,
+    is_day,
+    named_partition,
+    texts_in_rows,
+)
+from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.own_columns import own_column
+from hiveacid.spark.read.spark_trees import (
+    children,
+    column_names,
+    conjuncts,
+    has_subquery,
+    kind,
+    parsed,
+)
+from hiveacid.spark.rows.columns import as_operand, quoted, spark_struct
+from hiveacid.spark.spark_versions import from_rows, try_cast
+
+_NUMBER = own_column("number")
+_WHOLE = re.compile("0|[1-9][0-9]*")
+# Numbers with this many digits always fit into their type.
+_SURE_DIGITS = {"int": 9, "bigint": 18}
+
+
+@dataclass(frozen=True, slots=True)
+class NamedColumn:
+    """The column that a name in a condition means.
+
+    Attributes:
+        side: "target", or in a merge "source".
+        name: The column, in lower case.
+        fields: The fields of a struct behind the column; without any, the name is the whole column.
+    """
+
+    side: str
+    name: str
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The columns that a condition can name: of the target, and in a merge of the source."""
+
+    table: HiveTable
+    target_alias: str
+    source_alias: str | None = None
+    source_columns: Sequence[str] = ()
+
+    def column(self, parts: Sequence[str]) -> NamedColumn | None:
+        """Return the column that a name means, as Spark finds it; ``None`` if ambiguous or unknown.
+
+        Args:
+            parts: The name, split at its dots.
+        """
+        first, *rest = parts
+        # As in Spark, `a.b` is the column `b` of the table `a` rather than the field of a column.
+        for side, alias, columns in self._sides:
+            if rest and first.lower() == alias and rest[0].lower() in columns:
+                return NamedColumn(side, rest[0].lower(), tuple(rest[1:]))
+        having = [side for side, _, columns in self._sides if first.lower() in columns]
+        return NamedColumn(having[0], first.lower(), tuple(rest)) if len(having) == 1 else None
+
+    def key(self, parts: Sequence[str]) -> str | None:
+        """Return the partition key of the target that a name means, in lower case, if it is one."""
+        found = self.column(parts)
+        if found is None or found.side != "target" or found.fields:
+            return None
+        return found.name if found.name in self.keys else None
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The names of the partition keys of the target, in lower case."""
+        return frozenset(key.name.lower() for key in self.table.partition_keys)
+
+    @cached_property
+    def _sides(self) -> Sequence[tuple[str, str, frozenset[str]]]:
+        columns = frozenset(column.name.lower() for column in self.table.columns)
+        source = frozenset(column.lower() for column in self.source_columns)
+        return (
+            ("target", self.target_alias.lower(), columns | self.keys),
+            ("source", (self.source_alias or "").lower(), source),
+        )
+
+
+def matching_partitions(
+    spark: SparkSession, condition: str | None, scope: Scope, names: Sequence[str]
+) -> list[str]:
+    """Return the partitions whose rows can satisfy the condition, judged by partition columns.
+
+    Input and output are partition names, which cost the metastore much less than partition objects.
+    """
+    if condition is None:
+        return list(names)
+    usable = [
+        conjunct.sql()
+        for conjunct in _plain_conjuncts(spark, condition)
+        if (used := column_names(conjunct)) and None not in map(scope.key, used)
+    ]
+    if not usable or not names:
+        return list(names)
+    typed = _typed(spark, scope.table, [_values(name) for name in names])
+    with translated_spark_errors("The condition on the partition columns"):
+        matching = typed.alias(scope.target_alias)
+        for conjunct in usable:
+            fewer = matching.where(conjunct)
+            # A nondeterministic condition must be evaluated only once, for each row.
+            if fewer._jdf.queryExecution().analyzed().expressions().head().deterministic():
+                matching = fewer
+        numbers = sorted(row[_NUMBER] for row in matching.select(_NUMBER).collect())
+    return [names[number] for number in numbers]
+
+
+def called(
+    spark: SparkSession, table: HiveTable, wanted: Collection[str], names: Sequence[str]
+) -> list[str]:
+    """Return the partitions whose rows belong into one of the wanted partitions.
+
+    A partition may be called ``month=01`` although the column is an integer.
+
+    Args:
+        spark: A session.
+        table: The table.
+        wanted: The canonical names of partitions.
+        names: The existing partitions.
+    """
+    among = set(wanted)
+    values = canonical_values(spark, table, [_values(name) for name in names])
+    return [
+        name
+        for name, canonical in zip(names, values, strict=True)
+        if named_partition(canonical, table.key_types) in among
+    ]
+
+
+def canonical_values(
+    spark: SparkSession, table: HiveTable, given: Sequence[Sequence[str | None]]
+) -> list[tuple[str | None, ...]]:
+    """Return the canonical texts of partition values, as Spark reads them by the types of the keys.
+
+    A value that is invalid for its column becomes None.
+    """
+    types = [*table.key_types.values()]
+    canonical = [tuple(values) for values in given]
+    unclear = [
+        number
+        for number, values in enumerate(canonical)
+        if not all(map(_is_canonical, values, types))
+    ]
+    if unclear:
+        typed = _typed(spark, table, [canonical[number] for number in unclear])
+        keys = [F.col(quoted(k.name)).cast("string").alias(k.name) for k in table.partition_keys]
+        for row in typed.select(_NUMBER, *keys).collect():
+            texts = map(canonical_text, tuple(row)[1:], types)
+            canonical[unclear[row[_NUMBER]]] = tuple(texts)
+    return canonical
+
+
+def _is_canonical(value: str | None, type: str) -> bool:
+    """Whether a text is certainly in the form that Spark produces; this is the usual case."""
+    if value is None or type == "string":
+        return True
+    if type in ("int", "bigint"):
+        return len(value) <= _SURE_DIGITS[type] and _WHOLE.fullmatch(value) is not None
+    return type == "date" and is_day(value)
+
+
+def _values(name: str) -> list[str | None]:
+    return [value for _, value in parse_partition_name(name)]
+
+
+def _typed(
+    spark: SparkSession, table: HiveTable, given: Sequence[Sequence[str | None]]
+) -> DataFrame:
+    keys = spark_struct(table.partition_keys).fields
+    rows = [(number, *texts_in_rows(own, table.key_types)) for number, own in enumerate(given)]
+    text = StructType(
+        [StructField(_NUMBER, IntegerType())] + [StructField(k.name, StringType()) for k in keys]
+    )
+    return from_rows(spark, rows, text).select(
+        _NUMBER, *[try_cast(F.col(quoted(k.name)), k.dataType).alias(k.name) for k in keys]
+    )
+
+
+def fixed_partition_keys(
+    spark: SparkSession, condition: str, scope: Scope
+) -> Mapping[str, str] | None:
+    """Return the source expression that a merge condition equates with each partition column.
+
+    Returns ``None`` if a partition column has no such expression.
+    """
+    sources: dict[str, str] = {}
+    for conjunct in _plain_conjuncts(spark, condition):
+        if kind(conjunct) != "EqualTo":
+            continue
+        for target, source in permutations(children(conjunct)):
+            if kind(target) != "UnresolvedAttribute":
+                continue
+            key = scope.key(column_names(target)[0])
+            used = map(scope.column, column_names(source))
+            if key is not None and all(each and each.side == "source" for each in used):
+                sources.setdefault(key, source.sql())
+    return sources if sources and sources.keys() == scope.keys else None
+
+
+def same_expression(spark: SparkSession, one: str, other: str) -> bool:
+    """Whether two texts are certainly the same expression, apart from blanks and case."""
+    trees = [parsed(spark, text) for text in (one, other)]
+    if all(kind(tree) == "UnresolvedAttribute" for tree in trees):
+        first, second = ([part.lower() for part in column_names(tree)[0]] for tree in trees)
+        return first == second
+    return bool(trees[0].sql() == trees[1].sql())
+
+
+def partitions_of_source(
+    source: DataFrame, alias: str, keys: Mapping[str, str], table: HiveTable
+) -> list[str] | None:
+    """Return the names of the partitions that the rows of a source belong to.
+
+    Returns ``None`` if a row may equal partitions of several names.
+    """
+    with translated_spark_errors("Looking for the partitions of the source"):
+        tied = tied_partition_columns(source.alias(alias), keys, table)
+        if tied is None:
+            return None
+        texts = [f"CAST({key} AS STRING)" for key in tied.values()]
+        rows = source.alias(alias).selectExpr(*texts).distinct().collect()
+    return sorted({named_partition(list(row), table.key_types) for row in rows})
+
+
+def tied_partition_columns(
+    source: DataFrame, keys: Mapping[str, str], table: HiveTable
+) -> dict[str, str] | None:
+    """Return the typed partition keys of the rows that source rows can match, by name.
+
+    Returns ``None`` if a row may equal partitions of several names.
+
+    Args:
+        source: The source under its alias.
+        keys: See ``fixed_partition_keys``.
+        table: The target.
+    """
+    fields = spark_struct(table.partition_keys).fields
+    given = [keys[key.name.lower()] for key in fields]
+    if not all(map(_one_partition_equals, source.selectExpr(*given).schema.fields, fields)):
+        return None
+    return {
+        key.name: f"TRY_CAST({as_operand(value)} AS {key.dataType.simpleString()})"
+        for value, key in zip(given, fields, strict=True)
+    }
+
+
+def _one_partition_equals(given: StructField, key: StructField) -> bool:
+    """Whether a value that equals a key in Spark always equals its cast to the key's type.
+
+    A text is compared with a number as a number, so that 1 equals both "1" and "01". The number 0.0
+    equals -0.0, which is another partition.
+    """
+    if isinstance(key.dataType, FloatType | DoubleType):
+        return False
+    if isinstance(key.dataType, StringType) or isinstance(given.dataType, FloatType | DoubleType):
+        return given.dataType == key.dataType
+    return True
+
+
+def named_columns(spark: SparkSession, condition: str, scope: Scope) -> list[str]:
+    """The target's columns in a condition, to show the keys of rows by."""
+    columns = (*scope.table.columns, *scope.table.partition_keys)
+    names = {column.name.lower(): column.name for column in columns}
+    named = map(scope.column, column_names(parsed(spark, condition)))
+    return list(dict.fromkeys(names[each.name] for each in named if each and each.side == "target"))
+
+
+def _plain_conjuncts(spark: SparkSession, condition: str) -> Iterator[Any]:
+    """The parts of a condition that are connected by AND and contain no subquery."""
+    return (part for part in conjuncts(parsed(spark, condition)) if not has_subquery(part))
+
+
+def without_subqueries(spark: SparkSession, condition: str) -> str | None:
+    """Return the parts of a condition that contain no subquery."""
+    whole = parsed(spark, condition)
+    if not has_subquery(whole):
+        return condition
+    return " AND ".join(f"({part.sql()})" for part in _plain_conjuncts(spark, condition)) or None

@@ -1,0 +1,275 @@
+"""Reading tables of any kind in one transaction."""
+
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from hiveacid.errors import UnknownColumn
+from hiveacid.jobs.sources import ChangesSource
+from hiveacid.metastore.catalog import HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.records.table_history import version_of
+from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.versions import check_order
+from hiveacid.rules.write_ids import ValidWriteIdList
+from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.changes import ChangeReader, Difference
+from hiveacid.spark.read.condition_filters import filters_of
+from hiveacid.spark.read.files import (
+    NO_LISTINGS,
+    Listings,
+    list_partitions,
+    usual_listings,
+)
+from hiveacid.spark.read.flat_changes import FlatChangeReader, FlatDifference
+from hiveacid.spark.read.flat_snapshot import FlatSnapshot
+from hiveacid.spark.read.pruning import Scope, matching_partitions, without_subqueries
+from hiveacid.spark.read.spark_trees import column_names, has_subquery, kind, nodes, parsed
+from hiveacid.spark.read.value_pruning import in_buckets, values_of
+from hiveacid.spark.rows.columns import all_columns, quoted
+
+# The table's alias in a condition.
+_ALIAS = "t"
+# Expression classes whose columns are known before Spark resolves a condition.
+_CLEAR = {"UnresolvedAttribute", "UnresolvedFunction", "UnresolvedExtractValue"}
+
+
+@dataclass(frozen=True)
+class RowQuery:
+    """Some rows and columns of a table.
+
+    Attributes:
+        where: The condition on the rows; None means all rows.
+        columns: The names of the columns, in any case and in their order; None means all.
+        as_of: The version to read; None means the newest.
+    """
+
+    where: str | None = None
+    columns: Sequence[str] | None = None
+    as_of: AsOf | None = None
+
+    def check(self, table: HiveTable) -> None:
+        """Refuse columns that the table lacks.
+
+        Raises:
+            UnknownColumn: A column is missing.
+        """
+        known = {column.name.lower() for column in all_columns(table)}
+        unknown = [name for name in self.columns or () if name.lower() not in known]
+        if unknown:
+            raise UnknownColumn(
+                f"{table.ref.full_name} has no column {', '.join(unknown)}.",
+                remedy=f"Its columns are {', '.join(c.name for c in all_columns(table))}.",
+            )
+
+    def partitions(self, spark: SparkSession, table: HiveTable, names: Sequence[str]) -> list[str]:
+        """The partitions that must be read, among all given names."""
+        return matching_partitions(spark, self.where, Scope(table, _ALIAS), names)
+
+    def rows_of(self, spark: SparkSession, snapshot: AcidSnapshot) -> DataFrame:
+        """Return the rows of a full ACID table, reading as few files and columns as possible.
+
+        Args:
+            spark: A session made by ``scan_session``.
+            snapshot: The visible files.
+        """
+        if (needed := self._needed(spark)) is not None:
+            snapshot = snapshot.of_columns(needed)
+        if self.where is not None and any(each.clustered_by for each in snapshot.partitions):
+            # ORC skips parts of files, but does not know buckets.
+            with translated_spark_errors(f"The condition {self.where!r}"):
+                # A filter inside of a subquery does not apply to the table.
+                own = without_subqueries(spark, self.where)
+                table = snapshot.table
+                filters = own and filters_of(
+                    spark, own, table.columns, table.partition_keys, _ALIAS
+                )
+            if filters:
+                snapshot = in_buckets(snapshot, values_of(filters, table.columns))
+        return self.chosen(snapshot.rows(spark, with_key=False))
+
+    def chosen(self, rows: DataFrame) -> DataFrame:
+        """Apply the condition and the column list to rows."""
+        if self.where is not None:
+            with translated_spark_errors(f"The condition {self.where!r}"):
+                rows = rows.alias(_ALIAS).where(self.where)
+        return rows if self.columns is None else rows.select(*map(quoted, self.columns))
+
+    def _needed(self, spark: SparkSession) -> set[str] | None:
+        """A superset of the needed names; None if only Spark can determine the names."""
+        if self.columns is None or self.where is None:
+            return None if self.columns is None else set(self.columns)
+        condition = parsed(spark, self.where)
+        kinds = {name for name in map(kind, nodes(condition)) if name.startswith("Unresolved")}
+        if has_subquery(condition) or not kinds <= _CLEAR:
+            return None
+        return {*self.columns, *[part for name in column_names(condition) for part in name]}
+
+
+class TableReader:
+    """Reads transactional tables under one transaction, and records its snapshots.
+
+    All methods take a table as it was before the transaction. They raise TableReplaced if another
+    one has its name by now, or if its definition has changed; see ``Definitions``.
+
+    Attributes:
+        snapshots: The snapshots whose rows were returned so far.
+    """
+
+    def __init__(self, client: MetastoreClient, txn: Transaction) -> None:
+        self.snapshots: list[AcidSnapshot | FlatSnapshot] = []
+        self._client = client
+        self._txn = txn
+        self._rules = Rules.of(client.version)
+
+    def confirmed(self, table: HiveTable) -> HiveTable:
+        """Return the definition of a table, also of a plain one, that its files are read by."""
+        return self._txn.definitions.confirmed(table)
+
+    def require_unchanged(self, except_for: Collection[TableRef]) -> None:
+        """Verify, after the last read, the tables that were read; see ``Definitions``."""
+        self._txn.definitions.require_unchanged(except_for)
+
+    def rows(
+        self, spark: SparkSession, table: HiveTable, query: RowQuery | None = None
+    ) -> DataFrame:
+        """Return visible rows of a table, with the partition keys last.
+
+        Args:
+            spark: A session made by ``scan_session``.
+            table: The table, full ACID or insert-only.
+            query: The rows and columns to read; by default all.
+        """
+        table, query = self.confirmed(table), query or RowQuery()
+        partitions, listed = self._partitions(spark, table, query)
+        if table.kind is TableKind.INSERT_ONLY:
+            seen, now = self._txn.snapshot, self._now(table)
+            flat = FlatSnapshot.of_insert_only(
+                table,
+                partitions,
+                self._version(table, query.as_of),
+                seen.txns,
+                self._rules,
+                now,
+                listed,
+            )
+            self.snapshots.append(flat)
+            return query.chosen(flat.rows(spark))
+        acid = self.acid_snapshot(table, partitions, query.as_of, listed)
+        self.snapshots.append(acid)
+        return query.rows_of(spark, acid)
+
+    def _partitions(
+        self, spark: SparkSession, table: HiveTable, query: RowQuery
+    ) -> tuple[list[HivePartition], Listings]:
+        if not table.partition_keys:
+            return [], NO_LISTINGS
+        names = query.partitions(spark, table, self._client.get_partition_names(table.ref))
+        with ThreadPoolExecutor(1) as beside:
+            # The metastore needs as long to describe many partitions as they take to be listed.
+            listed = beside.submit(usual_listings, table, names)
+            return self._client.get_partitions(table, names), listed.result()
+
+    def acid_snapshot(
+        self,
+        table: HiveTable,
+        partitions: Sequence[HivePartition],
+        as_of: AsOf | None = None,
+        listed: Listings = NO_LISTINGS,
+    ) -> AcidSnapshot:
+        """Some partitions of a full ACID table, or a whole table without partitions.
+
+        Args:
+            table: The table.
+            partitions: The partitions.
+            as_of: The version to read; None means the newest.
+            listed: See ``usual_listings``.
+        """
+        table = self.confirmed(table)
+        seen, now = self._txn.snapshot, self._now(table)
+        write_ids = self._version(table, as_of)
+        files = list_partitions(table, partitions, write_ids, seen.txns, self._rules, now, listed)
+        return AcidSnapshot(table, files, write_ids)
+
+    def changes(
+        self,
+        spark: SparkSession,
+        table: HiveTable,
+        source: ChangesSource,
+    ) -> DataFrame:
+        """Return the changes of a table between two versions; see ``ChangesSource``."""
+        table = self.confirmed(table)
+        then, later = (self._version(table, as_of) for as_of in source.versions)
+        flat = table.kind is TableKind.INSERT_ONLY
+        of_kind = self._file_changes if flat else self._row_changes
+        reader = of_kind(spark, table, then, later)
+        rows = reader.changes(self._all(table), net=source.net, keys=source.keys)
+        self.snapshots += reader.snapshots
+        return rows
+
+    def differences(
+        self,
+        spark: SparkSession,
+        table: HiveTable,
+        partitions: Sequence[HivePartition],
+        versions: tuple[AsOf | None, AsOf | None],
+    ) -> Iterator[Difference]:
+        """Yield the differences between two versions of a full ACID table, the earlier one first.
+
+        The caller is about to delete the rows that only the later version has; see
+        ``ChangeReader``.
+        """
+        table = self.confirmed(table)
+        then, later = (self._version(table, as_of) for as_of in versions)
+        reader = replace(self._row_changes(spark, table, then, later), deletes=True)
+        yield from reader.differences(partitions)
+
+    def file_differences(
+        self, spark: SparkSession, table: HiveTable, as_of: AsOf
+    ) -> list[FlatDifference]:
+        """Return the difference of a version of an insert-only table to the newest version.
+
+        See ``FlatChangeReader``.
+        """
+        table = self.confirmed(table)
+        then, later = self._version(table, as_of), self._now(table)
+        return self._file_changes(spark, table, then, later).differences(self._all(table))
+
+    def _row_changes(
+        self,
+        spark: SparkSession,
+        table: HiveTable,
+        then: ValidWriteIdList,
+        later: ValidWriteIdList,
+    ) -> ChangeReader:
+        seen, now = self._txn.snapshot, self._now(table)
+        check_order(table.ref.full_name, then, later)
+        return ChangeReader(spark, table, then, later, now, seen.txns, self._rules)
+
+    def _file_changes(
+        self,
+        spark: SparkSession,
+        table: HiveTable,
+        then: ValidWriteIdList,
+        later: ValidWriteIdList,
+    ) -> FlatChangeReader:
+        seen, now = self._txn.snapshot, self._now(table)
+        check_order(table.ref.full_name, then, later)
+        return FlatChangeReader(spark, table, then, later, now, seen.txns, self._rules)
+
+    def _all(self, table: HiveTable) -> list[HivePartition]:
+        return self._client.get_partitions(table) if table.partition_keys else []
+
+    def _now(self, table: HiveTable) -> ValidWriteIdList:
+        return self._txn.snapshot.write_ids[table.ref.full_name]
+
+    def _version(self, table: HiveTable, as_of: AsOf | None) -> ValidWriteIdList:
+        now = self._now(table)
+        return now if as_of is None else version_of(self._client, table.ref, as_of, now)

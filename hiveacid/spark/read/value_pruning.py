@@ -1,0 +1,244 @@
+"""Skipping files without certain values, such as the keys of a merge's source.
+
+Files are skipped by the bucket number and by the ranges in their tails, and groups of rows by ORC
+itself, for a condition. Each method skips only files that cannot match; in doubt, a file is read.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal as Number
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.metastore.catalog import HiveColumn
+from hiveacid.orc.format.column_ranges import ColumnRange, ranges_of
+from hiveacid.orc.format.envelope import with_column_names
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.rules.bucket_layout import BucketColumn, BucketLayout
+from hiveacid.rules.schema import Decimal, HiveType, parse_type
+from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.files import AcidFile, PartitionFiles
+from hiveacid.spark.read.ordered_values import MOST_LISTED, OrderedValues
+from hiveacid.spark.read.spark_trees import kind
+from hiveacid.spark.rows.bucketing import bucket_numbers
+from hiveacid.spark.rows.columns import quoted
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.listing import read_layouts
+from hiveacid.storage.threads import in_threads
+
+# A tail, or a note, takes a request, 16 at a time, and a millisecond of the driver: some seconds
+# for this many files if requests are slow. With more files, Spark's tasks check them individually.
+_MOST_TAILS = 1000
+# Each literal costs a Java call.
+_MOST_LITERALS = 100
+
+
+@dataclass(frozen=True)
+class ColumnValues:
+    """The values of a column in the rows to find.
+
+    Values are compared as by SQL's ``=``, and texts by their bytes. Callers that compare by
+    ``<=>``, by a collation, or after a conversion of the column must not use this class.
+
+    Attributes:
+        column: A column of the table.
+        values: The values, possibly with nulls, which equal nothing.
+    """
+
+    column: HiveColumn
+    values: pa.ChunkedArray
+
+    @cached_property
+    def hive_type(self) -> HiveType:
+        """The column's type."""
+        return parse_type(self.column.type)
+
+    @cached_property
+    def ordered(self) -> OrderedValues | None:
+        """The values in the order of statistics; None if statistics cannot exclude them."""
+        return OrderedValues.of(self.values, self.hive_type)
+
+
+def only_with(
+    snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]
+) -> tuple[AcidSnapshot, str | None]:
+    """Skip files without the values, and return a condition that the rows satisfy.
+
+    Delete files are kept, as are files without row ids, because their rows are counted. Partitions
+    keep their numbers.
+
+    Args:
+        snapshot: The visible files.
+        wanted: The values of the rows, for some columns. The n-th values of all columns belong to
+            one row; rows with a null are ignored.
+    """
+    usable = _usable(snapshot, wanted)
+    conditions = [
+        condition
+        for each in usable
+        if each.ordered is not None
+        and (condition := each.ordered.condition(quoted(each.column.name))) is not None
+    ]
+    return _by_tails(in_buckets(snapshot, usable), usable), " AND ".join(conditions) or None
+
+
+def values_of(filters: Sequence[Any], columns: Sequence[HiveColumn]) -> list[ColumnValues]:
+    """The values that filters of Spark, in Java, allow for columns: by ``=`` and by ``IN``."""
+    known = {column.name: column for column in columns}
+    found: dict[str, list[Any]] = {}
+    for each in filters:
+        listed: list[Any] = []
+        match kind(each):
+            case "EqualTo":
+                listed = [each.value()]
+            case "In" if len(each.values()) <= _MOST_LITERALS:
+                listed = list(each.values())
+        if listed and each.references()[0] in known:
+            found[each.references()[0]] = listed
+    while prod(map(len, found.values())) > MOST_LISTED:
+        del found[max(found, key=lambda name: len(found[name]))]
+    rows = list(product(*found.values()))
+    arrays = [_array(known[name], [row[n] for row in rows]) for n, name in enumerate(found)]
+    given = zip(found, arrays, strict=True)
+    return [ColumnValues(known[name], array) for name, array in given if array is not None]
+
+
+def _array(column: HiveColumn, values: Sequence[Any]) -> pa.ChunkedArray | None:
+    """Convert Java values, given as Python values, to an array, if their type is simple."""
+    arrow_type = {int: pa.int64(), str: pa.string()}.get(type(values[0]))
+    if isinstance(values[0], Number):
+        match parse_type(column.type):
+            case Decimal(precision, scale):
+                arrow_type = pa.decimal128(precision, scale)
+    try:
+        return None if arrow_type is None else pa.chunked_array([pa.array(values, arrow_type)])
+    except (pa.ArrowInvalid, UnicodeEncodeError):
+        return None
+
+
+def _usable(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> list[ColumnValues]:
+    columns = {column.name for column in snapshot.table.columns}
+    rows = _without_nulls([each for each in wanted if each.column.name in columns])
+    return [each for each in rows if each.ordered is not None]
+
+
+def _without_nulls(wanted: Sequence[ColumnValues]) -> list[ColumnValues]:
+    if not any(each.values.null_count for each in wanted):
+        return list(wanted)
+    whole = wanted[0].values.is_valid()
+    for each in wanted[1:]:
+        whole = pc.and_(whole, each.values.is_valid())
+    return [replace(each, values=each.values.filter(whole)) for each in wanted]
+
+
+def in_buckets(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
+    """Keep only the files of the values' buckets, if all clustering columns are given.
+
+    The bucket definition in the metastore may have changed since a file was written: with the
+    table's bucket count, Hive itself then misses rows. So a file is skipped only by the layout in
+    its writer's note; files of other engines, and of versions that wrote no layout, are read.
+    """
+    given = {each.column.name.lower(): each for each in _usable(snapshot, wanted)}
+    files = list(_with_row_ids(snapshot))
+    noted = [
+        (partition.location.rstrip("/"), directory)
+        for partition in snapshot.partitions
+        if partition.clustered_by and given.keys() >= set(partition.clustered_by)
+        for directory in _noted_directories(partition)
+    ]
+    if len(noted) > _MOST_TAILS:
+        return snapshot
+    layouts = {
+        path: layout
+        for some in in_threads(lambda where: _layouts_in(*where), noted)
+        for path, layout in some.items()
+    }
+    # A layout must name columns as they are now: by position and by name they must be the same.
+    columns = {
+        BucketColumn(position, column.name.lower(), column.type.lower())
+        for position, column in enumerate(snapshot.table.stored_columns)
+    }
+    kept: dict[BucketLayout, set[int]] = {}
+    for layout in set(layouts.values()):
+        names = [column.name for column in layout.columns]
+        if columns.issuperset(layout.columns) and given.keys() >= set(names):
+            values = [given[name] for name in names]
+            if not any(isinstance(each.hive_type, Decimal) for each in values):
+                kept[layout] = _numbers(values, layout)
+
+    def may_match(file: AcidFile) -> bool:
+        layout = layouts.get((file.path, file.size))
+        buckets = None if layout is None else kept.get(layout)
+        return buckets is None or file.bucket in buckets
+
+    return _keeping(snapshot, list(filter(may_match, files)))
+
+
+def _noted_directories(partition: PartitionFiles) -> list[str]:
+    """The directories with notes that rows are read from."""
+    root = f"{partition.location.rstrip('/')}/"
+    own = [file.path.removeprefix(root) for file in partition.inserts if not file.raw]
+    return sorted({path.partition("/")[0] for path in own} & partition.noted)
+
+
+def _layouts_in(root: str, directory: str) -> dict[tuple[str, int], BucketLayout]:
+    """The layouts of the files of a directory, by their full paths and sizes."""
+    noted = read_layouts(Storage.of(root), directory)
+    return {(f"{root}/{path}", size): layout for (path, size), layout in noted.items()}
+
+
+def _numbers(values: Sequence[ColumnValues], layout: BucketLayout) -> set[int]:
+    """The buckets that some values belong to."""
+    arrays = [each.values for each in values]
+    types = [each.hive_type for each in values]
+    numbers = bucket_numbers(arrays, types, layout.count, layout.version)
+    return set(np.unique(numbers).tolist())
+
+
+def _by_tails(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
+    """Keep only the files with a stripe whose ranges contain values of all columns."""
+    files = list(_with_row_ids(snapshot))
+    if not wanted or not 1 < len(files) <= _MOST_TAILS:
+        # ORC itself skips the stripes of a single file.
+        return snapshot
+    columns = snapshot.table.mapped_columns
+    tails = (
+        (file, replace(tail, types=with_column_names(tail.types, columns)))
+        for file, tail in zip(files, snapshot.tails.of(files), strict=True)
+    )
+    return _keeping(snapshot, [file for file, tail in tails if _may_hold(tail, wanted)])
+
+
+def _may_hold(tail: OrcTail, wanted: Sequence[ColumnValues]) -> bool:
+    ranges = [ranges_of(tail, each.column.name, each.hive_type) for each in wanted]
+    return any(all(map(_may_match, wanted, stripe)) for stripe in zip(*ranges, strict=True))
+
+
+def _may_match(wanted: ColumnValues, bounds: ColumnRange | None) -> bool:
+    if bounds is None or wanted.ordered is None:
+        return True
+    return not bounds.is_empty and wanted.ordered.any_in(bounds)
+
+
+def _with_row_ids(snapshot: AcidSnapshot) -> Iterator[AcidFile]:
+    for partition in snapshot.partitions:
+        yield from (file for file in partition.inserts if not file.raw)
+
+
+def _keeping(snapshot: AcidSnapshot, files: Sequence[AcidFile]) -> AcidSnapshot:
+    """The snapshot with only the given files, and files without row ids."""
+    paths = {file.path for file in files}
+    partitions = [
+        replace(
+            partition,
+            inserts=tuple(file for file in partition.inserts if file.raw or file.path in paths),
+        )
+        for partition in snapshot.partitions
+    ]
+    return replace(snapshot, partitions=partitions)

@@ -1,0 +1,333 @@
+"""Columns of a table as Spark reads and writes them: names, types, and the texts of chars."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
+
+from hiveacid.errors import TypeMismatch, UnsupportedTable
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.table_rules import require_all_columns
+from hiveacid.rules import schema
+
+# A column name, with or without the name of its table.
+_COLUMN = re.compile(r"(`([^`]|``)*`\.)?`([^`]|``)*`")
+
+_PRIMITIVES: dict[str, DataType] = {
+    "boolean": BooleanType(),
+    "tinyint": ByteType(),
+    "smallint": ShortType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "binary": BinaryType(),
+    "date": DateType(),
+    "timestamp": TimestampType(),
+    schema.LOCAL_ZONE: TimestampType(),
+}
+
+
+def all_columns(table: HiveTable) -> tuple[HiveColumn, ...]:
+    """The columns of the files, then those of the partition name."""
+    return (*table.columns, *table.partition_keys)
+
+
+def columns_by_name(
+    table: HiveTable, names: Sequence[str], what: str, alias: str, *, some: bool = False
+) -> dict[str, str]:
+    """Map every column of the table to the source's column of the same name, as an expression.
+
+    Args:
+        table: The table.
+        names: The columns of the source.
+        what: The name of the operation, at the beginning of error messages.
+        alias: The name of the source.
+        some: Omit columns that the source lacks, except partition keys.
+
+    Raises:
+        UnknownColumn: The source lacks one of the columns.
+    """
+    require_all_columns(table, names, what, some=some)
+    have = {name.lower(): name for name in names}
+    return {
+        column.name: f"`{alias}`.{quoted(have[column.name.lower()])}"
+        for column in all_columns(table)
+        if column.name.lower() in have
+    }
+
+
+def quoted(name: str) -> str:
+    """A column name as SQL text."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def as_operand(expression: str) -> str:
+    """An expression as a part of another expression."""
+    # After a comment at its end, other SQL needs a line of its own.
+    return expression if _COLUMN.fullmatch(expression) else f"({expression}\n)"
+
+
+def shown_columns(columns: Sequence[HiveColumn], sources: Sequence[str] | None = None) -> list[str]:
+    """Return columns as readers show them, in SQL.
+
+    Args:
+        columns: The columns.
+        sources: The names of their values; by default their own names.
+    """
+    names = [column.name for column in columns] if sources is None else sources
+    # As texts, since every expression object costs the driver several Java calls.
+    return [
+        f"{_within(quoted(name), schema.parse_type(column.type))} AS {quoted(column.name)}"
+        for column, name in zip(columns, names, strict=True)
+    ]
+
+
+def spark_struct(columns: Sequence[HiveColumn], *, lengths: bool = False) -> StructType:
+    """The columns of a table as a Spark struct; every column can be null.
+
+    Args:
+        columns: The columns.
+        lengths: Keep char and varchar, which few sessions support; otherwise they are strings.
+
+    Raises:
+        UnsupportedTable: Spark cannot find one of the columns in a file, or lacks its type.
+    """
+    return StructType(
+        [
+            StructField(
+                _readable(column.name),
+                spark_type(schema.parse_type(column.type), column.name, lengths=lengths),
+            )
+            for column in columns
+        ]
+    )
+
+
+def spark_type(hive_type: schema.HiveType, column: str, *, lengths: bool = False) -> DataType:
+    """Convert a Hive type to Spark's; char and varchar become strings, unless lengths are kept.
+
+    Raises:
+        UnsupportedTable: Spark has no such type.
+    """
+
+    def part(inner: schema.HiveType) -> DataType:
+        return spark_type(inner, column, lengths=lengths)
+
+    match hive_type:
+        case schema.Primitive(name) if name in _PRIMITIVES:
+            return _PRIMITIVES[name]
+        case schema.Decimal(precision, scale):
+            return DecimalType(precision, scale)
+        case schema.Char(length) if lengths:
+            return CharType(length)
+        case schema.Varchar(length) if lengths:
+            return VarcharType(length)
+        case schema.Char() | schema.Varchar():
+            return StringType()
+        case schema.Array(element):
+            return ArrayType(part(element))
+        case schema.Map(key, value):
+            return MapType(part(key), part(value))
+        case schema.Struct(fields):
+            return StructType([StructField(_readable(name), part(type_)) for name, type_ in fields])
+    raise UnsupportedTable(
+        f"Column {column} has type {hive_type}, which Spark cannot read or write.",
+        remedy="Leave this table to Hive.",
+    )
+
+
+def hive_type(given: DataType, column: str) -> schema.HiveType:
+    """Return Hive's type for the values of a Spark type.
+
+    Raises:
+        TypeMismatch: Hive has no such type.
+    """
+    match given:
+        case TimestampNTZType():
+            return schema.Primitive("timestamp")
+        case CharType() if given.length <= schema.MAX_CHAR_LENGTH:
+            return schema.Char(given.length)
+        case VarcharType() if given.length <= schema.MAX_VARCHAR_LENGTH:
+            return schema.Varchar(given.length)
+        case StringType() | CharType() | VarcharType():
+            return schema.Primitive("string")
+        case DecimalType():
+            return schema.Decimal(given.precision, given.scale)
+        case ArrayType():
+            return schema.Array(hive_type(given.elementType, column))
+        case MapType():
+            return schema.Map(hive_type(given.keyType, column), hive_type(given.valueType, column))
+        case StructType():
+            fields = [(_readable(f.name), hive_type(f.dataType, column)) for f in given.fields]
+            return schema.Struct(tuple(fields))
+    for name, type_ in _PRIMITIVES.items():
+        if given == type_:
+            return schema.Primitive(name)
+    raise TypeMismatch(
+        f"Column {column} of the source has type {given.simpleString()}, which Hive lacks.",
+        remedy="Cast it, or leave it out.",
+    )
+
+
+def require_whole_maps(columns: Sequence[HiveColumn]) -> None:
+    """Refuse columns that Spark cannot write to ORC files.
+
+    When Spark's writer sorts the keys of a map, it treats all dates as equal and keeps a single
+    entry.
+
+    Raises:
+        UnsupportedTable: A map has dates in its keys.
+    """
+    for column in columns:
+        if _has_dated_key(schema.parse_type(column.type)):
+            raise UnsupportedTable(
+                f"Column {column.name} has type {column.type}: Spark loses entries of maps whose "
+                "keys are dates.",
+                remedy="Use strings as keys, or an array of structs.",
+            )
+
+
+def _has_dated_key(hive_type: schema.HiveType, key: bool = False) -> bool:
+    match hive_type:
+        case schema.Primitive(name):
+            return key and name == "date"
+        case schema.Array(element):
+            return _has_dated_key(element, key)
+        case schema.Map(keys, values):
+            return _has_dated_key(keys, key=True) or _has_dated_key(values, key)
+        case schema.Struct(fields):
+            return any(_has_dated_key(type_, key) for _, type_ in fields)
+    return False
+
+
+def _readable(name: str) -> str:
+    """Return a name, or refuse it: Spark reads a column as nulls if its name has a backtick."""
+    if "`" in name:
+        raise UnsupportedTable(
+            f"Column {name} has a backtick in its name, which Spark cannot read from ORC files.",
+            remedy="Rename the column, or leave this table to Hive.",
+        )
+    return name
+
+
+def pad_chars(frame: DataFrame, columns: Sequence[HiveColumn]) -> DataFrame:
+    """Return a frame with the values of some of its columns as stored in files.
+
+    In frames a char has no trailing blanks, as Hive compares it and as ORC reads it. In files it is
+    padded with blanks, because Hive searches for the padded value.
+    """
+    values = {
+        column.name: F.expr(padded(quoted(column.name), schema.parse_type(column.type)))
+        for column in columns
+        if "char" in column.type.lower()
+    }
+    return frame.withColumns(values) if values else frame
+
+
+def padded(value: str, hive_type: schema.HiveType) -> str:
+    """A value as stored in files, in SQL: every char in it is padded with blanks."""
+
+    def fill(text: str, type_: schema.Char | schema.Varchar) -> str:
+        return f"rpad({text}, {type_.length}, ' ')" if isinstance(type_, schema.Char) else text
+
+    return _with_texts(value, hive_type, fill) if contains_type(_is_char, hive_type) else value
+
+
+def _within(value: str, hive_type: schema.HiveType) -> str:
+    """A value as readers show it, in SQL: texts are cut to their type's length, chars are trimmed.
+
+    A file may contain longer texts if the column had a longer type when the file was written.
+    """
+
+    def cut(text: str, type_: schema.Char | schema.Varchar) -> str:
+        cut = f"substring({text}, 1, {type_.length})"
+        return f"rtrim({cut})" if isinstance(type_, schema.Char) else cut
+
+    return _with_texts(value, hive_type, cut)
+
+
+def _with_texts(
+    value: str,
+    hive_type: schema.HiveType,
+    change: Callable[[str, schema.Char | schema.Varchar], str],
+) -> str:
+    """Replace every char and varchar in a value."""
+    if not contains_type(_is_text, hive_type):
+        return value
+    match hive_type:
+        case schema.Char() | schema.Varchar():
+            return change(value, hive_type)
+        case schema.Array(element):
+            return f"transform({value}, v -> {_with_texts('v', element, change)})"
+        case schema.Map(key, item):
+            keyed = f"transform_keys({value}, (k, v) -> {_with_texts('k', key, change)})"
+            return f"transform_values({keyed}, (k, v) -> {_with_texts('v', item, change)})"
+        case schema.Struct(fields):
+            made = [
+                f"{_with_texts(f'{value}.{quoted(name)}', type_, change)} AS {quoted(name)}"
+                for name, type_ in fields
+            ]
+            return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(made)}) END"
+    raise AssertionError(hive_type)
+
+
+def _is_text(hive_type: schema.HiveType) -> bool:
+    return isinstance(hive_type, schema.Char | schema.Varchar)
+
+
+def _is_char(hive_type: schema.HiveType) -> bool:
+    return isinstance(hive_type, schema.Char)
+
+
+def has_exact_statistics(column: HiveColumn) -> bool:
+    """Whether the statistics of a column compare as Spark compares its values.
+
+    Exceptions: statistics of a char include padding, those of a varchar may be of longer texts than
+    are shown, those of floating-point numbers order -0.0 before 0.0, and those of a timestamp may
+    be of another clock.
+    """
+    if "." in column.name:
+        return False  # It could be the name of a field.
+    match schema.parse_type(column.type):
+        case schema.Char() | schema.Varchar():
+            return False
+        case schema.Primitive(name):
+            return name not in ("float", "double", "timestamp", schema.LOCAL_ZONE)
+    return True
+
+
+def contains_type(kind: Callable[[schema.HiveType], bool], hive_type: schema.HiveType) -> bool:
+    """Whether a type or a nested type is of a kind."""
+    match hive_type:
+        case schema.Array(element):
+            return contains_type(kind, element)
+        case schema.Map(key, value):
+            return contains_type(kind, key) or contains_type(kind, value)
+        case schema.Struct(fields):
+            return any(contains_type(kind, type_) for _, type_ in fields)
+    return kind(hive_type)

@@ -1,0 +1,212 @@
+"""Reading and writing files of every format that Hive stores plain rows in."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Protocol, Self
+
+import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.formats import StorageFormat
+from hiveacid.rules.schema import ColumnMapping, MappedColumns, parse_type
+from hiveacid.spark.own_columns import own_column
+from hiveacid.spark.rows.columns import (
+    has_exact_statistics,
+    quoted,
+    shown_columns,
+    spark_struct,
+    spark_type,
+)
+from hiveacid.spark.rows.file_scan import PART, PlainFile, scan_files
+from hiveacid.spark.rows.frames import select_texts
+from hiveacid.spark.rows.parquet_frames import Sources, scan_parquet, sources_of
+from hiveacid.spark.rows.serde_csv import CsvText
+from hiveacid.spark.rows.serde_json import JsonText
+from hiveacid.spark.rows.serde_text import DelimitedText
+from hiveacid.spark.session import in_session, scan_session
+from hiveacid.spark.spark_versions import try_cast
+from hiveacid.storage.file_columns import stored_names
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.threads import in_threads
+
+LINE, _ROW = own_column("line"), own_column("parsed")
+# Valid values of the table properties for skipped lines.
+_LINES = range(1 << 31)
+# Larger than any file: every file is then one partition of Spark.
+_WHOLE_FILES = {
+    "spark.sql.files.maxPartitionBytes": str(1 << 40),
+    "spark.sql.files.openCostInBytes": str(1 << 40),
+}
+
+
+class RowText(Protocol):
+    """Converts lines to rows and rows to lines."""
+
+    def with_row(self, lines: DataFrame, line: str, row: str) -> DataFrame:
+        """Append the row in each line, a struct."""
+
+    def with_line(self, rows: DataFrame, line: str, what: str) -> DataFrame:
+        """Append the line of each row; a row that Hive would not read back is an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFormat:
+    """The row format in the files of a table, or of one of its partitions.
+
+    Attributes:
+        table: The table's name, for errors.
+        format: The format.
+        columns: The columns of the table.
+        mapped: The same columns, with their mapping to ORC and Parquet files.
+        written: The columns of the partition, which its lines have: possibly fewer, and of other
+            types.
+        parameters: The properties of the serde and of the table.
+        header: The number of lines at the beginning of a file that are not rows.
+        footer: The number of lines at its end that are not rows.
+    """
+
+    table: str
+    format: StorageFormat
+    columns: tuple[HiveColumn, ...]
+    mapped: MappedColumns
+    written: tuple[HiveColumn, ...]
+    parameters: tuple[tuple[str, str], ...]
+    header: int
+    footer: int
+
+    @classmethod
+    def of(cls, table: HiveTable, partition: HivePartition | None = None) -> Self:
+        """Return the format of a partition, or of a table without partitions.
+
+        Raises:
+            UnsupportedTable: The format is unsupported.
+        """
+        storage = table.raw.sd if partition is None else partition.raw.sd
+        serde = storage.serdeInfo
+        form = StorageFormat.of(serde.serializationLib, table.ref.full_name)
+        return cls(
+            table=table.ref.full_name,
+            format=form,
+            columns=table.columns,
+            mapped=table.mapped_columns,
+            written=partition.columns if partition and form.is_text else table.columns,
+            # Hive also passes the table's properties to a serde, and they take precedence.
+            parameters=tuple(sorted({**(serde.parameters or {}), **table.parameters}.items())),
+            header=table.number("skip.header.line.count", 0, _LINES),
+            footer=table.number("skip.footer.line.count", 0, _LINES),
+        )
+
+    @property
+    def text(self) -> RowText:
+        """The converter between lines and rows.
+
+        Raises:
+            UnsupportedTable: The serde has an unsupported parameter.
+        """
+        parameters = dict(self.parameters)
+        if self.format is StorageFormat.TEXTFILE:
+            return DelimitedText(self.written, parameters, self.table)
+        if self.format is StorageFormat.CSV:
+            return CsvText(self.written, parameters)
+        return JsonText(self.written, parameters)
+
+    def has_ambiguous_columns(self, files: Sequence[PlainFile]) -> bool:
+        """Whether the values of some files depend on the column mapping."""
+        if self.format.is_text:
+            return False
+        return any(map(self.mapped.is_ambiguous, in_threads(self._stored_names, files)))
+
+    def scan(
+        self, spark: SparkSession, files: Sequence[PlainFile], keys: Sequence[HiveColumn] = ()
+    ) -> DataFrame:
+        """Return the rows of some files: the table's columns, the partition keys, and PART.
+
+        Args:
+            spark: A session made by ``scan_session``.
+            files: The files.
+            keys: The partition keys.
+        """
+        beside = [*(quoted(key.name) for key in keys), PART]
+        if self.format.is_text:
+            rows = self.text.with_row(self.lines(spark, files, keys), LINE, _ROW)
+            return rows.select(*map(self._field, range(len(self.columns))), *beside)
+        by_position = self.mapped.mapping is ColumnMapping.POSITION
+        if self.format is StorageFormat.ORC:
+            rows = scan_files(
+                spark,
+                self.format,
+                files,
+                spark_struct(self.columns),
+                keys,
+                by_position=by_position,
+                searchable=[each.name for each in self.columns if has_exact_statistics(each)],
+            )
+            return select_texts(rows, [*shown_columns(self.columns), *beside])
+        stored: dict[Sources, list[PlainFile]] = {self.mapped.names: [*files]}
+        if by_position and files:
+            stored = {}
+            for file, names in zip(files, in_threads(self._stored_names, files), strict=True):
+                stored.setdefault(sources_of(self.mapped, names), []).append(file)
+        return reduce(
+            DataFrame.unionByName,
+            [
+                scan_parquet(spark, alike, self.columns, sources, keys)
+                for sources, alike in stored.items()
+            ],
+        )
+
+    def _stored_names(self, file: PlainFile) -> Sequence[str]:
+        """The names of a file's columns."""
+        folder, _, name = file.path.rpartition("/")
+        return stored_names(ReadOnlyStorage.of(folder), name, self.format)
+
+    def lines(
+        self, spark: SparkSession, files: Sequence[PlainFile], keys: Sequence[HiveColumn] = ()
+    ) -> DataFrame:
+        """Return the lines of some files that hold rows, as LINE, the partition keys, and PART."""
+        edges = bool(self.header or self.footer)
+        session = scan_session(spark) if edges else spark
+        for key, value in _WHOLE_FILES.items() if edges else ():
+            session.conf.set(key, value)
+        column = StructType([StructField(LINE, StringType())])
+        frame = scan_files(session, self.format, files, column, keys)
+        if edges:
+            frame = frame.mapInArrow(_without_edges(self.header, self.footer), frame.schema)
+            return in_session(frame, spark)
+        return frame
+
+    def _field(self, position: int) -> SparkColumn:
+        """A column of the table; columns of lines are found by position."""
+        column = self.columns[position]
+        target = spark_type(parse_type(column.type), column.name)
+        if position >= len(self.written):
+            return F.lit(None).cast(target).alias(column.name)
+        written = self.written[position]
+        value = F.col(_ROW).getField(written.name)
+        if written.type != column.type:
+            value = try_cast(value, target)
+        return value.alias(column.name)
+
+
+def _without_edges(
+    header: int, footer: int
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return a function for ``mapInArrow`` over whole files that drops first and last lines."""
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        to_skip, held = header, None
+        for batch in batches:
+            skipped = min(to_skip, batch.num_rows)
+            to_skip -= skipped
+            table = pa.Table.from_batches([batch.slice(skipped)])
+            held = table if held is None else pa.concat_tables([held, table])
+            ready = max(held.num_rows - footer, 0)
+            yield from held.slice(0, ready).to_batches()
+            held = held.slice(ready)
+
+    return rows

@@ -1,0 +1,394 @@
+"""Differences between the supported versions of Spark, each with its reason.
+
+Every other module of the engine uses the interfaces that all versions have, and the functions here.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, NamedTuple, cast
+
+import pyarrow as pa
+import pyspark
+from py4j.protocol import Py4JJavaError
+from pyspark import inheritable_thread_target
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession, types
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from hiveacid.errors import BadCondition, SparkJobFailed, UnsupportedSpark
+from hiveacid.rules.sql_tokens import parameter_places
+
+SPARK_4_0, SPARK_4_1 = (4, 0), (4, 1)
+VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+# Spark 4.1 repeats all work that depends on the rows of a stage if the stage, recomputed after its
+# output was lost, has yielded other rows.
+_STABLE_SHUFFLES = {
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
+}
+_EVENTS_MILLISECONDS = 60_000
+_CATALYST = "org.apache.spark.sql.catalyst"
+_PYTHON_UTILS = "org.apache.spark.api.python.PythonUtils"
+# The texts of these expressions have another meaning, or none, to Spark's parser: a resolved column
+# loses its frame, and a Python function appears only by its name.
+_INCOMPLETE_TEXTS = re.compile(
+    "^Alias$|^AttributeReference$|Python|Subquery|^Exists$|Lambda|^ScalaUDF$|^ScalaAggregator$"
+)
+
+
+# Earlier versions write no Parquet files with columns or elements of the type void.
+FILES_HOLD_VOID = VERSION >= SPARK_4_1
+
+
+def silence(logger: str) -> None:
+    """Turn off a logger of PySpark."""
+    if VERSION >= SPARK_4_0:
+        # Created with Python's own function, it would be of a class that PySpark cannot use.
+        import_module("pyspark.logger").PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
+
+
+def stable_shuffles() -> dict[str, str]:
+    """Settings of a session whose stages yield the same rows when they are recomputed."""
+    return _STABLE_SHUFFLES if VERSION >= SPARK_4_1 else {}
+
+
+@contextmanager
+def requiring_stages_run_once(spark: SparkSession, what: str) -> Iterator[None]:
+    """Refuse the results of jobs in which Spark recomputed a stage whose rows may have changed.
+
+    Spark before 4.1 combines the rows of both runs of the stage, without an error: rows would be
+    missing, or written twice. Later versions have ``stable_shuffles``.
+
+    Args:
+        spark: The session of the jobs.
+        what: The name of the work, at the beginning of the message.
+
+    Raises:
+        SparkJobFailed: A stage was recomputed.
+    """
+    if VERSION >= SPARK_4_1:
+        yield
+        return
+    context: Any = spark.sparkContext
+    # Jobs of other threads count, too: Spark runs broadcasts and subqueries in groups of their own.
+    newest = next(_newest_jobs(context), None)
+    before = -1 if newest is None else newest.number
+    yield
+    seen: set[int] = set()
+    oldest = before + 1
+    written: set[str] = set()
+    for job in _newest_jobs(context):
+        oldest = job.number
+        if job.number <= before:
+            break
+        attempts = {
+            stage: attempt
+            for stage in job.stages
+            if (attempt := _newest_attempt(context, stage)) is not None
+        }
+        skipped = sum(str(attempt.status()) == "SKIPPED" for attempt in attempts.values())
+        # Spark removes the records of skipped stages before all others.
+        if len(set(job.stages)) - len(attempts) > max(job.skipped - skipped, 0):
+            raise _unrecorded(what, "stage")
+        for stage, recorded in attempts.items():
+            if stage in seen:
+                continue
+            seen.add(stage)
+            rdds = str(recorded.rddIds().mkString(","))
+            # A stage that a later job computes for lost output has another id, but the same RDDs.
+            if recorded.attemptId() > 0 or rdds in written:
+                raise SparkJobFailed(
+                    f"{what}: Spark {pyspark.__version__} lost the output of a stage and computed "
+                    "it again; the two results may differ.",
+                    remedy="Repeat the job. Spark 4.1 compares the results, and continues if they "
+                    "are equal.",
+                )
+            if recorded.shuffleWriteRecords() > 0:
+                written.add(rdds)
+    if oldest > before + 1:
+        raise _unrecorded(what, "job")
+
+
+class _Job(NamedTuple):
+    """Spark's record of a job.
+
+    Attributes:
+        number: Its id.
+        stages: The ids of its stages.
+        skipped: The number of stages that were skipped, because their output existed.
+    """
+
+    number: int
+    stages: Sequence[int]
+    skipped: int
+
+
+def _newest_jobs(context: Any) -> Iterator[_Job]:
+    """Yield the application's jobs, the newest first."""
+    java = context._jsc.sc()
+    # Spark records jobs and the attempts of stages in another thread.
+    java.listenerBus().waitUntilEmpty(_EVENTS_MILLISECONDS)
+    jobs = java.statusStore().jobsList(None)
+    for index in range(jobs.size()):
+        job = jobs.apply(index)
+        stages = str(job.stageIds().mkString(","))
+        numbers = [int(stage) for stage in stages.split(",") if stage]
+        yield _Job(job.jobId(), numbers, job.numSkippedStages())
+
+
+def _newest_attempt(context: Any, stage: int) -> Any:
+    """Return Spark's record of the newest attempt of a stage; None if it was removed."""
+    try:
+        return context._jsc.sc().statusStore().lastStageAttempt(stage)
+    except Py4JJavaError as error:
+        if "NoSuchElement" in str(error.java_exception.getClass().getName()):
+            return None
+        raise
+
+
+def _unrecorded(what: str, kind: str) -> SparkJobFailed:
+    return SparkJobFailed(
+        f"{what}: Spark {pyspark.__version__} has removed the record of a {kind}, so that it is "
+        "unknown whether it was computed twice.",
+        remedy="Increase spark.ui.retainedJobs and spark.ui.retainedStages, or use Spark 4.1.",
+    )
+
+
+def java_class(spark: SparkSession, name: str) -> Any:
+    """A Java class by its full name.
+
+    If the name is resolved in parts, Java searches all archives for each part.
+    """
+    return getattr(spark._jvm, name)
+
+
+def _java_object(spark: SparkSession, name: str) -> Any:
+    return getattr(java_class(spark, f"{name}$"), "MODULE$")
+
+
+def java_datasets(spark: SparkSession) -> Any:
+    """The companion object of Java's Dataset, which Spark 4 moved."""
+    package = "classic." if VERSION >= SPARK_4_0 else ""
+    return _java_object(spark, f"org.apache.spark.sql.{package}Dataset")
+
+
+def java_sessions(spark: SparkSession) -> Any:
+    """The companion object of Java's SparkSession, which Spark 4 moved."""
+    package = "classic." if VERSION >= SPARK_4_0 else ""
+    return _java_object(spark, f"org.apache.spark.sql.{package}SparkSession")
+
+
+def java_expression(spark: SparkSession, column: Column) -> Any:
+    """The Java expression of a column; the columns of Spark 4 are independent of a session."""
+    java: Any = column._jc
+    return spark._jsparkSession.expression(java) if VERSION >= SPARK_4_0 else java.expr()
+
+
+def is_same_expression(written: Any, read: Any) -> bool:
+    """Whether the text of an expression has the meaning of the expression.
+
+    Args:
+        written: The Java expression of a column.
+        read: The Java expression that Spark's parser made of its text.
+    """
+    if VERSION >= SPARK_4_0:
+        return bool(read.equals(written))
+    # Columns of Spark 3.5 contain expressions that its parser leaves to the analyzer: only their
+    # texts can be compared.
+    return bool(read.sql() == written.sql()) and not any(
+        _INCOMPLETE_TEXTS.search(name) for name in _class_names(written)
+    )
+
+
+def _class_names(tree: Any) -> Iterator[str]:
+    yield str(tree.getClass().getSimpleName())
+    children = tree.children()
+    for index in range(children.size()):
+        yield from _class_names(children.apply(index))
+
+
+def error_condition(error: PySparkException) -> str:
+    """The condition of an error, which Spark 3.5 calls its class; empty if it has none."""
+    return (error.getCondition() if VERSION >= SPARK_4_0 else error.getErrorClass()) or ""
+
+
+def is_calendar_interval(type_: types.DataType) -> bool:
+    """Whether values of a type are intervals of months, days and microseconds."""
+    # Spark 3.5 has no Python class for the type: a frame with such a column has no schema.
+    return VERSION >= SPARK_4_0 and isinstance(type_, types.CalendarIntervalType)
+
+
+# Spark joins small shares of a redistribution, but divides large ones by the tasks before, so that equal
+# values are in several. Few shares, as in sessions for little data, are large.
+_SHARES = 200
+
+
+def rebalanced(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Redistribute rows into partitions of about equal size.
+
+    Args:
+        frame: The rows.
+        columns: The names of columns, quoted; rows with equal values go together.
+    """
+    shares = [_SHARES] if columns else []
+    if VERSION >= SPARK_4_0:
+        return frame.hint("rebalance", *shares, *[F.col(name) for name in columns])
+    # The Python method of Spark 3.5 refuses columns.
+    spark = frame.sparkSession
+    expressions: list[Any] = [
+        *shares,
+        *[java_expression(spark, F.col(name)) for name in columns],
+    ]
+    sequence = java_class(spark, _PYTHON_UTILS).toSeq(expressions)
+    return DataFrame(frame._jdf.hint("rebalance", sequence), spark)
+
+
+def try_cast(column: Column, type_: types.DataType) -> Column:
+    """Cast values to a type; null where a value has no equivalent."""
+    if VERSION >= SPARK_4_0:
+        return column.try_cast(type_)
+    # The parser of Spark 3.5 knows TRY_CAST, its columns do not.
+    spark, made = SparkSession.active(), cast("Callable[..., Column]", Column)
+    java_type = spark._jsparkSession.parseDataType(type_.json())
+    mode = _java_object(spark, f"{_CATALYST}.expressions.EvalMode").TRY()
+    none = _java_object(spark, "scala.None")
+    make = java_class(spark, f"{_CATALYST}.expressions.Cast")
+    tried = make(java_expression(spark, column), java_type, none, mode)
+    return made(java_class(spark, "org.apache.spark.sql.Column")(tried))
+
+
+def to_arrow(frame: DataFrame) -> pa.Table:
+    """Return the rows of a frame as a table of Arrow."""
+    if VERSION >= SPARK_4_0:
+        return frame.toArrow()
+    schema = to_arrow_schema(frame.schema)
+    rows: Any = frame
+    batches = rows._collect_as_arrow()
+    return pa.Table.from_batches(batches, schema=batches[0].schema if batches else schema)
+
+
+def from_rows(spark: SparkSession, rows: Any, schema: types.StructType | str | None) -> DataFrame:
+    """Return a frame with rows of the driver.
+
+    PySpark makes the session of such a frame active. A session of this package must not become
+    active: a user would change its settings, and search for views in it.
+    """
+    before = SparkSession._activeSession
+    try:
+        return spark.createDataFrame(rows, schema)
+    finally:
+        SparkSession._activeSession = before
+        if before is None:
+            java_sessions(spark).clearActiveSession()
+        else:
+            java_sessions(spark).setActiveSession(before._jsparkSession)
+
+
+def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """Return a frame with the rows of a table of Arrow."""
+    if VERSION >= SPARK_4_0:
+        return from_rows(spark, table, None)
+    from pyspark.sql.pandas.serializers import ArrowStreamSerializer
+
+    # Spark 3.5 has the Java side of this, which it uses only for rows of pandas.
+    context: Any = spark.sparkContext
+    java: Any = spark._jvm
+    batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+    rows = context._serialize_to_jvm(
+        batches,
+        ArrowStreamSerializer(),
+        java.PythonSQLUtils.readArrowStreamFromFile,
+        java.ArrowIteratorServer,
+    )
+    schema = from_arrow_schema(table.schema).json()
+    return DataFrame(java.PythonSQLUtils.toDataFrame(rows, schema, spark._jsparkSession), spark)
+
+
+def with_arrow_column(
+    frame: DataFrame,
+    name: str,
+    function: Callable[..., pa.Array],
+    type_: types.DataType,
+    columns: Sequence[str],
+) -> DataFrame:
+    """Append a column that a Python function computes from arrays of Arrow.
+
+    Args:
+        frame: The rows; none of its columns has the new name.
+        name: The name of the new column.
+        function: Computes the column; its parameters are annotated as arrays.
+        type_: The type of the new column.
+        columns: The names of the columns that are the function's arguments.
+    """
+    if VERSION >= SPARK_4_1:
+        from pyspark.sql.pandas.functions import arrow_udf
+
+        udf: Any = arrow_udf  # Its type stubs support at most ten columns.
+        arguments = [F.col(f"`{column.replace('`', '``')}`") for column in columns]
+        return frame.withColumn(name, udf(function, type_)(*arguments))
+    # Other Python functions get values of pandas, which cannot hold all values of Hive.
+    before = frame.columns
+    at = [before.index(column) for column in columns]
+
+    def appended(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            arrays = batch.columns
+            computed = function(*[arrays[index] for index in at])
+            yield pa.RecordBatch.from_arrays([*arrays, computed], [*before, name])
+
+    # Spark 3.5 takes a dot in the name of a column for the access to a field.
+    numbered = frame.toDF(*[f"c{number}" for number in range(len(before))])
+    return numbered.mapInArrow(appended, types.StructType([*frame.schema.fields]).add(name, type_))
+
+
+def inheriting_target(spark: SparkSession, target: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the target of a thread, whose jobs get the local properties of the calling thread."""
+    wrap: Any = inheritable_thread_target
+    wrapped: Callable[..., Any] = wrap(spark)(target) if VERSION >= SPARK_4_0 else wrap(target)
+    return wrapped
+
+
+def bound_text(spark: SparkSession, text: str, values: dict[str, Column]) -> str:
+    """Replace the named parameters of a query by the texts of literals.
+
+    Args:
+        spark: The session that will read the text.
+        text: The query.
+        values: The literal of each parameter.
+
+    Raises:
+        BadCondition: A parameter has no value.
+    """
+    literals = {name: java_expression(spark, value) for name, value in values.items()}
+    if VERSION >= SPARK_4_1:
+        handler = java_class(spark, f"{_CATALYST}.parser.ParameterHandler")
+        scala = java_class(spark, _PYTHON_UTILS).toScalaMap(literals)
+        return str(handler.substituteNamedParameters(text, scala)._1())
+    # Earlier versions replace parameters in plans, not in texts.
+    parts, end = [], 0
+    for colon, name in parameter_places(text):
+        if name not in literals:
+            raise BadCondition(
+                f"The parameter :{name} has no value.", remedy="Add it to the parameters."
+            )
+        parts += [text[end:colon], str(literals[name].sql())]
+        end = text.index(name, colon) + len(name)
+    return "".join([*parts, text[end:]])
+
+
+def python_data_sources() -> Any:
+    """The module of data sources in Python.
+
+    Raises:
+        UnsupportedSpark: This Spark has none.
+    """
+    if VERSION < SPARK_4_0:
+        raise UnsupportedSpark(
+            f'spark.read.format("hiveacid") needs Spark 4.0; this is Spark {pyspark.__version__}.',
+            remedy="Read the table by AcidTable(...).to_df().",
+        )
+    return import_module("pyspark.sql.datasource")

@@ -1,0 +1,262 @@
+"""Append and overwrite: rows that do not depend on earlier rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from hiveacid.errors import DataError, InvalidJob, UnknownColumn, UserError
+from hiveacid.jobs.sources import Source
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.table_rules import (
+    find_columns,
+    invalid_value,
+    names_of_partitions,
+    partitions_of_insert,
+    partitions_to_truncate,
+    specified_partitions,
+)
+from hiveacid.progress import Phase
+from hiveacid.rules.constraints import WriteRules, with_defaults
+from hiveacid.rules.locks import Operation
+from hiveacid.rules.partition_keys import canonical_partition, named_partition
+from hiveacid.spark.own_columns import own_column
+from hiveacid.spark.read.pruning import canonical_values
+from hiveacid.spark.rows.columns import all_columns, as_operand, quoted
+from hiveacid.spark.rows.conversion import stored, text_as_sql
+from hiveacid.spark.rows.frames import select_as
+from hiveacid.spark.session import evaluating_session, in_session
+from hiveacid.spark.statements.schema_growth import SchemaGrowth
+from hiveacid.spark.statements.source import SourceFrame
+from hiveacid.spark.write.context import Counts, WriteContext
+from hiveacid.spark.write.statement import Preparation, Statement
+
+# Columns that are true in the rows that get the default value of another column.
+_DEFAULT = own_column("default")
+PartitionSpec = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class InsertPlan:
+    """Mapping of a source's columns to the table; the fields are those of ``InsertJob``."""
+
+    partitions: Sequence[PartitionSpec] | None = None
+    by_position: bool = False
+    columns: Sequence[str] | None = None
+    static: PartitionSpec | None = None
+    dynamic: Sequence[str] = ()
+    defaults: Sequence[int] = ()
+
+    @property
+    def fixed(self) -> dict[str, str | None]:
+        """The values of the partition keys that the source may omit."""
+        if self.partitions is not None and len(self.partitions) == 1:
+            return _lower(self.partitions[0])
+        return _lower(self.static or {})
+
+    def named(self, spark: SparkSession, table: HiveTable) -> list[str] | None:
+        """Return the canonical names of the written partitions, if the plan determines them.
+
+        Raises:
+            UserError: The table has no partitions, or a key is missing, unknown, or out of order,
+                or a value is invalid for the key's type.
+        """
+        specified = specified_partitions(table, self.partitions, self.static, self.dynamic)
+        return None if specified is None else _partition_names(spark, table, specified)
+
+
+@dataclass(eq=False)
+class InsertStatement(Statement):
+    """Add rows in a new delta, or replace all rows of the table or of partitions by a base.
+
+    Attributes:
+        rows: The source of the rows.
+        plan: The mapping of the source's columns.
+        replaces: Replace all rows of the table, or of the partitions that are named or written.
+        merge_schema: Add the columns to the table that only the source has, and widen numbers.
+    """
+
+    rows: DataFrame | Source
+    plan: InsertPlan
+    replaces: bool
+    merge_schema: bool = False
+    _source: SourceFrame = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.merge_schema and self.plan.by_position:
+            raise InvalidJob("merge_schema finds columns by name; it excludes by_position.")
+
+    @property
+    def operation(self) -> Operation:
+        """Overwrite or insert."""
+        return Operation.OVERWRITE if self.replaces else Operation.INSERT
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Look up the source, and determine the partitions that can be written."""
+        self._source = SourceFrame(
+            preparation.spark, preparation.client, self.rows, preparation.batch
+        )
+        self.look_up(preparation)
+        self.reads = self._source.acid_tables
+        named = self.plan.named(self.spark, self.table)
+        if named is not None:
+            self.partitions = partitions_of_insert(
+                preparation.client, self.table, named, replaces=self.replaces
+            )
+        if self.merge_schema:
+            empty = self._source.empty()
+            growth = SchemaGrowth(self.table, empty.schema)
+            rows_for(growth.grown(preparation), empty, self.plan)
+            self.table = growth.made(preparation)
+
+    def stage(self, context: WriteContext) -> Counts:
+        """Stage the rows of the source."""
+        source = self._source.frame(context.reader, context.shared)
+        context.check_nanoseconds(source)
+        with context.phases(Phase.WRITE, "the new rows"):
+            rows = rows_for(context.table, source, self.plan, self.rules)
+            rows = in_session(rows, evaluating_session(rows.sparkSession))
+            context.output.write_rows(rows, replace=self.replaces)
+            self._refuse_others(context)
+            if self.replaces:
+                emptied = self.partitions or () if context.table.partition_keys else [None]
+                context.output.write_empty_bases(emptied)
+        return Counts(inserted=context.output.rows)
+
+    def _refuse_others(self, context: WriteContext) -> None:
+        if self.partitions is None:
+            return
+        types = context.table.key_types
+        named = {canonical_partition(name, types) for name in self.partitions}
+        # A partition that was added since then, with another text of the values, is not locked.
+        written = context.output.partitions
+        others = [name for name in written if canonical_partition(name, types) not in named]
+        if others:
+            raise DataError(
+                f"The source has rows of {', '.join(others[:5])}, which the insert into "
+                f"{context.table.ref.full_name} does not name.",
+                remedy="Filter the source, or name those partitions too.",
+            )
+
+
+@dataclass(eq=False)
+class TruncateStatement(Statement):
+    """Remove all rows of a table, or of some of its partitions, by empty bases.
+
+    Attributes:
+        partition: Some or all partition keys with their values.
+    """
+
+    partition: PartitionSpec | None = None
+
+    @property
+    def operation(self) -> Operation:
+        """An overwrite without rows."""
+        return Operation.OVERWRITE
+
+    @property
+    def adds_rows(self) -> bool:
+        """Truncation adds no rows."""
+        return False
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Determine the partitions to truncate."""
+        self.look_up(preparation)
+        chosen = partitions_to_truncate(preparation.client, self.table, self.partition)
+        if self.partition is not None:
+            self.partitions = chosen
+
+    def stage(self, context: WriteContext) -> Counts:
+        """Stage the empty bases."""
+        with context.phases(Phase.WRITE, "the empty bases"):
+            # Repeated under the locks, since others may have added a partition.
+            chosen = partitions_to_truncate(context.client, context.table, self.partition)
+            keys = context.table.partition_keys
+            context.output.write_empty_bases(chosen if keys else [None])
+        return Counts()
+
+
+def _partition_names(
+    spark: SparkSession, table: HiveTable, partitions: Sequence[PartitionSpec]
+) -> list[str]:
+    """The names of partitions that are given by the values of all their keys.
+
+    Rows get their partition from values in the types of the keys: ``hour=1``, also for ``01``.
+    """
+    if (known := names_of_partitions(table, partitions)) is not None:
+        return known
+    given = [[_lower(spec)[key] for key in table.key_types] for spec in partitions]
+    names = []
+    for texts, canonical in zip(given, canonical_values(spark, table, given), strict=True):
+        for key, text, value in zip(table.partition_keys, texts, canonical, strict=True):
+            if text and value is None:
+                raise invalid_value(table, key.name, text)
+        names.append(named_partition(canonical, table.key_types))
+    return list(dict.fromkeys(names))
+
+
+def rows_for(
+    table: HiveTable, source: DataFrame, plan: InsertPlan, rules: WriteRules | None = None
+) -> DataFrame:
+    """Convert a source's rows to the table's columns, found by name or by position.
+
+    Columns that the source lacks get their default value, or null. A partition column that the
+    source lacks takes its value from the plan.
+    """
+    what = f"The insert into {table.ref.full_name}"
+    if plan.by_position:
+        source = _named(table, source, plan, what)
+    named = source.columns[: len(source.columns) - len(plan.defaults)]
+    find_columns(table, named, what)
+    have = {name.lower(): name for name in named}
+    if twice := [name for name in _lower(plan.static or {}) if name in have]:
+        raise UserError(f"{what} has two values for the partition key {twice[0]}.")
+    keys = {key.name.lower() for key in table.partition_keys}
+    values: dict[str, str] = {}
+    for column in all_columns(table):
+        name = column.name.lower()
+        if name in have:
+            values[column.name] = quoted(have[name])
+        elif name in keys and name not in plan.fixed:
+            raise UnknownColumn(
+                f"{what} has no partition column {column.name}.",
+                remedy="Add it to the source, or name the one partition to write.",
+            )
+        else:
+            fixed = plan.fixed.get(name)
+            default = rules.default(name) if rules is not None and name not in keys else None
+            values[column.name] = (default or "NULL") if fixed is None else text_as_sql(fixed)
+    converted = stored(source, values, table, what)
+    if plan.defaults:
+        chosen = {
+            named[at].lower(): source.columns[len(named) + i] for i, at in enumerate(plan.defaults)
+        }
+        keyword = {name: "DEFAULT" for name in converted if name.lower() in chosen}
+        defaults = stored(source, with_defaults(keyword, rules), table, what)
+        converted |= {
+            name: f"CASE WHEN {chosen[name.lower()]} THEN {as_operand(default)} "
+            f"ELSE {as_operand(converted[name])} END"
+            for name, default in defaults.items()
+        }
+    return select_as(source, converted)
+
+
+def _named(table: HiveTable, source: DataFrame, plan: InsertPlan, what: str) -> DataFrame:
+    """Rename the columns of a source to the table's columns at their positions."""
+    if plan.columns is not None:
+        names = find_columns(table, plan.columns, what)
+    else:
+        names = [c.name for c in all_columns(table) if c.name.lower() not in plan.fixed]
+    given = len(source.columns) - len(plan.defaults)
+    if max(plan.defaults, default=-1) >= given:
+        raise InvalidJob(f"{what}: defaults names column {max(plan.defaults)} of {given}.")
+    if len(names) != given:
+        raise UnknownColumn(
+            f"{what} has {given} columns for {len(names)}: {', '.join(names)}.",
+            remedy="Give a value for each of them, in this order, or name the columns.",
+        )
+    return source.toDF(*names, *[f"{_DEFAULT}{at}" for at in plan.defaults])
+
+
+def _lower(spec: PartitionSpec) -> dict[str, str | None]:
+    return {key.lower(): value for key, value in spec.items()}

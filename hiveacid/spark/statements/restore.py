@@ -1,0 +1,155 @@
+"""Restore: a new version of a table that is equal to an earlier one."""
+
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import Phase
+from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.locks import Operation, restoring_operation
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.versions import as_of_write_id
+from hiveacid.spark.read.acid_scan import KEY
+from hiveacid.spark.read.changes import Difference
+from hiveacid.spark.read.flat_changes import FlatDifference
+from hiveacid.spark.read.flat_snapshot import FlatSnapshot
+from hiveacid.spark.read.nanoseconds import check_nanoseconds
+from hiveacid.spark.read.pruning import canonical_values
+from hiveacid.spark.read.table_reader import TableReader
+from hiveacid.spark.rows.columns import all_columns, quoted
+from hiveacid.spark.statements.source_rows import grouped, is_scattered
+from hiveacid.spark.write.context import Counts, WriteContext
+from hiveacid.spark.write.row_ids import CLAUSE, RowIds, RowSearch
+from hiveacid.spark.write.statement import Preparation, Statement
+
+
+@dataclass(eq=False)
+class RestoreStatement(Statement):
+    """Delete the rows that were added after a version, and insert those that were removed since.
+
+    The cost depends on the difference, and no version is removed. The rows of an insert-only table
+    cannot be deleted: instead, the partitions that differ are overwritten.
+
+    Attributes:
+        as_of: The version.
+    """
+
+    as_of: AsOf
+
+    @property
+    def operation(self) -> Operation:
+        """A merge with the earlier version, or an overwrite by it."""
+        return restoring_operation(self.table.kind)
+
+    @property
+    def only_adds(self) -> bool:
+        """A restore compares existing rows with those of the version."""
+        return False
+
+    @property
+    def name(self) -> str:
+        """The name "restore"."""
+        return "restore"
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Look up the table. The differing partitions are determined again under the locks."""
+        self.look_up(preparation)
+        if self.as_of.write_id is not None:
+            # Later, the restore's own write id would be among those of the table.
+            now = Snapshot.take(preparation.client, [self.target])
+            as_of_write_id(now.write_ids[self.target.full_name], self.as_of.write_id)
+        if not self._is_flat:
+            return
+        # An overwrite waits for all readers of the partitions that it locks, also for those of
+        # earlier attempts that were not ended.
+        if self.table.partition_keys:
+            with Transaction(
+                preparation.client,
+                reads=[self.target],
+                run_token=preparation.options.source_token,
+                lock_wait_seconds=preparation.options.lock_wait_seconds,
+            ) as txn:
+                restored = self._differing(TableReader(preparation.client, txn), self.table)
+            self.partitions = [each.name for each in restored if each.name is not None]
+
+    def stage(self, context: WriteContext) -> Counts:
+        """Stage the deletes and the restored rows."""
+        table, output = context.table, context.output
+        if self._is_flat:
+            return self._overwritten(context)
+        with context.phases(Phase.READ, "the difference"):
+            partitions = context.client.get_partitions(table) if table.partition_keys else []
+            output.locate(partitions)
+            versions = (self.as_of, None)
+            found = list(context.reader.differences(context.spark, table, partitions, versions))
+            gone = [self._rows_to_restore(context, difference) for difference in found]
+            rows = [frame for frame in gone if frame is not None]
+            scattered = any(is_scattered(difference.gone_from) for difference in found)
+            deletes = [self._added(context, difference) for difference in found]
+        with context.phases(Phase.WRITE, "the difference"):
+            for difference, added in zip(found, deletes, strict=True):
+                if added is not None:
+                    added.write_deletes(output, difference.partitions)
+            if rows:
+                written = output.write_flat(
+                    reduce(DataFrame.unionByName, rows), scattered=scattered
+                )
+                output.take(grouped(written.files), width=len(table.columns))
+        return Counts(inserted=output.rows, deleted=output.deletes)
+
+    @property
+    def _is_flat(self) -> bool:
+        return self.table.kind is TableKind.INSERT_ONLY
+
+    def _overwritten(self, context: WriteContext) -> Counts:
+        """Stage the earlier contents of an insert-only table's partitions that differ."""
+        table, output = context.table, context.output
+        with context.phases(Phase.READ, "the partitions that differ"):
+            restored = self._differing(context.reader, table)
+            output.locate([each.partition for each in restored if each.partition is not None])
+            before = FlatSnapshot(table, [(each.partition, each.before) for each in restored])
+            check_nanoseconds(context.spark, before, "the restore")
+            context.rewritten.append(before)
+        with context.phases(Phase.WRITE, "them as they were"):
+            if any(each.before for each in restored):
+                output.write_rows(before.rows(context.spark), replace=True)
+            # Partitions without rows in the version become empty again.
+            output.write_empty_bases([each.name for each in restored])
+        return Counts(inserted=output.rows)
+
+    def _differing(self, reader: TableReader, table: HiveTable) -> list[FlatDifference]:
+        """The partitions of an insert-only table to overwrite."""
+        all_ = reader.file_differences(self.spark, table, self.as_of)
+        differing = [each for each in all_ if each.added or each.gone]
+        names = {each.name for each in differing}
+        if table.partition_keys:
+            # Rows get their partition from values in the types of the keys: rows of hour=01 may be
+            # written to hour=1, whose own rows must not be lost.
+            given = [() if each.partition is None else each.partition.values for each in all_]
+            canonical = canonical_values(self.spark, table, given)
+            values = {own for each, own in zip(all_, canonical, strict=True) if each.name in names}
+            return [each for each, own in zip(all_, canonical, strict=True) if own in values]
+        return differing
+
+    @staticmethod
+    def _rows_to_restore(context: WriteContext, difference: Difference) -> DataFrame | None:
+        """The rows to restore."""
+        if difference.gone is None:
+            return None
+        check_nanoseconds(context.spark, difference.gone_from, "the restore")
+        context.rewritten.append(difference.gone_from)
+        names = [column.name for column in all_columns(context.table)]
+        return difference.gone.select(*map(quoted, names))
+
+    def _added(self, context: WriteContext, difference: Difference) -> RowIds | None:
+        """The row ids of the rows to delete."""
+        if difference.added is None:
+            return None
+        what = f"The restore of {context.table.ref.full_name}"
+        search = RowSearch(difference.added_from, context.txn, what)
+        return search.evaluated(difference.added.select(*KEY, F.lit(0).alias(CLAUSE)))

@@ -1,0 +1,171 @@
+"""Update and delete of rows that match a condition, which may have subqueries."""
+
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from pyspark.sql import DataFrame
+
+from hiveacid.jobs.sources import Input
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.progress import Phase
+from hiveacid.rules.constraints import with_defaults
+from hiveacid.rules.locks import Operation
+from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.read.acid_scan import KEY
+from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.nanoseconds import check_nanoseconds
+from hiveacid.spark.read.pruning import Scope, matching_partitions
+from hiveacid.spark.rows.columns import all_columns, quoted
+from hiveacid.spark.rows.conversion import assignments
+from hiveacid.spark.rows.frames import select_as, select_texts
+from hiveacid.spark.statements.source import SourceInputs
+from hiveacid.spark.statements.source_rows import grouped, is_scattered
+from hiveacid.spark.write.context import Counts, WriteContext
+from hiveacid.spark.write.row_ids import CLAUSE, RowSearch, written_row_ids
+from hiveacid.spark.write.statement import Preparation, Statement
+from hiveacid.sql.partition_conditions import KeyScope, partitions_of_change
+
+
+@dataclass(eq=False)
+class RowChange(Statement):
+    """A change of the rows that match a condition.
+
+    Attributes:
+        where: The condition; None means all rows.
+        inputs: The inputs of subqueries: view name to table or files.
+        alias: The table's name in the condition and in expressions.
+    """
+
+    where: str | None
+    inputs: Mapping[str, Input]
+    alias: str
+    _source_inputs: SourceInputs = field(init=False, repr=False)
+
+    @property
+    def changes_single_rows(self) -> bool:
+        """An update or delete changes single rows."""
+        return True
+
+    @property
+    @abstractmethod
+    def assigned(self) -> Collection[str]:
+        """The columns that get new values, in lower case."""
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Look up the inputs of subqueries, and determine the partitions that can match."""
+        self.look_up(preparation)
+        # The inputs become views of the session that reads the table.
+        self._source_inputs = SourceInputs(
+            self.spark, preparation.client, self.inputs, batch=preparation.batch
+        )
+        self.reads = self._source_inputs.acid_tables
+        self.partitions = self._partitions_to_change(preparation.client)
+
+    def _partitions_to_change(self, client: MetastoreClient) -> Sequence[str] | None:
+        """The partitions that can match; None if all can. EXPLAIN determines them alike."""
+        types, columns = self.table.key_types, [column.name for column in self.table.columns]
+        scope = KeyScope(self.alias, types, columns)
+        known = partial(client.get_partition_names, self.target)
+        chosen = partitions_of_change(self.where, self.assigned, scope, known)
+        if chosen is None:
+            return None
+        if chosen.certain:
+            return chosen.names
+        matching = matching_partitions(self.spark, self.where, self._scope, chosen.names)
+        return matching if len(matching) < chosen.known else None
+
+    @property
+    def _scope(self) -> Scope:
+        """The names that the condition can use."""
+        return Scope(self.table, self.alias)
+
+    def _snapshot(self, context: WriteContext) -> AcidSnapshot:
+        names = context.partition_names()
+        return context.snapshot(matching_partitions(context.spark, self.where, self._scope, names))
+
+    def _chosen(self, context: WriteContext, snapshot: AcidSnapshot) -> DataFrame:
+        """The matching rows with their keys."""
+        self._source_inputs.register(context.reader, context.shared)
+        if self.where is None:
+            return snapshot.rows(context.spark).alias(self.alias)
+        with translated_spark_errors(f"The condition {self.where!r}"):
+            return snapshot.rows(context.spark).alias(self.alias).where(self.where)
+
+
+class DeleteStatement(RowChange):
+    """Delete the matching rows."""
+
+    @property
+    def assigned(self) -> Collection[str]:
+        """A delete assigns no columns."""
+        return ()
+
+    @property
+    def operation(self) -> Operation:
+        """Delete."""
+        return Operation.DELETE
+
+    @property
+    def adds_rows(self) -> bool:
+        """A delete adds no rows."""
+        return False
+
+    def stage(self, context: WriteContext) -> Counts:
+        """Stage a delete event for each row."""
+        with context.phases(Phase.READ, "the rows that match"):
+            snapshot = self._snapshot(context)
+            keys = self._chosen(context, snapshot)
+            keys = select_texts(keys, [*KEY, f"0 AS {CLAUSE}"])
+            what = f"The delete from {context.table.ref.full_name}"
+            found = RowSearch(snapshot, context.txn, what).evaluated(keys)
+        with context.phases(Phase.WRITE, "the deletes"):
+            found.write_deletes(context.output, snapshot.partitions)
+        return Counts(deleted=context.output.deletes)
+
+
+@dataclass(eq=False)
+class UpdateStatement(RowChange):
+    """Change the matching rows: delete each, and insert its new version.
+
+    Attributes:
+        set: Column to SQL expression.
+    """
+
+    set: Mapping[str, str]
+
+    @property
+    def operation(self) -> Operation:
+        """Update."""
+        return Operation.UPDATE
+
+    @property
+    def assigned(self) -> Collection[str]:
+        """The columns of the SET clause."""
+        return {name.strip("`").lower() for name in self.set}
+
+    def stage(self, context: WriteContext) -> Counts:
+        """Stage the deletes and the new rows."""
+        table, what = context.table, f"The update of {context.table.ref.full_name}"
+        with context.phases(Phase.READ, "the rows that match"):
+            snapshot = self._snapshot(context)
+            kept = {column.name.lower() for column in all_columns(table)} - {*self.assigned}
+            check_nanoseconds(context.spark, snapshot, "the update", kept)
+            chosen = self._chosen(context, snapshot)
+            values = with_defaults(self.set, self.rules)
+            new = assignments(chosen, table, values, what)
+            columns = {
+                column.name: f"{quoted(self.alias)}.{quoted(column.name)}"
+                for column in all_columns(table)
+            }
+            # The new rows are written by the same pass that finds the old ones.
+            columns |= new | dict(zip(KEY, KEY, strict=True)) | {CLAUSE: "0"}
+            with translated_spark_errors(what):
+                changed = select_as(chosen, columns)
+            rows = context.output.write_flat(changed, scattered=is_scattered(snapshot))
+            found = written_row_ids(rows, context.spark, [*KEY, CLAUSE])
+        with context.phases(Phase.WRITE, "the deletes"):
+            found.write_deletes(context.output, snapshot.partitions)
+            context.output.take(grouped(rows.files), width=len(table.columns))
+        return Counts(updated=context.output.rows)

@@ -1,0 +1,391 @@
+"""The rows of a job's source, as a Spark frame."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from hiveacid.errors import InvalidJob, UnsupportedTable
+from hiveacid.jobs.accesses import paths_of
+from hiveacid.jobs.sources import (
+    BatchSource,
+    ChangesSource,
+    Input,
+    PathSource,
+    QuerySource,
+    Source,
+    TableSource,
+)
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.table_rules import existing_table, require_versions
+from hiveacid.metastore.views_of_spark import database_of, outputs_of
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.read.changes import no_changes
+from hiveacid.spark.read.flat_snapshot import FlatSnapshot
+from hiveacid.spark.read.kept_rows import SharedRows
+from hiveacid.spark.read.table_reader import RowQuery
+from hiveacid.spark.rows.columns import all_columns, spark_struct
+from hiveacid.spark.session import in_session, scan_session
+from hiveacid.spark.spark_versions import from_rows
+from hiveacid.spark.statements.bound_parameters import bound_query
+from hiveacid.spark.statements.path_rows import path_rows
+from hiveacid.spark.statements.refused_sql import check_query
+from hiveacid.spark.statements.view_check import check_view
+from hiveacid.sql.views import view_query
+
+# The internal name of a source that is not a query.
+_ONLY = "source"
+# Limits for nested views, and for the tables and views that a query reads after all views are
+# expanded.
+_MOST_NESTED, _MOST_READS = 20, 1000
+Frames = dict[TableSource, DataFrame]
+
+
+class AcidReader(Protocol):
+    """Reads transactional tables under the snapshot of the source's caller."""
+
+    def confirmed(self, table: HiveTable) -> HiveTable:
+        """Return the definition of a table or a view that still describes its rows."""
+
+    def rows(self, spark: SparkSession, table: HiveTable, query: RowQuery) -> DataFrame:
+        """Return the visible rows of a table for a query."""
+
+    def changes(self, spark: SparkSession, table: HiveTable, source: ChangesSource) -> DataFrame:
+        """Return the changes of a table between two versions."""
+
+
+@dataclass
+class _Definitions:
+    """Tables and views of the metastore, each looked up once for a source."""
+
+    client: MetastoreClient
+    tables: dict[str, HiveTable] = field(default_factory=dict)
+    views: dict[str, "HiveView"] = field(default_factory=dict)
+
+    def table(self, name: str) -> HiveTable:
+        if name not in self.tables:
+            self.tables[name] = existing_table(self.client, TableRef.parse(name))
+        return self.tables[name]
+
+
+class SourceInputs:
+    """Tables and files that a query reads by names, looked up and ready to become views.
+
+    Attributes:
+        acid_tables: The transactional tables among them, also below views, which need a snapshot.
+        reads: The number of tables and views that are read, with every use of a view counted.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        client: MetastoreClient,
+        inputs: Mapping[str, Input],
+        within: Sequence[str] = (),
+        batch: DataFrame | None = None,
+        *,
+        lengths: bool = False,
+        definitions: _Definitions | None = None,
+    ) -> None:
+        """Look up the inputs.
+
+        Args:
+            spark: The session that gets the views.
+            client: The metastore.
+            inputs: View name to input.
+            within: The views of Hive that are being expanded.
+            batch: The rows of a stream's batch, if the job is run for one.
+            lengths: Give tables their char and varchar columns, and no rows.
+            definitions: The definitions that were looked up for the same source.
+        """
+        self._spark = spark
+        self._lengths = lengths
+        self._client = client
+        self._inputs = inputs
+        self._batch = batch
+        for path in paths_of(tuple(inputs.values())):
+            client.allowed_locations.require(path)
+        known = definitions or _Definitions(client)
+        self._tables = {
+            given.name: known.table(given.name)
+            for given in inputs.values()
+            if isinstance(given, TableSource | ChangesSource)
+        }
+        for name, table in self._tables.items():
+            if table.is_view and name not in known.views:
+                known.views[name] = HiveView(spark, table, within, known, lengths=lengths)
+        self._views = {name: known.views[name] for name in self._tables if name in known.views}
+        self.reads: int = len(inputs) + sum(view.reads for view in self._views.values())
+        if self.reads > _MOST_READS:
+            raise UnsupportedTable(
+                f"The query reads {self.reads} tables and views, those of views counted each time; "
+                f"at most {_MOST_READS} are allowed.",
+                remedy="Store the rows that the views have in common in a table.",
+            )
+        for given in inputs.values():
+            if isinstance(given, ChangesSource) or (
+                isinstance(given, TableSource) and given.version is not None
+            ):
+                require_versions(self._tables[given.name])
+        tables = [t.ref for t in self._tables.values() if t.kind is not TableKind.NOT_ACID]
+        below = [ref for view in self._views.values() for ref in view.acid_tables]
+        self.acid_tables = list(dict.fromkeys(tables + below))
+
+    def register(
+        self,
+        reader: AcidReader | None,
+        shared: SharedRows | None = None,
+        frames: Frames | None = None,
+    ) -> None:
+        """Create a view of each input in the session; see ``frame``."""
+        frames = {} if frames is None else frames
+        # All of them first: the inputs of a view among them may have the same names.
+        rows = {name: self.frame(name, reader, shared, frames) for name in self._inputs}
+        for name, frame in rows.items():
+            frame.createOrReplaceTempView(name)
+
+    def frame(
+        self,
+        name: str,
+        reader: AcidReader | None,
+        shared: SharedRows | None = None,
+        frames: Frames | None = None,
+    ) -> DataFrame:
+        """Return the rows of an input.
+
+        Args:
+            name: One of the inputs.
+            reader: Reads transactional tables under the caller's snapshot; None without such
+                tables.
+            shared: The rows that other statements of the transaction have read.
+            frames: The frames of tables and views that the same query reads elsewhere.
+        """
+        given = self._inputs[name]
+        if not isinstance(given, TableSource):
+            return self._frame(given, reader, shared, {})
+        frames = {} if frames is None else frames
+        if given not in frames:
+            frames[given] = self._frame(given, reader, shared, frames)
+        return frames[given]
+
+    def _frame(
+        self, given: Input, reader: AcidReader | None, shared: SharedRows | None, frames: Frames
+    ) -> DataFrame:
+        if isinstance(given, ChangesSource):
+            assert reader is not None, f"{given.name} was not looked up as transactional"
+            return reader.changes(self._spark, self._tables[given.name], given)
+        if isinstance(given, TableSource) and given.name in self._views:
+            return self._views[given.name].frame(reader, shared, frames)
+        if isinstance(given, TableSource) and self._lengths:
+            columns = all_columns(self._tables[given.name])
+            return from_rows(self._spark, [], spark_struct(columns, lengths=True))
+        if isinstance(given, TableSource) and self._is_acid(given):
+            assert reader is not None, f"{given.name} was not looked up as transactional"
+            query = RowQuery(as_of=given.version)
+            return reader.rows(self._spark, self._tables[given.name], query)
+        if shared is None:
+            return self._files(given, reader)
+        rows = shared.known(given, self._spark)
+        if rows is None:
+            rows = self._files(given, reader)
+            shared.remember(given, rows)
+        return rows
+
+    def _is_acid(self, given: TableSource) -> bool:
+        return self._tables[given.name].kind is not TableKind.NOT_ACID
+
+    def _files(
+        self, given: TableSource | PathSource | BatchSource, reader: AcidReader | None
+    ) -> DataFrame:
+        """Read a batch, or the current rows of files that may change."""
+        if isinstance(given, BatchSource):
+            if self._batch is None:
+                raise InvalidJob("There is a BatchSource, but no batch outside of a StreamJob.")
+            return in_session(self._batch, self._spark)
+        if isinstance(given, PathSource):
+            return path_rows(self._spark, given)
+        table = self._tables[given.name]
+        table = table if reader is None else reader.confirmed(table)
+        partitions = self._client.get_partitions(table) if table.partition_keys else []
+        with translated_spark_errors(f"The source table {table.ref.full_name}"):
+            return FlatSnapshot.of_plain(table, partitions).rows(self._spark)
+
+
+class HiveView:
+    """A view of Hive: a query that is stored in the metastore.
+
+    Attributes:
+        acid_tables: The transactional tables that it reads.
+        reads: The number of tables and views that it reads, with every use of a view counted.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: HiveTable,
+        within: Sequence[str],
+        definitions: _Definitions,
+        *,
+        lengths: bool,
+    ) -> None:
+        name = table.ref.full_name
+        if name in within:
+            raise UnsupportedTable(f"The view {name} reads itself: {' > '.join(within)}.")
+        if len(within) >= _MOST_NESTED:
+            raise UnsupportedTable(
+                f"The view {name} is in more than {_MOST_NESTED} others: {' > '.join(within)}.",
+                remedy="Store the rows that one of them reads in a table.",
+            )
+        query = self._query = view_query(table.view_text, database_of(table), name)
+        self._spark = spark
+        self._table = table
+        self._lengths = lengths
+        self._inputs = SourceInputs(
+            self._spark,
+            definitions.client,
+            query.inputs,
+            (*within, name),
+            lengths=lengths,
+            definitions=definitions,
+        )
+        self.acid_tables: Sequence[TableRef] = self._inputs.acid_tables
+        self.reads: int = self._inputs.reads
+
+    def frame(
+        self, reader: AcidReader | None, shared: SharedRows | None, frames: Frames
+    ) -> DataFrame:
+        """Return the rows of the view, with the columns as defined in the metastore."""
+        if reader is not None:
+            reader.confirmed(self._table)
+        name = self._table.ref.full_name
+        check_view(self._spark, name, self._query)
+        self._inputs.register(reader, shared, frames)
+        fields = spark_struct(self._table.columns, lengths=self._lengths).fields
+        with translated_spark_errors(f"The view {name}"):
+            rows = self._spark.sql(self._query.sql)
+            places = self._places(rows.columns)
+            rows = rows.toDF(*[f"c{number}" for number in range(len(rows.columns))])
+            return rows.select(
+                *[
+                    F.col(f"c{place}").cast(field.dataType).alias(field.name)
+                    for place, field in zip(places, fields, strict=True)
+                ]
+            )
+
+    def _places(self, columns: Sequence[str]) -> Sequence[int]:
+        """Return the places of the view's columns among those of its query.
+
+        Hive takes them by their places, and Spark by their names, of which several may be equal.
+        """
+        names = [name.lower() for name in outputs_of(self._table)]
+        found = [name.lower() for name in columns]
+        expected = len(self._table.columns)
+        if not names and len(found) == expected:
+            return range(expected)
+        if len(names) != expected or any(found.count(name) != names.count(name) for name in names):
+            raise UnsupportedTable(
+                f"The view {self._table.ref.full_name} has other columns than its query, "
+                f"which returns {', '.join(columns)}.",
+                remedy="Create the view again.",
+            )
+        places = {name: [at for at, each in enumerate(found) if each == name] for name in names}
+        return [places[name].pop(0) for name in names]
+
+
+class SourceFrame:
+    """A source with its tables, which are looked up once.
+
+    Attributes:
+        acid_tables: The transactional tables it reads, which need a snapshot.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        client: MetastoreClient,
+        source: Source | DataFrame,
+        batch: DataFrame | None = None,
+        *,
+        lengths: bool = False,
+    ) -> None:
+        """Look up the inputs of the source.
+
+        Args:
+            spark: The session, which is not changed.
+            client: The metastore.
+            source: The source.
+            batch: The rows of a stream's batch, if the job is run for one.
+            lengths: Prepare only an empty frame with char and varchar columns.
+        """
+        # Views belong to a session: a separate one isolates equally named views of two jobs.
+        self._spark = spark if isinstance(source, DataFrame) else scan_session(spark)
+        if lengths:
+            self._spark.conf.set("spark.sql.preserveCharVarcharTypeInfo", "true")
+        self._source = source
+        inputs: Mapping[str, Input] = {}
+        if isinstance(source, QuerySource):
+            source = self._source = self._bound(source)
+            inputs = source.inputs
+        elif not isinstance(source, DataFrame):
+            inputs = {_ONLY: source}
+        self._inputs = SourceInputs(self._spark, client, inputs, batch=batch, lengths=lengths)
+        self.acid_tables = self._inputs.acid_tables
+
+    def frame(self, reader: AcidReader | None, shared: SharedRows | None = None) -> DataFrame:
+        """Return the rows of the source.
+
+        Args:
+            reader: Reads transactional tables under the caller's snapshot; None without such
+                tables.
+            shared: The rows that other statements of the transaction have read.
+        """
+        if isinstance(self._source, DataFrame):
+            return self._source
+        if not isinstance(self._source, QuerySource):
+            return self._inputs.frame(_ONLY, reader, shared)
+        self._inputs.register(reader, shared)
+        with translated_spark_errors("The source query"):
+            for name, sql in self._source.common.items():
+                rows = self._spark.sql(sql)
+                if shared is not None:
+                    rows = shared.kept((sql, self._source.inputs), self._spark, rows)
+                rows.createOrReplaceTempView(name)
+            return self._spark.sql(self._source.sql)
+
+    def _bound(self, source: QuerySource) -> QuerySource:
+        """Bind the parameters of a query; refuse an untrusted query that does more than read."""
+        bound = replace(
+            source,
+            sql=bound_query(self._spark, source.sql, source.params),
+            common={
+                name: bound_query(self._spark, sql, source.params)
+                for name, sql in source.common.items()
+            },
+            params={},
+        )
+        if not bound.trusted:
+            for sql in (bound.sql, *bound.common.values()):
+                check_query(self._spark, sql)
+        return bound
+
+    def empty(self) -> DataFrame:
+        """Return an empty frame with the same columns, without reading transactional tables."""
+        return self.frame(_EmptyTables())
+
+
+class _EmptyTables:
+    """Returns every transactional table without rows."""
+
+    def confirmed(self, table: HiveTable) -> HiveTable:
+        return table
+
+    def rows(self, spark: SparkSession, table: HiveTable, query: RowQuery) -> DataFrame:
+        return from_rows(spark, [], spark_struct(all_columns(table)))
+
+    def changes(self, spark: SparkSession, table: HiveTable, source: ChangesSource) -> DataFrame:
+        return no_changes(spark, table)

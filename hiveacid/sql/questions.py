@@ -1,0 +1,375 @@
+"""Statements that only ask something: SHOW, DESCRIBE and SELECT."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from hiveacid.jobs.definitions.ddl_jobs import TruncateJob
+from hiveacid.jobs.job import EVERYTHING, READ, SHOW, Access, ScriptedJob
+from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
+from hiveacid.rules.names import TableRef
+from hiveacid.sql.definitions import DATABASE
+from hiveacid.sql.inputs import Inputs
+from hiveacid.sql.statement import SqlStatement
+from hiveacid.sql.words import Words, keyword_of
+
+WORDS = frozenset({"SHOW", "DESCRIBE", "DESC", "SELECT", "VALUES", "("})
+RowChange = InsertJob | UpdateJob | DeleteJob | MergeJob | TruncateJob | RestoreJob
+_DATABASES = ("DATABASES", "SCHEMAS")
+_IN = ("IN", "FROM")
+_HISTORY = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ShowDatabases:
+    """SHOW DATABASES [LIKE 'pattern']."""
+
+    pattern: str | None = None
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield one access to all databases."""
+        yield Access(EVERYTHING, (), SHOW)
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTables:
+    """SHOW TABLES [IN database] [LIKE 'pattern']."""
+
+    database: str
+    pattern: str | None = None
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the access to the database."""
+        yield Access(self.database, (), SHOW)
+
+
+@dataclass(frozen=True, slots=True)
+class ShowViews:
+    """SHOW VIEWS [IN database] [LIKE 'pattern']."""
+
+    database: str
+    pattern: str | None = None
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the access to the database."""
+        yield Access(self.database, (), SHOW)
+
+
+@dataclass(frozen=True, slots=True)
+class ShowPartitions:
+    """SHOW PARTITIONS table [PARTITION (key = value)]: those with all of these values."""
+
+    table: TableRef
+    values: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShowColumns:
+    """SHOW COLUMNS IN table."""
+
+    table: TableRef
+
+
+@dataclass(frozen=True, slots=True)
+class ShowProperties:
+    """SHOW TBLPROPERTIES table [('name')]."""
+
+    table: TableRef
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCreateTable:
+    """SHOW CREATE TABLE table."""
+
+    table: TableRef
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTransactions:
+    """SHOW TRANSACTIONS."""
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield one access to all tables: transactions name their users and runs."""
+        yield Access(EVERYTHING, (), SHOW)
+
+
+@dataclass(frozen=True, slots=True)
+class ShowLocks:
+    """SHOW LOCKS [table]."""
+
+    table: TableRef | None = None
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield one access to all tables, unless there is a table."""
+        if self.table is None:
+            yield Access(EVERYTHING, (), SHOW)
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCompactions:
+    """SHOW COMPACTIONS [table | DATABASE database]."""
+
+    database: str | None = None
+    table: TableRef | None = None
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the access to the database, or one to all tables, unless there is a table."""
+        if self.table is None:
+            yield Access(self.database or EVERYTHING, (), SHOW)
+
+
+@dataclass(frozen=True, slots=True)
+class ShowHistory:
+    """SHOW HISTORY table [LIMIT n]."""
+
+    table: TableRef
+    limit: int = _HISTORY
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """DESCRIBE [EXTENDED | FORMATTED] table."""
+
+    table: TableRef
+    extended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeColumn:
+    """DESCRIBE table column."""
+
+    table: TableRef
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class DescribePartition:
+    """DESCRIBE [EXTENDED | FORMATTED] table PARTITION (key = value, ...)."""
+
+    table: TableRef
+    values: tuple[tuple[str, str | None], ...]
+    extended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeDatabase:
+    """DESCRIBE DATABASE [EXTENDED] database."""
+
+    database: str
+    extended: bool = False
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the access to the database."""
+        yield Access(self.database, None, READ)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeDetail:
+    """DESCRIBE DETAIL table."""
+
+    table: TableRef
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """A query.
+
+    Attributes:
+        query: The query, for Spark.
+        table: The table, if the query only reads its rows; then Spark is not required.
+        columns: The requested names; all columns of the table if None. A name that is not a column
+            may be a function of Spark, such as current_date.
+        limit: The number of requested rows; all if None.
+    """
+
+    query: QuerySource
+    table: TableSource | None = None
+    columns: tuple[str, ...] | None = None
+    limit: int | None = None
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield one access to all tables, unless the query has inputs, which are accesses."""
+        if not self.query.inputs:
+            yield Access(EVERYTHING, (), READ)
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN of a statement."""
+
+    job: "Explained"
+
+
+Question = (
+    ShowDatabases
+    | ShowTables
+    | ShowViews
+    | ShowPartitions
+    | ShowColumns
+    | ShowProperties
+    | ShowCreateTable
+    | ShowTransactions
+    | ShowLocks
+    | ShowCompactions
+    | ShowHistory
+    | Describe
+    | DescribeColumn
+    | DescribePartition
+    | DescribeDatabase
+    | DescribeDetail
+    | Select
+    | Explain
+)
+
+
+Explained = ScriptedJob | Question
+
+
+def matches(pattern: str | None, name: str) -> bool:
+    """Whether a name is like a pattern: * and % are any text, | is or; case does not matter."""
+    if pattern is None:
+        return True
+    parts = [re.escape(part) for part in pattern.lower().split("|")]
+    expression = "|".join(part.replace(r"\*", ".*").replace("%", ".*") for part in parts)
+    return re.fullmatch(expression, name.lower()) is not None
+
+
+def question_of(statement: SqlStatement) -> Question:
+    """Return the question of a statement."""
+    words = Words(statement)
+    if words.take("SHOW"):
+        question = _show(statement, words)
+    elif words.take_one_of(("DESCRIBE", "DESC")):
+        question = _describe(words)
+    else:
+        return select_of(statement, statement.parse())
+    words.end()
+    return question
+
+
+def _show(statement: SqlStatement, words: Words) -> Question:
+    if words.take_one_of(_DATABASES):
+        return ShowDatabases(_pattern(words))
+    if words.take("TABLES"):
+        database = words.name() if words.take_one_of(_IN) else statement.database
+        return ShowTables(database.lower(), _pattern(words))
+    if words.take("VIEWS"):
+        database = words.name() if words.take_one_of(_IN) else statement.database
+        return ShowViews(database.lower(), _pattern(words))
+    if words.take("PARTITIONS"):
+        table = _table(words)
+        values = words.partition_values() if words.take("PARTITION") else {}
+        return ShowPartitions(table, tuple(values.items()))
+    if words.take("COLUMNS"):
+        words.expect_one_of(_IN)
+        return ShowColumns(_table(words))
+    if words.take("TBLPROPERTIES"):
+        table = _table(words)
+        at, names = words.next, () if words.done else words.strings()
+        if len(names) > 1:
+            statement.refuse(at, "One property can be asked for, or all.")
+        return ShowProperties(table, next(iter(names), None))
+    if words.take_all("CREATE", "TABLE"):
+        return ShowCreateTable(_table(words))
+    if words.take("TRANSACTIONS"):
+        return ShowTransactions()
+    if words.take("LOCKS"):
+        table_or_all = None if words.done or words.keyword == "EXTENDED" else _table(words)
+        words.take("EXTENDED")
+        return ShowLocks(table_or_all)
+    if words.take("COMPACTIONS"):
+        if words.take_one_of(DATABASE):
+            return ShowCompactions(words.name().lower())
+        return ShowCompactions() if words.done else ShowCompactions(table=_table(words))
+    if words.take("HISTORY"):
+        table = _table(words)
+        return ShowHistory(table, words.count("lines") if words.take("LIMIT") else _HISTORY)
+    statement.refuse(
+        words.next,
+        f"SHOW {words.shown()} is not supported.",
+        "There are DATABASES, TABLES, VIEWS, PARTITIONS, COLUMNS, TBLPROPERTIES, CREATE TABLE, "
+        "TRANSACTIONS, LOCKS, COMPACTIONS and HISTORY.",
+    )
+
+
+def _describe(words: Words) -> Question:
+    if words.take_one_of(DATABASE):
+        extended = words.take("EXTENDED")
+        return DescribeDatabase(words.name().lower(), extended)
+    if words.take("DETAIL"):
+        return DescribeDetail(_table(words))
+    words.take("TABLE")
+    extended = words.take_one_of(("EXTENDED", "FORMATTED"))
+    table = _table(words)
+    if words.take("PARTITION"):
+        return DescribePartition(table, tuple(words.partition_values().items()), extended)
+    if words.done or extended:
+        return Describe(table, extended)
+    return DescribeColumn(table, words.name().lower())
+
+
+def _pattern(words: Words) -> str | None:
+    return words.string() if words.take("LIKE") or not words.done else None
+
+
+def _table(words: Words) -> TableRef:
+    return TableRef.parse(words.table())
+
+
+def select_of(statement: SqlStatement, tree: exp.Expr) -> Select:
+    """A query as a question."""
+    if not isinstance(tree, exp.Query | exp.Values):
+        statement.refuse(None, "The text is not a query.")
+    limit = _literal_limit(tree)
+    plain = _is_plain(tree)
+    columns = None if not plain or tree.is_star else tuple(c.name.lower() for c in tree.expressions)
+    query = Inputs(statement, tree).query(statement.tokens)
+    (table,) = query.inputs.values() if plain and len(query.inputs) == 1 else (None,)
+    if not isinstance(table, TableSource):
+        return Select(query, limit=limit)
+    return Select(query, table, columns, limit)
+
+
+# The nodes of a query that selects unchanged columns of one table, each with its arguments.
+_PLAIN: Mapping[type[exp.Expr], tuple[str, ...]] = {
+    exp.Column: ("this",),
+    exp.From: ("this",),
+    exp.Identifier: ("this", "quoted"),
+    exp.Limit: ("expression",),
+    exp.Literal: ("this",),
+    exp.Select: ("expressions", "from_", "limit"),
+    exp.Star: (),
+    exp.Table: ("this", "db", "alias", "version"),
+    exp.TableAlias: ("this",),
+    exp.Version: ("this", "expression", "kind"),
+}
+
+
+def _is_plain(tree: exp.Expr) -> bool:
+    """Whether a query selects only unchanged columns of one table."""
+    # A version is read with the table.
+    for node in tree.walk(prune=lambda each: isinstance(each, exp.Version)):
+        given = {name for name, value in node.args.items() if value}
+        if not given <= {*_PLAIN.get(type(node), ())} or type(node) not in _PLAIN:
+            return False
+    columns = all(isinstance(column, exp.Column) for column in tree.expressions)
+    limited = tree.args.get("limit") is None or _literal_limit(tree) is not None
+    has_table = tree.args.get("from_") is not None
+    return has_table and limited and (columns or tree.expressions == [exp.Star()])
+
+
+def _literal_limit(tree: exp.Expr) -> int | None:
+    clause = tree.args.get("limit")
+    value = clause.expression if isinstance(clause, exp.Limit) else None
+    if isinstance(value, exp.Literal) and not value.is_string and value.name.isdecimal():
+        return int(value.name)
+    return None
+
+
+def is_question(statement: SqlStatement) -> bool:
+    """Whether a statement begins like a question."""
+    return keyword_of(statement.tokens[0]) in WORDS

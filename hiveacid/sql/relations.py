@@ -1,0 +1,256 @@
+"""The relations of a statement, and the columns that name them.
+
+Spark reads each table under a name of one word, so ``sales.orders.id`` loses its database. If another
+relation called ``orders`` is visible there, Spark could then read the column from it, or from a struct
+``orders`` of a subquery's table. Such relations therefore get unique names, like ``_orders_1``, and so
+do the columns that name them.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+
+from sqlglot import exp
+
+from hiveacid.sql.statement import Edit, SqlStatement
+
+# Nodes whose expressions name the relations of their FROM, USING, or INTO.
+_SCOPES = (exp.Select, exp.Update, exp.Delete, exp.Merge, exp.MultitableInserts)
+_SOURCES = (exp.From, exp.Join, exp.Delete, exp.Merge, exp.MultitableInserts)
+# Spark reads a file by parquet.`/path`.
+_FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Relation:
+    """A table, a subquery or a generator with a name.
+
+    Attributes:
+        node: Its node in the tree of the statement.
+        path: Its name in lower case; of a table without an alias with database, if it has one.
+        is_input: Whether Spark reads it under a name of one word.
+    """
+
+    node: exp.Expr
+    path: tuple[str, ...]
+    is_input: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """The relation in front of a column.
+
+    Attributes:
+        parts: The identifiers of the column that name the relation.
+        relations: The relations of the innermost scope that it may mean.
+        namesakes: All visible relations with the same last name.
+        is_outer: Whether a scope inside of that one has relations, which may have a struct with
+            this name.
+        is_inner: Whether fewer parts name a relation of a scope outside of that one, which may have
+            a struct with the name of this relation.
+    """
+
+    parts: Sequence[exp.Expr]
+    relations: Sequence[_Relation]
+    namesakes: Sequence[_Relation]
+    is_outer: bool
+    is_inner: bool
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether the last part alone could mean another relation, or a struct."""
+        if len(self.parts) == 1 or not self.relations[0].is_input:
+            return False  # The name has no database to lose.
+        others = len({each.path for each in self.namesakes}) > 1
+        return others or self.is_outer or self.is_inner
+
+
+class Relations:
+    """The names of relations in the text for Spark.
+
+    Args:
+        statement: The statement.
+        tree: Its syntax tree.
+        renamed: A relation that gets a unique name in any case.
+
+    Raises:
+        SqlError: A column may belong to any of several relations.
+    """
+
+    def __init__(
+        self, statement: SqlStatement, tree: exp.Expr, renamed: exp.Expr | None = None
+    ) -> None:
+        self._statement = statement
+        self._scopes: dict[int, list[_Relation]] = defaultdict(list)
+        for scope, relation in _relations(tree, statement.database):
+            self._scopes[id(scope)].append(relation)
+        found = map(self._reference, tree.find_all(exp.Column))
+        references = [each for each in found if each is not None]
+        self._unique = _unique_names(tree, references, renamed)
+        self.edits = [*self._of_references(references), *self._of_aliases()]
+
+    def unique_name(self, node: exp.Expr) -> str | None:
+        """Return the unique name of a relation; None if it keeps its own name."""
+        return self._unique.get(id(node))
+
+    def _reference(self, column: exp.Column) -> _Reference | None:
+        """Find the relation of a column; None if the column names no relation of the statement."""
+        names = tuple(part.name.lower() for part in column.parts[:-1])
+        scopes = [*self._visible(column)] if names else []
+        for at, scope in enumerate(scopes):
+            # As in Spark, a table of a database precedes the field of a struct.
+            for length in range(len(names), 0, -1):
+                named = [each for each in scope if each.path[-length:] == names[:length]]
+                if named:
+                    last = names[length - 1]
+                    return _Reference(
+                        column.parts[:length],
+                        named,
+                        namesakes=[each for each in chain(*scopes) if each.path[-1] == last],
+                        is_outer=any(scopes[:at]),
+                        is_inner=any(
+                            each.path[-fewer:] == names[:fewer]
+                            for each in chain(*scopes[at + 1 :])
+                            for fewer in range(1, length)
+                        ),
+                    )
+        return None
+
+    def _visible(self, node: exp.Expr) -> Iterator[Sequence[_Relation]]:
+        """The relations that an expression can name, from the innermost scope to the outermost one."""
+        hidden = False
+        while (parent := node.parent) is not None:
+            if isinstance(node, exp.CTE) and parent.parent is not None:
+                # A query that WITH defines does not see the relations of the query after it.
+                node = parent.parent
+                continue
+            hidden |= isinstance(node, exp.Subquery) and _is_source(node)
+            if isinstance(parent, _SCOPES):
+                if not hidden:
+                    yield self._scopes[id(parent)]
+                hidden = False
+            node = parent
+
+    def _of_references(self, references: Sequence[_Reference]) -> Iterator[Edit]:
+        for reference in references:
+            first, last = reference.parts[0].meta, reference.parts[-1].meta
+            relation, *others = reference.relations
+            unique = self.unique_name(relation.node)
+            if others and any(self.unique_name(each.node) for each in reference.relations):
+                name = ".".join(part.name for part in reference.parts)
+                paths = sorted({".".join(each.path) for each in reference.relations})
+                self._statement.refuse(
+                    reference.parts[0],
+                    f"{name} may be any of the tables {', '.join(paths)}.",
+                    "Give each table an alias, and write the alias in front of its columns.",
+                )
+            if unique is not None:
+                yield Edit(first["start"], last["end"] + 1, unique)
+            elif len(reference.parts) > 1 and relation.is_input:
+                yield Edit(first["start"], last["start"], "")
+
+    def _of_aliases(self) -> Iterator[Edit]:
+        for relations in self._scopes.values():
+            for relation in relations:
+                unique, alias = self.unique_name(relation.node), _alias(relation.node)
+                if unique is not None and alias is not None:
+                    yield Edit(alias.meta["start"], alias.meta["end"] + 1, unique)
+
+
+def is_of_metastore(table: exp.Table) -> bool:
+    """Whether a table is one of the metastore, not a query that WITH defines, a function, or a file."""
+    if not isinstance(table.this, exp.Identifier) or table.catalog:
+        return False  # A function of rows, or a table of a catalog of Spark.
+    if table.db:
+        return not (table.db.lower() in _FILES and "/" in table.name)
+    return table.name.lower() not in _defined_above(table)
+
+
+def free_name(base: str, taken: Container[str]) -> str:
+    """Return a name that differs from others in more than case.
+
+    Args:
+        base: The name, to which a number is added if it is taken.
+        taken: The other names, in lower case.
+    """
+    names = chain([base], (f"{base}_{number}" for number in count(2)))
+    return next(name for name in names if name.lower() not in taken)
+
+
+def names_in(tree: exp.Expr) -> set[str]:
+    """All names in a tree, in lower case."""
+    return {each.name.lower() for each in tree.find_all(exp.Identifier)}
+
+
+def _relations(tree: exp.Expr, database: str) -> Iterator[tuple[exp.Expr, _Relation]]:
+    """The relations that expressions can name, each with its scope."""
+    for node in tree.walk():
+        alias = _alias(node)
+        is_target_of_insert = isinstance(node.parent, exp.Insert | exp.Schema)
+        if alias is None and (not isinstance(node, exp.Table) or is_target_of_insert):
+            continue
+        scope = node.find_ancestor(*_SCOPES)
+        if scope is None or isinstance(node, exp.CTE):
+            continue
+        if alias is not None:
+            yield scope, _Relation(node, (alias.name.lower(),), is_input=False)
+        elif isinstance(node, exp.Table) and node.name:
+            is_input = is_of_metastore(node)
+            database_of_table = node.db or (database if is_input else "")
+            path = (node.catalog, database_of_table, node.name)
+            names = tuple(name.lower() for name in path if name)
+            yield scope, _Relation(node, names, is_input)
+
+
+def _alias(node: exp.Expr) -> exp.Identifier | None:
+    """Return the name that a relation has behind AS."""
+    alias = node.args.get("alias")
+    name = alias.this if isinstance(alias, exp.TableAlias) else None
+    return name if isinstance(name, exp.Identifier) else None
+
+
+def _is_source(node: exp.Expr) -> bool:
+    """Whether a node is in the place of a table."""
+    return node.arg_key in ("this", "using", "source") and isinstance(node.parent, _SOURCES)
+
+
+def _unique_names(
+    tree: exp.Expr, references: Sequence[_Reference], renamed: exp.Expr | None
+) -> dict[int, str]:
+    """Name the relations whose own name could mean several; the keys are the ids of their nodes.
+
+    All relations that are visible to a reference get unique names together. A column that names one
+    of them by its last name then means the innermost one, as in Spark, or does not exist.
+    """
+    taken = names_in(tree)
+    unique: dict[int, str] = {}
+    named = [
+        (each.node, each.path[-1]) for one in references if one.is_crowded for each in one.namesakes
+    ]
+    if renamed is not None:
+        named.append((renamed, renamed.alias_or_name))
+    for node, last in named:
+        if id(node) not in unique:
+            base = re.sub(r"\W", "_", last, flags=re.ASCII)
+            names = (f"_{base}_{number}" for number in count(1))
+            name = next(name for name in names if name.lower() not in taken)
+            taken.add(name.lower())
+            unique[id(node)] = name
+    return unique
+
+
+def _defined_above(node: exp.Expr) -> Iterator[str]:
+    """The names that the WITH of a query around a node has for it."""
+    child, parent = node, node.parent
+    while parent is not None:
+        clause = parent.args.get("with_")
+        if clause is not None and clause is not child:
+            yield from (cte.alias.lower() for cte in clause.expressions)
+        if isinstance(parent, exp.With):
+            for cte in parent.expressions:
+                if cte is child and not parent.args.get("recursive"):
+                    break
+                yield cte.alias.lower()
+        child, parent = parent, parent.parent

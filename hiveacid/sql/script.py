@@ -1,0 +1,221 @@
+"""Reading a text of SQL statements into jobs: the entry to this folder."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby, pairwise
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from hiveacid.errors import BadCondition, InvalidJob
+from hiveacid.jobs.definitions.ddl_jobs import CreateTableJob
+from hiveacid.jobs.job import ScriptedJob
+from hiveacid.jobs.parameters import Parameters
+from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.rules.constraints import Constraint
+from hiveacid.sql.changes import delete_job, merge_job, update_job
+from hiveacid.sql.constraint_rules import require_supported
+from hiveacid.sql.constraints import without_constraints
+from hiveacid.sql.definitions import DATABASE
+from hiveacid.sql.inserts import insert_job, multi_insert_job
+from hiveacid.sql.parameters import require_bound, require_used, with_parameters
+from hiveacid.sql.questions import (
+    Explain,
+    Question,
+    is_question,
+    question_of,
+    select_of,
+)
+from hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement, tokens_of
+from hiveacid.sql.statements import reader_of, refuse_unknown
+from hiveacid.sql.tables import create_job
+from hiveacid.sql.words import Words, keyword_of
+
+_READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
+    exp.Insert: insert_job,
+    exp.MultitableInserts: multi_insert_job,
+    exp.Update: update_job,
+    exp.Delete: delete_job,
+    exp.Merge: merge_job,
+    exp.Create: create_job,
+}
+
+
+def to_script(
+    text: str,
+    database: str = "default",
+    params: Parameters | None = None,
+    trusted: bool = False,
+    all_rows: bool = False,
+) -> ScriptJob:
+    """Make a job of the statements in a text, which are separated by semicolons.
+
+    Args:
+        text: Statements as Hive and Spark have them.
+        database: The database of tables that are named without one.
+        params: The values of parameters: ``{"id": 7}`` for ``:id``.
+        trusted: Whether the text may run scripts, call Java and read files by their paths.
+        all_rows: Whether UPDATE and DELETE without WHERE change all rows; otherwise they are errors.
+
+    Raises:
+        SqlError: A statement is invalid or unsupported; the message contains its position.
+        InvalidJob: The text has no statement.
+    """
+    return ScriptJob.of(to_jobs(text, database, params, trusted, all_rows))
+
+
+def to_steps(
+    text: str,
+    database: str = "default",
+    params: Parameters | None = None,
+    trusted: bool = False,
+    all_rows: bool = False,
+) -> tuple[ScriptedJob | Question, ...]:
+    """Return the job or the question of each statement in a text.
+
+    Args:
+        text: Statements as Hive and Spark have them, separated by semicolons.
+        database: The database of tables that are named without one.
+        params: The values of parameters: ``{"id": 7}`` for ``:id``.
+        trusted: Whether the text may run scripts, call Java and read files by their paths.
+        all_rows: Whether UPDATE and DELETE without WHERE change all rows; otherwise they are errors.
+
+    Raises:
+        SqlError: A statement is invalid or unsupported; the message contains its position.
+    """
+    statements = _statements(text, database, params or {}, trusted, all_rows)
+    return tuple(_checked_step(statement) for statement in statements)
+
+
+def to_jobs(
+    text: str,
+    database: str = "default",
+    params: Parameters | None = None,
+    trusted: bool = False,
+    all_rows: bool = False,
+) -> tuple[ScriptedJob, ...]:
+    """Return the job of each statement in a text, checked as far as possible without a server.
+
+    Args:
+        text: Statements as Hive and Spark have them, separated by semicolons.
+        database: The database of tables that are named without one.
+        params: The values of parameters: ``{"id": 7}`` for ``:id``.
+        trusted: Whether the text may run scripts, call Java and read files by their paths.
+        all_rows: Whether UPDATE and DELETE without WHERE change all rows; otherwise they are errors.
+
+    Raises:
+        SqlError: A statement is invalid or unsupported; the message contains its position.
+    """
+    jobs = []
+    for statement in _statements(text, database, params or {}, trusted, all_rows):
+        step = _checked_step(statement)
+        if not isinstance(step, ScriptedJob):
+            statement.refuse(
+                None, "It only asks something.", "Let `hiveacid sql` answer it: tasks only work."
+            )
+        jobs.append(step)
+    return tuple(jobs)
+
+
+def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
+    statement.refuse_names_in_double_quotes()
+    require_bound(statement)
+    try:
+        if is_question(statement):
+            return with_parameters(question_of(statement), statement.params, statement.trusted)
+        if keyword_of(statement.tokens[0]) == "EXPLAIN":
+            return _explain(statement)
+        step = with_parameters(_step(statement), statement.params, statement.trusted)
+        if isinstance(step, ScriptedJob):
+            step.validate()
+        if isinstance(step, CreateTableJob):
+            require_supported(step)
+        return step
+    except RecursionError:
+        statement.refuse(None, f"It {TANGLED}", UNTANGLE)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        # The parser accepts statements with missing or misplaced parts.
+        raise statement.error(None, "It cannot be read; a part of it may be missing.") from error
+    except (InvalidJob, BadCondition) as error:
+        raise statement.error(None, error.what, error.remedy) from error
+
+
+def _explain(statement: SqlStatement) -> Explain:
+    if len(statement.tokens) == 1:
+        statement.refuse(None, "EXPLAIN needs a statement.")
+    # An explanation changes no row.
+    inner = replace(statement, tokens=statement.tokens[1:], all_rows=True)
+    explained = _checked_step(inner)
+    if isinstance(explained, Explain):
+        statement.refuse(statement.tokens[1], "EXPLAIN of EXPLAIN is not supported.")
+    return Explain(explained)
+
+
+def _step(statement: SqlStatement) -> ScriptedJob | Question:
+    if (read := reader_of(statement)) is not None:
+        return read(statement)
+    constraints: Sequence[Constraint] = ()
+    if keyword_of(statement.tokens[0]) == "CREATE":
+        statement, constraints = without_constraints(statement)
+    tree = statement.parse()
+    for kind, read_tree in _READ.items():
+        if isinstance(tree, kind):
+            job = read_tree(statement, tree)
+            if not constraints:
+                return job
+            if not isinstance(job, CreateTableJob):
+                statement.refuse(None, "Only a table with columns of its own has constraints.")
+            return replace(job, constraints=constraints)
+    if isinstance(tree, exp.Query):
+        return select_of(statement, tree)
+    refuse_unknown(statement)
+
+
+def _statements(
+    text: str, database: str, params: Parameters, trusted: bool, all_rows: bool
+) -> Iterator[SqlStatement]:
+    require_used(text, params)
+    for tokens in _split(tokens_of(text)):
+        statement = SqlStatement(text, _checked(tokens, text), database, params, trusted, all_rows)
+        if keyword_of(tokens[0]) == "USE":
+            database = _database_to_use(statement)
+        else:
+            yield statement
+
+
+def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Split tokens at semicolons, without empty statements."""
+    for is_end, statement in groupby(tokens, lambda t: t.token_type is TokenType.SEMICOLON):
+        if not is_end:
+            yield [*statement]
+
+
+def _database_to_use(statement: SqlStatement) -> str:
+    """USE [DATABASE] name: where tables are that later statements name without a database."""
+    words = Words(statement)
+    words.expect("USE")
+    if len(statement.tokens) > 2:
+        words.take_one_of(DATABASE)
+    database = words.name()
+    words.end()
+    return database.lower()
+
+
+def _checked(tokens: list[Token], text: str) -> list[Token]:
+    """Refuse two texts without a blank in between, which Hive and Spark read in two ways."""
+    for one, other in pairwise(tokens):
+        touching = other.start == one.end + 1
+        if touching and one.token_type is other.token_type is TokenType.STRING:
+            raise SqlStatement(text, tokens, "").error(
+                other,
+                "Hive reads '' as the end of one text and the start of another, Spark as a quote.",
+                "Write \\' for a quote.",
+            )
+    words = [keyword_of(token) for token in tokens[:3]]
+    if words[:1] == ["CREATE"] and words[2:] == ["TABLE"] and words[1] in _KINDS_OF_TABLES:
+        # Hive 4's keywords for the kind of tables that are always created here.
+        return [tokens[0], *tokens[2:]]
+    return tokens
+
+
+_KINDS_OF_TABLES = ("MANAGED", "TRANSACTIONAL")

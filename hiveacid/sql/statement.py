@@ -1,0 +1,253 @@
+"""One statement of a text, with the shared context of its parts: names, values and errors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import NoReturn, Self
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from hiveacid.errors import HiveAcidError, SqlError
+from hiveacid.jobs.parameters import Parameters
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.spelling import did_you_mean
+from hiveacid.rules.sql_tokens import name_in_double_quotes, remedy_for_quotes, unended
+from hiveacid.sql.dialect import HiveAcidSql
+from hiveacid.sql.unknown_types import TYPES, unknown_type
+
+# The parser takes some twenty frames for each, and Spark's own is not better.
+_DEEPEST = 40
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_NESTED_TYPES = (TokenType.ARRAY, TokenType.MAP, TokenType.STRUCT)
+TANGLED = "is nested too deeply."
+UNTANGLE = "Write parts of it as queries of their own, or keep long lists in a table."
+
+TextPosition = exp.Expr | Token | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A place in the text of a statement and its replacement.
+
+    Attributes:
+        start: The offset of its first character.
+        end: The offset behind its last character.
+        text: The replacement.
+    """
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class SqlStatement:
+    """A statement that is being converted into a job.
+
+    Attributes:
+        text: The whole text that contains it.
+        tokens: Its own words.
+        database: The database of tables that are named without one.
+        params: The values of parameters of the whole text.
+        trusted: Whether it may run scripts, call Java and read files by their paths.
+        all_rows: Whether an UPDATE or DELETE without WHERE changes all rows.
+    """
+
+    text: str
+    tokens: Sequence[Token]
+    database: str
+    params: Parameters = field(default_factory=dict)
+    trusted: bool = False
+    all_rows: bool = False
+
+    @classmethod
+    def of(cls, text: str, database: str) -> Self:
+        """The only statement of a text.
+
+        Raises:
+            SqlError: A quote or a comment in it does not end.
+        """
+        return cls(text, tokens_of(text), database)
+
+    def parse(self) -> exp.Expr:
+        """Return the statement as a tree.
+
+        Raises:
+            SqlError: The text is not a SQL statement.
+        """
+        if (deep := _too_deep(self.tokens)) is not None:
+            self.refuse(deep, f"Brackets are nested more than {_DEEPEST} levels deep.")
+        try:
+            trees = HiveAcidSql().parser().parse(_readable(self.tokens), self.text)
+        except ParseError as error:
+            first = error.errors[0]
+            # sqlglot counts up to the end of a word.
+            column = max(1, first["col"] - len(first["highlight"] or " ") + 1)
+            offset = self._offset(first["line"], column)
+            if (word := unknown_type(self.tokens, offset)) is not None:
+                what = f"{word.text} is not a type."
+                self.refuse(word, what, did_you_mean(word.text, TYPES))
+            self.refuse(
+                offset,
+                f"It cannot be read at {first['highlight']!r}: {_in_words(first['description'])}.",
+            )
+        except TokenError:
+            # The words of a hint are looked at apart.
+            self.refuse(None, "A quote or a comment in a hint does not end.")
+        if len(trees) != 1 or trees[0] is None:
+            self.refuse(None, "It must be one statement.")
+        return trees[0]
+
+    def refuse(self, at: TextPosition, what: str, remedy: str = "") -> NoReturn:
+        """Raise SqlError with the position of a word, or of the statement."""
+        raise self.error(at, what, remedy)
+
+    def error(self, at: TextPosition, what: str, remedy: str = "") -> SqlError:
+        """The error that something is wrong at a place."""
+        offset = self._start(at)
+        line = self.text.count("\n", 0, offset) + 1
+        column = offset - (self.text.rfind("\n", 0, offset) + 1) + 1
+        return SqlError(f"Line {line}, column {column}: {what}", remedy=remedy)
+
+    def only(self, node: exp.Expr, understood: Sequence[str], what: str, remedy: str = "") -> None:
+        """Refuse a node with parts that are not understood, rather than leave them out."""
+        for name, value in node.args.items():
+            if value and name not in understood:
+                part = name.strip("_").upper().replace("_", " ")
+                first = value[0] if isinstance(value, list) else value
+                at = first if isinstance(first, exp.Expr) else node
+                self.refuse(at, f"{what} with {part} is not supported.", remedy)
+
+    def refuse_names_in_double_quotes(self) -> None:
+        """Refuse texts in double quotes that can only be meant as names."""
+        start = self.tokens[0].start
+        quoted = name_in_double_quotes(self.text[start : self.tokens[-1].end + 1])
+        if quoted is not None:
+            self.refuse_name_in_double_quotes(start + quoted.start)
+
+    def refuse_name_in_double_quotes(self, start: int) -> None:
+        """Refuse a text in double quotes in the place of a name, if there is one."""
+        if self.text[start] == '"':
+            quoted = next(self.text[t.start : t.end + 1] for t in self.tokens if t.start == start)
+            self.refuse(start, f"{quoted} is a text, not a name.", remedy_for_quotes(quoted))
+
+    def table(self, node: exp.Expr | None, what: str) -> str:
+        """The full name of a table that is written.
+
+        Raises:
+            SqlError: It is something else, like a subquery.
+        """
+        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+            self.refuse(node, f"{what} something else than a table is not supported.")
+        if node.catalog:
+            self.refuse(node, f"{what} a table of another catalog is not supported.")
+        self.only(node, ("this", "db", "alias", "partition"), what)
+        return self.full_name(node)
+
+    def full_name(self, node: exp.Table) -> str:
+        """The name of a table with its database, as the metastore keeps it."""
+        for part in node.find_all(exp.Identifier):
+            self.refuse_name_in_double_quotes(part.meta.get("start", self.tokens[0].start))
+        try:
+            return TableRef(*_checked(node.db or self.database, node.name)).full_name
+        except HiveAcidError as error:
+            raise self.error(node, error.what, error.remedy) from error
+
+    def slice(self, tokens: Sequence[Token], edits: Sequence[Edit] = ()) -> str:
+        """Return the text from the first to the last of some tokens, for Spark.
+
+        Spark gets the text of the author: a tree written as text again may have lost something.
+
+        Args:
+            tokens: Consecutive tokens of the statement.
+            edits: Replacements anywhere in the statement; those outside of the tokens are ignored.
+        """
+        at, end = tokens[0].start, tokens[-1].end + 1
+        parts = []
+        for edit in sorted(edits, key=lambda edit: edit.start):
+            if at <= edit.start and edit.end <= end:
+                parts += [self.text[at : edit.start], edit.text]
+                at = edit.end
+        text = "".join([*parts, self.text[at:end]])
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise self.error(
+                tokens[0], "It has half of a character, which Spark refuses."
+            ) from error
+        return text
+
+    def _start(self, at: TextPosition) -> int:
+        if isinstance(at, int):
+            return at
+        if isinstance(at, Token):
+            return at.start
+        nodes = at.walk() if at is not None else ()
+        starts = [int(node.meta["start"]) for node in nodes if "start" in node.meta]
+        return min(starts, default=self.tokens[0].start if self.tokens else 0)
+
+    def _offset(self, line: int, column: int) -> int:
+        lines = self.text.split("\n")
+        return sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
+
+
+def tokens_of(text: str) -> list[Token]:
+    """The words of a text.
+
+    Raises:
+        SqlError: A quote or a comment in it does not end.
+    """
+    try:
+        return HiveAcidSql().tokenize(text)
+    except TokenError as error:
+        what = "A quote or a comment does not end."
+        if (start := unended(text)) is None:
+            raise SqlError(what) from error
+        raise SqlStatement(text, (), "").error(start, what, "Close it, or remove it.") from error
+
+
+def _readable(tokens: Sequence[Token]) -> list[Token]:
+    """Leave out tokens of Spark's syntax that sqlglot cannot read.
+
+    The tree only serves to find tables and clauses: Spark gets the text itself. These are the third
+    sign of ``>>>`` and the letter in ``X 'F0'``.
+    """
+    readable: list[Token] = []
+    types = shift = 0
+    before = None
+    for token, following in zip_longest(tokens, tokens[1:]):
+        types += token.token_type is TokenType.LT and before in _NESTED_TYPES
+        types -= token.token_type is TokenType.GT and types > 0
+        is_sign = token.token_type is TokenType.GT and types == 0
+        shift = shift + 1 if is_sign else 0
+        before = token.token_type
+        is_letter = token.text in ("X", "x") and token.token_type is TokenType.VAR
+        is_string = following is not None and following.token_type is TokenType.STRING
+        if shift != 3 and not (is_letter and is_string):
+            readable.append(token)
+    return readable
+
+
+def _too_deep(tokens: Sequence[Token]) -> Token | None:
+    """Return the first bracket that is nested too deeply."""
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if depth > _DEEPEST:
+            return token
+    return None
+
+
+def _in_words(description: str) -> str:
+    """Return sqlglot's message without the names of its classes."""
+    if description.startswith("Required keyword"):
+        return "something is missing after it"
+    return description.partition("<Token")[0].strip().removesuffix(" but got").rstrip(".:")
+
+
+def _checked(database: str, name: str) -> tuple[str, str]:
+    ref = TableRef.parse(f"{database}.{name}")
+    return ref.database, ref.name

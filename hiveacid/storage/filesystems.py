@@ -1,0 +1,154 @@
+"""Mapping of locations to file systems, and of their errors to this package's errors.
+
+A location is text from the metastore. It is not url-encoded: a partition folder may really be named
+``d=a%2Fb``, so a location is never passed to functions that decode it.
+"""
+
+import errno
+import os
+import posixpath
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa  # noqa: TID253
+from pyarrow import fs  # noqa: TID253
+
+from hiveacid.errors import (
+    DiskFull,
+    PermissionRefused,
+    StorageError,
+    StorageLoginFailed,
+    StorageUnreachable,
+)
+from hiveacid.secret_text import address_without_secrets
+from hiveacid.storage.google import google_store
+from hiveacid.storage.hdfs import HdfsFileSystem, hdfs_of
+from hiveacid.storage.hdfs_login import LoginRefused
+
+_LOCATION = re.compile(
+    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/]*))?(?P<path>.*)"
+)
+_HDFS = ("hdfs", "viewfs")
+_S3 = ("s3", "s3a", "s3n")
+# So often a request is made that an S3 store refuses for being too busy, with longer and longer
+# pauses in between.
+S3_TRIES = 10
+_AZURE = ("abfs", "abfss")
+_UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
+
+
+def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
+    """Return the file system of a location, and the path there.
+
+    Raises:
+        StorageError: The location is invalid, or on an unsupported file system.
+    """
+    match = _LOCATION.fullmatch(location)
+    if match is None:
+        raise StorageError(f"{location!r} is no location.")
+    require_no_login(location)
+    scheme = (match["scheme"] or "file").lower()
+    host, path = match["host"] or "", match["path"]
+    with translated_errors(location):
+        if scheme == "file":
+            if host not in ("", "localhost") or not path.startswith("/"):
+                raise StorageError(f"{location!r} is no absolute path on this machine.")
+            return fs.LocalFileSystem(), os.path.normpath(path)
+        if scheme in _HDFS:
+            path = normal_path(path)
+            return hdfs_of(f"{scheme}://{host}", path), path
+        if scheme in _S3:
+            patient = fs.AwsStandardS3RetryStrategy(max_attempts=S3_TRIES)
+            store = fs.S3FileSystem(endpoint_override=s3_endpoint(), retry_strategy=patient)
+            return store, host + path
+        if scheme == "gs":
+            return google_store(), host + path
+        if scheme in _AZURE and "@" in host:
+            container, _, account = host.partition("@")
+            azure = fs.AzureFileSystem(account_name=account.split(".")[0])
+            return azure, container + path
+    raise StorageError(
+        f"{location!r} is on a file system that is not supported.",
+        remedy="Supported are file, hdfs, viewfs, s3, gs and abfs.",
+    )
+
+
+def require_no_login(location: str) -> None:
+    """Refuse a location with a user and a password, or with keys, which others could read there.
+
+    Raises:
+        StorageError: The location has them.
+    """
+    if (shown := address_without_secrets(location)) != location:
+        raise StorageError(
+            f"The location {shown} contains credentials.",
+            remedy="Remove them, and give the process that opens it a role or keys in its environment.",
+        )
+
+
+def normal_path(path: str) -> str:
+    """Remove double slashes, "." and ".." from a path, as Hadoop's clients do: a NameNode refuses them."""
+    return posixpath.normpath(f"/{path.lstrip('/')}")
+
+
+def keeps_checksums(location: str) -> bool:
+    """Return whether the file system keeps checksums, which Hive uses to identify files."""
+    match = _LOCATION.fullmatch(location)
+    return match is not None and (match["scheme"] or "").lower() in _HDFS
+
+
+def s3_endpoint() -> str | None:
+    """The endpoint of the S3 store, if it is not Amazon's own.
+
+    Arrow supports the variables of Amazon's tools for credentials and region, but not this one.
+    """
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+def s3_place(location: str) -> str | None:
+    """Return the bucket and path of a location, if it is in an S3 store."""
+    match = _LOCATION.fullmatch(location)
+    if match is None or (match["scheme"] or "").lower() not in _S3:
+        return None
+    return (match["host"] or "") + match["path"]
+
+
+def _storage_error(error: OSError, path: str) -> StorageError:
+    reason = error.strerror or str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(f"{path} cannot be written: {reason}.")
+    if isinstance(error, LoginRefused):
+        return StorageLoginFailed(f"{path} cannot be reached without logging in: {reason}.")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return PermissionRefused(f"Access to {path} is refused: {reason}.")
+    if isinstance(error, ConnectionError | TimeoutError) or error.errno in _UNREACHABLE:
+        return StorageUnreachable(f"{path} cannot be reached: {reason}.")
+    return StorageError(f"{path}: {reason}.")
+
+
+@contextmanager
+def translated_os_errors(path: str) -> Iterator[None]:
+    """Convert system errors in the body of a with statement into errors of this package.
+
+    For callers that read and write opened files themselves; a storage does it itself.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise _storage_error(error, path) from error
+
+
+@contextmanager
+def translated_errors(path: str) -> Iterator[None]:
+    """Convert file system errors in the body of a with statement into errors about a path."""
+    try:
+        with translated_os_errors(path):
+            yield
+    except (ValueError, pa.ArrowException) as error:
+        # A name that is not UTF-8, for example: any user with write permission for a folder can
+        # create one.
+        raise StorageError(
+            f"{path!r} cannot be looked at: {error}.",
+            remedy="Look there for names that are not UTF-8, and rename or remove them.",
+        ) from error

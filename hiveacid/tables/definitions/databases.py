@@ -1,0 +1,123 @@
+"""CREATE DATABASE and DROP DATABASE."""
+
+from hiveacid.errors import MetastoreCallFailed, TableNotFound, UserError
+from hiveacid.jobs.definitions.catalog_jobs import (
+    CreateDatabaseJob,
+    DropDatabaseJob,
+    DropTableJob,
+)
+from hiveacid.jobs.definitions.table_properties import RUN_PROPERTY
+from hiveacid.jobs.job import Access
+from hiveacid.metastore.authorizer import program_user, require_access
+from hiveacid.metastore.catalog import HiveDatabase
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.exclusive import ExclusiveTable
+from hiveacid.rules.name_list import first_names
+from hiveacid.rules.names import TableRef
+from hiveacid.tables.definitions.creation import create_once
+from hiveacid.tables.definitions.drops import drop_held
+from hiveacid.tables.definitions.tables import find_table
+from hiveacid.tables.location_owners import require_free, require_unshared
+
+_DROP = DropTableJob.tag
+
+
+def create_database(client: MetastoreClient, job: CreateDatabaseJob) -> tuple[str, ...]:
+    """Create a database.
+
+    Returns:
+        Notes for the author of the statement.
+
+    Raises:
+        SharedLocation: A table is registered in its folder, around it, or inside it.
+    """
+    name, token = job.target.lower(), job.run_token
+    if job.managed_location is not None and not client.version.has_managed_locations:
+        raise UserError(
+            "A metastore of version 3 knows no MANAGEDLOCATION.", remedy="Write LOCATION alone."
+        )
+
+    def create() -> None:
+        # Its folder is deleted with it.
+        if job.paths_written:
+            require_free(client, job.paths_written, f"The database {name}")
+        client.create_database(
+            name,
+            location=job.location,
+            managed_location=job.managed_location,
+            comment=job.comment,
+            parameters={**job.properties, **({RUN_PROPERTY: token} if token else {})},
+        )
+
+    return create_once(
+        f"The database {name}",
+        lambda: _find(client, name),
+        create,
+        run_token=token,
+        if_not_exists=job.if_not_exists,
+    )
+
+
+def drop_database(client: MetastoreClient, job: DropDatabaseJob) -> tuple[str, ...]:
+    """Drop a database, and with CASCADE all of its tables once they are not in use.
+
+    Returns:
+        Notes for the author of the statement.
+
+    Raises:
+        AccessRefused: The authorizer refuses the drop of a table.
+        SharedLocation: A table of another database has files in the folder of the database or of one
+            of its tables.
+    """
+    name = job.target.lower()
+    if (database := _find(client, name)) is None:
+        if not job.if_exists:
+            raise TableNotFound(f"There is no database {name}.", remedy="Write IF EXISTS.")
+        return (f"There was no database {name}.",)
+    refs = [TableRef(name, table) for table in sorted(client.get_tables(name))]
+    if refs and not job.cascade:
+        raise UserError(
+            f"The database {name} has tables: {first_names([ref.name for ref in refs])}.",
+            remedy="Write CASCADE to drop them.",
+        )
+    if refs:
+        # Some may be newer than the check of the whole job.
+        require_access(program_user(), [Access(ref.full_name, None, _DROP) for ref in refs])
+    warnings: list[str] = []
+    if refs:
+        first, *others = refs
+        # All at once: a statement that cannot lock all of them drops nothing.
+        with ExclusiveTable(client, first, job.token, job.lock_wait_seconds, others=others) as held:
+            found = (find_table(client, ref) for ref in refs)
+            require_unshared(client, [table for table in found if table is not None])
+            _require_own(client, database)
+            for ref in refs:
+                drop_held(client, ref, held)
+        warnings = held.warnings
+    else:
+        _require_own(client, database)
+    # It refuses to drop a table that was created since.
+    try:
+        client.drop_database(name)
+    except MetastoreCallFailed:
+        if _find(client, name) is not None:
+            raise
+    return tuple(warnings)
+
+
+def _require_own(client: MetastoreClient, database: HiveDatabase) -> None:
+    """Refuse to drop a database whose folder has tables of others: it is deleted with all files."""
+    folders = tuple(filter(None, (database.location, database.managed_location)))
+    require_free(
+        client,
+        folders,
+        f"The dropped database {database.name}",
+        tolerated=lambda table: TableRef.parse(table).database == database.name,
+    )
+
+
+def _find(client: MetastoreClient, name: str) -> HiveDatabase | None:
+    try:
+        return client.get_database(name)
+    except TableNotFound:
+        return None

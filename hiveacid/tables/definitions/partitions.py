@@ -1,0 +1,248 @@
+"""ALTER TABLE ... ADD and DROP PARTITION, and MSCK REPAIR TABLE."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from hiveacid.errors import (
+    MalformedName,
+    TableExists,
+    TableNotFound,
+    UserError,
+)
+from hiveacid.jobs.definitions.partitions_job import PartitionsJob
+from hiveacid.metastore.alteration import alter_table, mark_changed
+from hiveacid.metastore.catalog import HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.locations import partition_locations
+from hiveacid.metastore.partition_alteration import add_partitions
+from hiveacid.metastore.same_table import require_same_table
+from hiveacid.metastore.table_rules import transactional_table
+from hiveacid.metastore.txn.exclusive import ExclusiveTable
+from hiveacid.rules.dropped_partitions import PARTITIONS_DROPPED, DroppedPartitions
+from hiveacid.rules.name_list import first_names
+from hiveacid.rules.names import TableRef, parse_partition_name
+from hiveacid.rules.partition_filter import (
+    KeyComparison,
+    matching_partitions,
+    values_of_partition,
+)
+from hiveacid.rules.partition_keys import (
+    canonical_first,
+    equal_partitions,
+    require_different_values,
+)
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.new_folders import require_unused_partitions
+from hiveacid.tables.partition_folders import require_own_folders
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedPartitions:
+    """The result of a statement that added or dropped partitions.
+
+    Attributes:
+        names: The partitions.
+        warnings: The facts that its author should know.
+    """
+
+    names: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def change_partitions(
+    client: MetastoreClient, ref: TableRef, job: PartitionsJob
+) -> ChangedPartitions:
+    """Add, drop or register partitions.
+
+    Raises:
+        NotTransactional: The table is a plain one.
+        TableExists: A partition to add exists.
+        SharedLocation: Others have files in the folder of a partition to drop.
+        TableNotFound: A clause of a drop matches no partition.
+        UnsupportedTable: The folder of a partition to add has files.
+    """
+    table = partitioned_table(client, ref)
+    match job.action:
+        case "add":
+            return _add(client, table, job)
+        case "drop":
+            return _drop(client, table, job)
+    return _repair(client, table, job)
+
+
+def partitioned_table(client: MetastoreClient, ref: TableRef) -> HiveTable:
+    """Describe a transactional table whose partitions are to be added or dropped.
+
+    Raises:
+        NotTransactional: The table is a plain one.
+        UserError: It has no partition keys.
+    """
+    table = transactional_table(client, ref)
+    if not table.partition_keys:
+        raise UserError(f"{ref} has no partitions.")
+    return table
+
+
+def partitions_to_drop(
+    table: HiveTable,
+    names: Sequence[str],
+    clauses: Sequence[Sequence[KeyComparison]],
+    *,
+    lenient: bool,
+) -> tuple[str, ...]:
+    """Return the partitions that the clauses of a DROP PARTITION match, in the order of their names.
+
+    Args:
+        table: The table.
+        names: The names of its partitions.
+        clauses: The clauses.
+        lenient: Whether a clause with nothing but values may match no partition. Ranges always may.
+
+    Raises:
+        TableNotFound: A clause matches no partition.
+        UserError: A clause does not fit the partition keys.
+    """
+    values = {name: dict(parse_partition_name(name)) for name in names}
+    found = matching_partitions(clauses, table.key_types, values, lenient=lenient)
+    for clause, matches in zip(clauses, found, strict=True):
+        if not matches and not lenient and all(each.operator == "=" for each in clause):
+            raise TableNotFound(
+                f"{table.ref} has no partition with {', '.join(map(str, clause))}.",
+                remedy="Write DROP IF EXISTS PARTITION if it need not exist.",
+            )
+    return tuple(sorted({name for matches in found for name in matches}))
+
+
+def partitions_to_add(
+    table: HiveTable,
+    names: Sequence[str],
+    values: Sequence[Sequence[str | None]],
+    *,
+    lenient: bool,
+) -> tuple[dict[str, HivePartition], list[str]]:
+    """Return the partitions that ADD PARTITION adds, and the existing ones that it names.
+
+    Args:
+        table: The table.
+        names: The names of its partitions.
+        values: The values of each named partition.
+        lenient: Whether partitions may exist.
+
+    Raises:
+        TableExists: A partition exists.
+    """
+    wanted = {(new := HivePartition.new(table, each)).name: new for each in values}
+    equal = equal_partitions(wanted, names, table.key_types)
+    existing = sorted({name for found in equal.values() for name in found})
+    if existing and not lenient:
+        raise TableExists(
+            f"{table.ref} has the partition {existing[0]} already.",
+            remedy="Write ADD IF NOT EXISTS PARTITION if it may exist.",
+        )
+    return {name: new for name, new in wanted.items() if not equal[name]}, existing
+
+
+def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
+    values = [values_of_partition(clause, table.key_types) for clause in job.partitions]
+    # Another attempt finds the partitions that the first one has added.
+    lenient = job.lenient or job.run_token is not None
+    with ExclusiveTable(
+        client, table.ref, job.token, job.lock_wait_seconds, type_=job.definition_lock
+    ) as held:
+        table = require_same_table(client, table)
+        names = client.get_partition_names(table.ref)
+        added, existing = partitions_to_add(table, names, values, lenient=lenient)
+        require_different_values(table.ref.full_name, added, names)
+        require_unused_partitions(client, table, [*added.values()])
+        add_partitions(client, table, [*added.values()], held.confirm_alive)
+    warnings = (
+        [f"{table.ref} had the partitions {first_names(existing)} already."] if existing else []
+    )
+    return ChangedPartitions(tuple(sorted(added)), (*warnings, *held.warnings))
+
+
+def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
+    # Another attempt does not find the partitions that the first one has dropped.
+    lenient = job.lenient or job.run_token is not None
+    names = client.get_partition_names(table.ref)
+    dropped = partitions_to_drop(table, names, job.partitions, lenient=lenient)
+    if not dropped:
+        return ChangedPartitions((), (f"No partition of {table.ref} matches.",))
+    # As Hive: the statement waits for readers and writers of these partitions, or of the whole
+    # table.
+    with ExclusiveTable(
+        client,
+        table.ref,
+        job.token,
+        job.lock_wait_seconds,
+        partitions=dropped,
+        type_=job.definition_lock,
+    ) as held:
+        require_same_table(client, table)
+        require_own_folders(client, table, dropped)
+        write_id = client.allocate_write_id(held.txn_id, table.ref)
+        last = DroppedPartitions(write_id, datetime.now(UTC))
+        # First: a version without the rows is refused even if this ends in the middle of the drop.
+        _record(client, table, last, held)
+        client.drop_partitions(table.ref, dropped, held.confirm_alive)
+    return ChangedPartitions(dropped, tuple(held.warnings))
+
+
+def _record(
+    client: MetastoreClient, table: HiveTable, last: DroppedPartitions, held: ExclusiveTable
+) -> None:
+    """Record the version of a drop in the properties of the table."""
+
+    def change(raw: Any) -> bool:
+        before = DroppedPartitions.of(raw.parameters)
+        # An attempt that was paused may have a smaller write id than the one that overtook it.
+        if before is not None and before.version >= last.version:
+            return False
+        raw.parameters[PARTITIONS_DROPPED] = str(last)
+        mark_changed(raw)
+        return True
+
+    alter_table(client, table, change, held.confirm_alive)
+
+
+def _repair(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
+    """Register the folders of partitions that have no files."""
+    with ExclusiveTable(
+        client, table.ref, job.token, job.lock_wait_seconds, type_=job.definition_lock
+    ) as held:
+        table = require_same_table(client, table)
+        known = partition_locations(client, table)
+        used = frozenset(known.values())
+        folders = _folders(ReadOnlyStorage.of(table.folder), table)
+        new = {(each := HivePartition.new(table, values)).name: each for values in folders}
+        equal = equal_partitions(new, [*known, *new], table.key_types)
+        # The partition of a value exists, or is the one of the folder with the canonical name.
+        found = [
+            each
+            for name, each in new.items()
+            if not known.keys() & {*equal[name]}
+            and canonical_first(equal[name], table.key_types) == name
+            and each.folder not in used
+        ]
+        require_unused_partitions(client, table, found)
+        add_partitions(client, table, found, held.confirm_alive)
+    return ChangedPartitions(tuple(sorted(new.name for new in found)), tuple(held.warnings))
+
+
+def _folders(
+    storage: ReadOnlyStorage, table: HiveTable, values: tuple[str | None, ...] = (), path: str = ""
+) -> Iterator[tuple[str | None, ...]]:
+    """Yield the values of the folders that have the names of all partition keys, in their order."""
+    if len(values) == len(table.partition_keys):
+        yield values
+        return
+    key = table.partition_keys[len(values)].name.lower()
+    for name in storage.list_directories(path, missing_ok=True):
+        try:
+            ((found, value),) = parse_partition_name(name)
+        except MalformedName:
+            continue
+        if found == key:
+            yield from _folders(storage, table, (*values, value), f"{path}/{name}".lstrip("/"))

@@ -1,0 +1,248 @@
+"""The rows of one ORC file as Arrow batches, with column selection and times of all eras."""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np  # noqa: TID253
+import pyarrow as pa  # noqa: TID253
+
+from hiveacid.errors import CorruptFile, DataError, UnsupportedFile
+from hiveacid.orc.format.batches import read_batches, with_stripes
+from hiveacid.orc.format.envelope import (
+    EnvelopeColumn,
+    TypeField,
+    TypeKind,
+    kind_of,
+    with_column_names,
+)
+from hiveacid.orc.format.protobuf import Message
+from hiveacid.orc.format.source_and_sink import Source
+from hiveacid.orc.format.statistics import COUNT, INTEGERS
+from hiveacid.orc.format.stripe_footer import UTC
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.keys import key_names
+from hiveacid.orc.values.chosen_columns import only_columns
+from hiveacid.orc.values.timestamps import split_timestamps, timestamp_clock
+from hiveacid.rules.schema import AS_STORED, MappedColumns
+from hiveacid.rules.write_ids import Range, WriteIdList
+from hiveacid.storage.filesystems import translated_os_errors
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.listing import DataFile, open_data, read_tail
+from hiveacid.tables.scan.row_filter import StripeChoice
+from hiveacid.tables.scan.times import of_orc
+
+_MOST_ROWS = 65_536
+# The share of a file that a thread reads: small enough that all its batches can wait.
+_SHARE_BYTES = 16 << 20
+# The parts of a row id, and the write id that wrote or deleted the row.
+_KEY = (
+    EnvelopeColumn.ORIGINAL_TRANSACTION,
+    EnvelopeColumn.BUCKET,
+    EnvelopeColumn.ROW_ID,
+    EnvelopeColumn.CURRENT_TRANSACTION,
+)
+
+Int64s = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class KeyedRows(NamedTuple):
+    """Some rows of a file that has row ids: the parts of `_KEY`, and the table's own columns."""
+
+    key: tuple[Int64s, Int64s, Int64s, Int64s]
+    columns: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class OrcFile:
+    """A file of a transactional table.
+
+    Attributes:
+        storage: The folder of its partition.
+        file: The file.
+        columns: All columns stored in files of the table.
+        choice: Chooses the stripes to read; by default all.
+    """
+
+    storage: ReadOnlyStorage
+    file: DataFile
+    columns: MappedColumns = AS_STORED
+    choice: StripeChoice | None = None
+
+    def keyed(self, columns: Collection[str] | None = None) -> Iterator[KeyedRows]:
+        """Read the rows of a file with row ids.
+
+        Args:
+            columns: The table's columns to read, in any case; by default all.
+
+        Raises:
+            CorruptFile: The file cannot be read.
+            UnsupportedFile: Its columns are not those of an ACID file.
+        """
+        tail = self._acid_tail()
+        wanted = [*_KEY, *_columns_of(tail, EnvelopeColumn.ROW, columns)]
+        with self._errors():
+            key_names(tail.types)
+        for batch in self._batches(tail, wanted):
+            keys = batch.columns[: len(_KEY)]
+            if any(key.null_count for key in keys):
+                raise CorruptFile(f"{self._path}: There are rows whose row id is null.")
+            row = batch.columns[len(_KEY) :]
+            write_ids, buckets, numbers, current = map(_int64s, keys)
+            key = (write_ids, buckets, numbers, current)
+            yield KeyedRows(key, _fields_of(row, len(batch)))
+
+    def without_ids(
+        self, columns: Collection[str], write_ids: WriteIdList
+    ) -> Iterator[pa.RecordBatch] | None:
+        """Read the rows of a file with row ids without these.
+
+        Args:
+            columns: The table's columns to read, in any case.
+            write_ids: The write ids that the reader sees.
+
+        Returns:
+            The rows, or nothing if the row ids are needed: to find visible rows, or as the only
+                columns.
+        """
+        tail = self._acid_tail()
+        wanted = _columns_of(tail, EnvelopeColumn.ROW, columns)
+        written = tail.file_statistics[EnvelopeColumn.CURRENT_TRANSACTION :][:1]
+        by = Message.decode(written[0]) if written else Message()
+        bounds = by.message(INTEGERS)
+        if not wanted or by.number(COUNT) != tail.rows or bounds is None:
+            return None
+        if not (bounds.has(1) and bounds.has(2)):
+            return None
+        if write_ids.range_valid(bounds.signed(1), bounds.signed(2)) is not Range.ALL:
+            return None
+        return (_fields_of(batch.columns, len(batch)) for batch in self._batches(tail, wanted))
+
+    def _acid_tail(self) -> OrcTail:
+        tail = self._tail
+        if not tail.is_acid:
+            fields = Message.decode(tail.types[0]).all_data(TypeField.FIELD_NAMES)
+            own = ", ".join(name.decode(errors="replace") for name in fields)
+            raise UnsupportedFile(
+                f"{self._path} has the columns {own} instead of those of an ACID file.",
+                remedy="Check its writer: by its name it has row ids.",
+            )
+        return tail
+
+    def flat(self, columns: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Read the rows of a file without row ids; see ``keyed``.
+
+        At least one column is read, since batches without columns have no length.
+        """
+        tail = self._tail
+        wanted = _columns_of(tail, EnvelopeColumn.ROOT, columns)
+        yield from self._batches(tail, wanted or [1])
+
+    @cached_property
+    def _tail(self) -> OrcTail:
+        tail = read_tail(self.storage, self.file.path, self.file.size)
+        return replace(tail, types=with_column_names(tail.types, self.columns))
+
+    def _batches(self, tail: OrcTail, columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        chosen = [True] * len(tail.stripes) if self.choice is None else self.choice.stripes(tail)
+        kept = [number for number, is_read in enumerate(chosen) if is_read]
+        if not kept:
+            return
+        with self._errors(), open_data(self.storage, self.file) as opened:
+            source, tail = only_columns(opened, with_stripes(tail, kept), columns)
+            clocks = _clocks(source, tail)
+            for clock, stripes in groupby(range(len(tail.stripes)), key=clocks.__getitem__):
+                view, split = split_timestamps(source, tail, list(stripes))
+                with closing(read_batches(view, split, rows=_MOST_ROWS)) as batches:
+                    for batch in batches:
+                        yield pa.RecordBatch.from_arrays(
+                            [
+                                of_orc(column, julian=tail.is_julian, clock=clock)
+                                for column in batch.columns
+                            ],
+                            names=batch.schema.names,
+                        )
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Add the name of the file to errors."""
+        try:
+            with translated_os_errors(self._path):
+                yield
+        except DataError as error:
+            if error.what.startswith(self._path):
+                raise
+            raise type(error)(f"{self._path}: {error.what}", remedy=error.remedy) from error
+
+    @property
+    def _path(self) -> str:
+        return f"{self.storage.location.rstrip('/')}/{self.file.path}"
+
+
+@dataclass(frozen=True)
+class _StripeShare:
+    """One of several successive shares of the stripes of a file."""
+
+    number: int
+    count: int
+    choice: StripeChoice | None
+
+    def stripes(self, tail: OrcTail) -> list[bool]:
+        """Return for each stripe whether it is read."""
+        all_of_them = len(tail.stripes)
+        chosen = [True] * all_of_them if self.choice is None else self.choice.stripes(tail)
+        first, end = (all_of_them * each // self.count for each in (self.number, self.number + 1))
+        return [is_read and first <= at < end for at, is_read in enumerate(chosen)]
+
+
+def shares_of(file: DataFile, choice: StripeChoice | None) -> list[StripeChoice | None]:
+    """Return choices of stripes that divide a large file, in the order of the rows.
+
+    Args:
+        file: The file.
+        choice: The choice among all its stripes; by default all.
+    """
+    count = file.size // _SHARE_BYTES
+    return [_StripeShare(each, count, choice) for each in range(count)] if count > 1 else [choice]
+
+
+def _clocks(source: Source, tail: OrcTail) -> list[str | None]:
+    """Return the time zone of the timestamps of each stripe."""
+    clocks = [timestamp_clock(source, tail, number) for number in range(len(tail.stripes))]
+    if {*clocks} - {None, "", UTC} and TypeKind.TIMESTAMP_INSTANT in map(kind_of, tail.types):
+        raise UnsupportedFile(
+            "There are timestamps by the clock of their writer beside others with a time zone.",
+            remedy="Read the table with Spark.",
+        )
+    return clocks
+
+
+def _columns_of(tail: OrcTail, root: int, names: Collection[str] | None) -> list[int]:
+    """Return the numbers of the named columns; of names that differ only by case, the first."""
+    if names is None:
+        return [root]
+    numbers = Message.decode(tail.types[root]).all_numbers(TypeField.SUBTYPES)
+    given = [name.decode(errors="replace").lower() for name in _field_names(tail, root)]
+    places = dict(reversed(list(zip(given, numbers, strict=False))))
+    return [places[name] for name in {name.lower() for name in names} if name in places]
+
+
+def _field_names(tail: OrcTail, column: int) -> list[bytes]:
+    return Message.decode(tail.types[column]).all_data(TypeField.FIELD_NAMES)
+
+
+def _fields_of(row: Sequence[pa.Array], rows: int) -> pa.RecordBatch:
+    """Return the columns of the table, which are fields of one column of the file."""
+    if row:
+        names = [field.name for field in row[0].type]
+        return pa.RecordBatch.from_arrays(row[0].flatten(), names=names)
+    # Without a column the number of rows would be unknown.
+    return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""])
+
+
+def _int64s(column: pa.Array) -> Int64s:
+    result: Int64s = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return result

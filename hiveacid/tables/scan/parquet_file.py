@@ -1,0 +1,143 @@
+"""The rows of one Parquet file of an insert-only table as Arrow batches."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa  # noqa: TID253
+from pyarrow import parquet, types  # noqa: TID253
+
+from hiveacid.errors import CorruptFile, UnsupportedFile
+from hiveacid.orc.format.stripe_footer import UTC
+from hiveacid.rules.schema import AS_STORED, MappedColumns
+from hiveacid.storage.filesystems import translated_os_errors
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.tables.scan.parquet_times import StoredTime, stored_times
+from hiveacid.tables.scan.times import of_parquet
+
+_MOST_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class ParquetFile:
+    """A file of an insert-only table.
+
+    Attributes:
+        storage: The folder of its partition.
+        path: The file in it.
+        columns: All columns that files of the table hold.
+    """
+
+    storage: ReadOnlyStorage
+    path: str
+    columns: MappedColumns = AS_STORED
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, from the footer.
+
+        Raises:
+            CorruptFile: The file cannot be read.
+        """
+        return parquet_rows(self.storage, self.path)
+
+    def batches(self, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+        """Read the rows, with the table's names of the columns.
+
+        Args:
+            columns: The columns to read, in any case. At least one is required.
+
+        Raises:
+            CorruptFile: The file cannot be read.
+            UnsupportedFile: Its timestamps are nested and in a zone other than UTC.
+        """
+        path = f"{self.storage.location.rstrip('/')}/{self.path}"
+        try:
+            with translated_os_errors(path), self.storage.open_input(self.path) as source:
+                wanted = {name.lower() for name in columns}
+                yield from _batches(source, self.columns, wanted, path)
+        except pa.ArrowException as error:
+            raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
+
+
+def parquet_rows(storage: ReadOnlyStorage, name: str) -> int:
+    """Return the number of rows from the footer of a file.
+
+    Raises:
+        CorruptFile: The file cannot be read.
+    """
+    return int(_footer(storage, name).num_rows)
+
+
+def times_of_file(storage: ReadOnlyStorage, name: str) -> dict[str, tuple[StoredTime, ...]]:
+    """Return the forms of all dates and timestamps of a file; see ``stored_times``.
+
+    Raises:
+        CorruptFile: The file cannot be read.
+    """
+    return stored_times(_footer(storage, name))
+
+
+def _footer(storage: ReadOnlyStorage, name: str) -> parquet.FileMetaData:
+    path = f"{storage.location.rstrip('/')}/{name}"
+    try:
+        with translated_os_errors(path), storage.open_input(name) as source:
+            return parquet.read_metadata(source)
+    except pa.ArrowException as error:
+        raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
+
+
+def _batches(
+    source: pa.NativeFile, columns: MappedColumns, wanted: set[str], path: str
+) -> Iterator[pa.RecordBatch]:
+    file = parquet.ParquetFile(source, coerce_int96_timestamp_unit="us")
+    times = stored_times(file.metadata)
+    stored = file.schema_arrow.names
+    shown = dict(zip(stored, columns.renamed(stored), strict=True))
+    names = [name for name in stored if shown[name].lower() in wanted] or stored[:1]
+    for name in names:
+        zones = {time.zone for time in times.get(name, ())} - {UTC}
+        if zones and not types.is_timestamp(file.schema_arrow.field(name).type):
+            raise UnsupportedFile(
+                f"{path}: {name} holds timestamps within other values, by the clock of {zones.pop()}.",
+                remedy="Let Hive copy the rows into an ORC table.",
+            )
+    for batch, fine in _fine_batches(source, file, names, times):
+        fine_columns = dict(zip(fine.schema.names, fine.columns, strict=True))
+        yield pa.RecordBatch.from_arrays(
+            [
+                of_parquet(column, fine_columns.get(name, column), times.get(name, ()))
+                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            ],
+            names=[shown[name] for name in batch.schema.names],
+        )
+
+
+def _fine_batches(
+    source: pa.NativeFile,
+    file: parquet.ParquetFile,
+    names: Sequence[str],
+    times: Mapping[str, Sequence[StoredTime]],
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Read batches, each with its columns of timestamps of 96 bits as nanoseconds."""
+    fine = parquet.ParquetFile(source, metadata=file.metadata, coerce_int96_timestamp_unit="ns")
+    in_96_bits = [
+        name for name in names if any(time.physical == "INT96" for time in times.get(name, ()))
+    ]
+    yield from paired(
+        file.iter_batches(_MOST_ROWS, columns=names, use_threads=False),
+        fine.iter_batches(_MOST_ROWS, columns=in_96_bits, use_threads=False),
+    )
+
+
+def paired(
+    left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Pair the rows of two readers; Arrow ends a batch early if it has long texts."""
+    first = second = pa.record_batch({})
+    while True:
+        first, second = first or next(left, None), second or next(right, None)
+        if first is None or second is None:
+            return
+        if rows := min(len(first), len(second)):
+            yield first.slice(0, rows), second.slice(0, rows)
+        first, second = first.slice(rows), second.slice(rows)

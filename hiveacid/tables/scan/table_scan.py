@@ -1,0 +1,324 @@
+"""TableScan: a table for Arrow, pandas, DuckDB and Polars, without Spark and without Java."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Literal, NoReturn, get_args
+
+import pyarrow as pa  # noqa: TID253
+from pyarrow import dataset  # noqa: TID253
+
+from hiveacid.errors import UnknownColumn, UserError
+from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.metastore.authorizer import program_user
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.table_rules import existing_table
+from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.names import TableRef, parse_partition_name
+from hiveacid.storage.folder import LocalStorage
+from hiveacid.storage.threads import in_threads
+from hiveacid.tables.location_owners import require_job_access
+from hiveacid.tables.scan.columns import TableColumns
+from hiveacid.tables.scan.row_filter import Expression, RowFilter
+from hiveacid.tables.scan.side_by_side import side_by_side
+from hiveacid.tables.scan.table_part import Rows
+from hiveacid.tables.scan.visible_table import snapshot_of
+
+Unit = Literal["us", "ns"]
+
+# Mostly Python reads local files that have less on average, and its threads wait for each other.
+_SMALL_BYTES = 1 << 20
+
+
+class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
+    """The visible rows of a transactional table, as a data set of Arrow.
+
+    Every call reads in a transaction of its own, which prevents cleaners from removing the files
+    and ends with the last batch, with an error, or when the batches are released. So each call sees
+    the table as of the request for its first batch.
+
+    DuckDB and Polars query a scan directly. They read only the columns that a query needs, and skip
+    partitions and stripes without rows that its conditions can select::
+
+        orders = TableScan("sales.orders", "thrift://hms:9083")
+        duckdb.sql("SELECT sum(price) FROM orders WHERE day = '2026-05-01'")
+        polars.scan_pyarrow_dataset(orders).filter(polars.col("id") == 7).collect()
+        pyarrow.table(orders)
+
+    Args:
+        name: The table, ``"database.table"``.
+        metastore: The metastore's uri, or all its options.
+        columns: The names of the columns, in their order; all by default.
+        partitions: The names of the partitions, ``"day=2026-05-01"``; all by default.
+        filter: Read only the rows that match an expression of Arrow, such as
+            ``pyarrow.compute.field("id") == 7``.
+        as_of_write_id: Read the table as it was after this write id, without later writes.
+        as_of_time: Read the table as it was at this time; a text is in ISO form, and a time without
+            a zone in UTC.
+        timestamps: Their unit: microseconds, ``"us"``, or nanoseconds, ``"ns"``, which exclude
+            years before 1677 or after 2262.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        metastore: str | MetastoreOptions,
+        *,
+        columns: Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        filter: Expression | None = None,
+        as_of_write_id: int | None = None,
+        as_of_time: datetime | str | None = None,
+        timestamps: Unit = "us",
+    ) -> None:
+        if timestamps not in get_args(Unit):
+            raise UserError(
+                f"Timestamps are counted in {' or '.join(get_args(Unit))}, not {timestamps!r}."
+            )
+        if columns is not None and not columns:
+            raise UserError("Rows without any column cannot be counted.", remedy="Name one.")
+        self.ref = TableRef.parse(name)
+        self._metastore = MetastoreOptions.of(metastore)
+        with MetastoreClient(self._metastore) as client:
+            require_job_access(client, program_user(), self.ref)
+        self._columns = columns
+        self._partitions = partitions
+        self._filter = filter
+        self._as_of = AsOf.of(as_of_write_id, as_of_time)
+        self._unit = timestamps
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns and their types, the partition keys last.
+
+        Raises:
+            UnsupportedTable: A type does not exist in Arrow.
+        """
+        with MetastoreClient(self._metastore) as client:
+            return columns_of(existing_table(client, self.ref), self._columns, self._unit)[1]
+
+    def batches(self) -> pa.RecordBatchReader:
+        """Read the rows in batches.
+
+        A reader that is not read to its end must be closed or released: until then the transaction
+        stays open.
+
+        Raises:
+            UnknownColumn: The table lacks a requested column.
+            UnsupportedTable: Its files hold lines of text, or a type that does not exist in Arrow.
+        """
+        return self.scanner().to_reader()
+
+    def to_arrow(self) -> pa.Table:
+        """Read all rows into an Arrow table; see ``batches``."""
+        return self.batches().read_all()
+
+    def to_pandas(self) -> Any:
+        """Read all rows into a pandas data frame with Arrow columns; see ``batches``.
+
+        So nulls, decimals and days keep their types.
+        """
+        from pandas import ArrowDtype  # type: ignore[import-untyped]
+
+        return self.to_arrow().to_pandas(types_mapper=ArrowDtype)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows, for all that understands Arrow."""
+        return self.batches().__arrow_c_stream__(requested_schema)
+
+    # The methods that Arrow's data sets have
+
+    def scanner(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Expression | None = None,
+        **options: object,
+    ) -> "RowScanner":
+        """Return a reader of some columns and rows; DuckDB and Polars call this.
+
+        Args:
+            columns: The names of the columns, in their order; by default those of the scan.
+            filter: Read only the rows that match this expression as well.
+            options: Arrow's options for batches and threads, which change nothing here.
+        """
+        if columns is not None and not isinstance(columns, list | tuple):
+            raise UserError("A scan has columns, without expressions of them.")
+        both = [each for each in (self._filter, filter) if each is not None]
+        names = self._columns if columns is None else columns
+        read = partial(self._read, names, both[0] & both[1] if both[1:] else next(iter(both), None))
+        return RowScanner(read)
+
+    def filter(self, expression: Expression) -> NoReturn:
+        """Refuse a filter after the scan was made."""
+        _refuse("filter", "Give the filter to TableScan(…, filter=…).")
+
+    def get_fragments(self, filter: Expression | None = None) -> NoReturn:
+        """Refuse to show the files, whose rows may have been deleted."""
+        _refuse("get_fragments")
+
+    def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        """Refuse another schema."""
+        _refuse("replace_schema")
+
+    def join(self, *arguments: object, **options: object) -> NoReturn:
+        """Refuse to join."""
+        _refuse("join")
+
+    def join_asof(self, *arguments: object, **options: object) -> NoReturn:
+        """Refuse to join."""
+        _refuse("join_asof")
+
+    def take(self, indices: object, **options: object) -> NoReturn:
+        """Refuse to select rows by their position, which the next read may change."""
+        _refuse("take")
+
+    def sort_by(self, sorting: object, **options: object) -> NoReturn:
+        """Refuse to sort."""
+        _refuse("sort_by")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let processes exchange scans, which data sets of Arrow do not support by themselves."""
+        return _restored, (vars(self),)
+
+    @property
+    def partition_expression(self) -> None:
+        """Nothing is the same in all rows."""
+        return
+
+    def _read(self, names: Sequence[str] | None, condition: Expression | None) -> Iterator[Any]:
+        """First the schema, then the batches."""
+        with (
+            MetastoreClient(self._metastore) as client,
+            snapshot_of(
+                client, self.ref, as_of=self._as_of, partitions=partial(self._chosen, condition)
+            ) as visible,
+        ):
+            assert visible.table is not None
+            table = visible.table
+            _, schema = columns_of(table, names, self._unit)
+            yield schema
+            rows = self._filter_of(table, condition)
+            needed = [*schema.names, *(() if rows is None else rows.columns.schema.names)]
+            # Files are not read without columns.
+            wanted, _ = columns_of(table, needed or [table.columns[0].name], self._unit)
+            parts = in_threads(visible.part, visible.partitions)
+            readers = [
+                partial(_selected, read, schema.names, rows)
+                for part in parts
+                for read in part.readers(wanted, rows, needs_ids=False)
+            ]
+            size = sum(file.size for part in parts for file in part.files)
+            if size < _SMALL_BYTES * len(readers) and all(
+                isinstance(each.storage, LocalStorage) for each in visible.partitions
+            ):
+                for read in readers:
+                    yield from read()
+            else:
+                yield from side_by_side(readers)
+
+    def _filter_of(self, table: HiveTable, condition: Expression | None) -> RowFilter | None:
+        if condition is None:
+            return None
+        return RowFilter.of(condition, table.columns, table.partition_keys, self._unit)
+
+    def _chosen(
+        self, condition: Expression | None, table: HiveTable, names: Sequence[str]
+    ) -> Sequence[str]:
+        if self._partitions is not None:
+            if unknown := sorted({*self._partitions} - {*names}):
+                raise UserError(
+                    f"{table.ref.full_name} has no partition {', '.join(unknown)}.",
+                    remedy=f"It has, for example, {', '.join(names[:3])}." if names else None,
+                )
+            names = [name for name in names if name in self._partitions]
+        rows = self._filter_of(table, condition)
+        if rows is None or not rows.columns.keys:
+            return names
+        keys = [key.name for key in table.partition_keys]
+        values = ([value for _, value in parse_partition_name(name)] for name in names)
+        may_match = rows.partitions([dict(zip(keys, each, strict=True)) for each in values])
+        return [name for name, is_read in zip(names, may_match, strict=True) if is_read]
+
+
+@dataclass(frozen=True)
+class RowScanner:
+    """Reads some columns and rows of a table, with the methods of a scanner of Arrow."""
+
+    _read: Callable[[], Iterator[Any]]
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Read the rows in batches."""
+        reading = self._read()
+        schema: pa.Schema = next(reading)
+        return pa.RecordBatchReader.from_batches(schema, reading)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows in batches."""
+        return iter(self.to_reader())
+
+    def to_table(self) -> pa.Table:
+        """Read all rows."""
+        return self.to_reader().read_all()
+
+    def count_rows(self) -> int:
+        """Count the rows."""
+        return sum(map(len, self.to_reader()))
+
+    def head(self, num_rows: int) -> pa.Table:
+        """Read the first rows."""
+        with self.to_reader() as reader:
+            found: list[pa.RecordBatch] = []
+            for batch in reader:
+                found.append(batch.slice(0, num_rows))
+                num_rows -= len(found[-1])
+                if num_rows <= 0:
+                    break
+            return pa.Table.from_batches(found, reader.schema)
+
+
+def _restored(state: dict[str, Any]) -> TableScan:
+    scan = TableScan.__new__(TableScan)
+    scan.__dict__.update(state)
+    return scan
+
+
+def _selected(
+    read: Callable[[], Iterator[Rows]], names: Sequence[str], rows: RowFilter | None
+) -> Iterator[pa.RecordBatch]:
+    for _, batch in read():
+        for matching in [batch] if rows is None else rows.matching(batch):
+            yield matching.select(names)
+
+
+def _refuse(method: str, remedy: str = "Call to_arrow().") -> NoReturn:
+    raise UserError(f"A TableScan has no method {method}.", remedy=remedy)
+
+
+def columns_of(
+    table: HiveTable, asked: Sequence[str] | None, unit: str
+) -> tuple[TableColumns, pa.Schema]:
+    """Return the columns to read from a table, and the schema in the requested order.
+
+    Args:
+        table: The table.
+        asked: The names of the columns, in any case; by default all.
+        unit: The unit of timestamps.
+
+    Raises:
+        UnknownColumn: The table lacks a requested column.
+    """
+    known = {column.name.lower(): column for column in (*table.columns, *table.partition_keys)}
+    names = list(known) if asked is None else [name.lower() for name in asked]
+    if unknown := [name for name in names if name not in known]:
+        raise UnknownColumn(
+            f"{table.ref.full_name} has no column {', '.join(unknown)}.",
+            remedy=f"Its columns are {', '.join(each.name for each in known.values())}.",
+        )
+    wanted = TableColumns(
+        [column for column in table.columns if column.name.lower() in names],
+        [key for key in table.partition_keys if key.name.lower() in names],
+        unit,
+    )
+    return wanted, pa.schema([wanted.schema.field(known[name].name) for name in names])

@@ -1,0 +1,372 @@
+"""Compaction of one partition, or of a table without partitions, in its own transaction."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from hiveacid.errors import (
+    DirectoryMissing,
+    HiveAcidError,
+    MetastoreCallFailed,
+    NothingToCompact,
+    UnsupportedTable,
+)
+from hiveacid.jobs import codec
+from hiveacid.jobs.reports.report import CompactionProof, PartitionReport
+from hiveacid.metastore.catalog import HivePartition, HiveTable, require_orc
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
+from hiveacid.metastore.same_table import require_same_definition
+from hiveacid.progress import Phase, PhaseClock
+from hiveacid.records.overlaps import Overlaps
+from hiveacid.records.reader_notes import note_readers
+from hiveacid.rules.compaction import CompactionPlan, CompactionType, require_no_deletes
+from hiveacid.rules.conflicts import WriteKind
+from hiveacid.rules.directory import FileStatus
+from hiveacid.rules.names import (
+    CONVERTED_BASE,
+    METADATA_FILE,
+    SIDECAR_FILE,
+    Base,
+    Delta,
+    parse_directory,
+)
+from hiveacid.rules.proof import Balance, Tally
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.sidecar import WrittenFile, directory_note, replacing
+from hiveacid.rules.write_facts import only_write_id, taken_over
+from hiveacid.storage.directory_sizes import DirectorySizes
+from hiveacid.storage.listing import check_notes, list_files, read_notes
+from hiveacid.storage.staged_directories import StagedDirectories
+from hiveacid.storage.staged_files import Folder, StagedFile, staged_file
+from hiveacid.upkeep.compaction.planner import PlannedCompaction, Planner
+from hiveacid.upkeep.compaction.row_order import RowOrder
+from hiveacid.upkeep.compaction.scheduling import COPIED_WHILE_ENCODED, Scheduler, Tasks
+
+_COMPACTED = b'{"thisFileVersion":"0","dataFormat":"compacted"}'
+
+
+@dataclass
+class PartitionCompactor(ABC):
+    """Compacts one partition. The kind of table determines the contents of the files.
+
+    Attributes:
+        scheduler: Runs the tasks.
+        client: The metastore.
+        table: The table.
+        partition: The partition; None for a table without partitions.
+        compaction: The transaction, entered.
+        phases: Receives the phases.
+        overlaps: Concurrent commits since the job began; None disables the check.
+        order: The row order that a rebalance writes.
+        run_token: The token of the run, for the note.
+        run_id: The run of the DAG, if the token does not contain it.
+        warnings: Problems that did not change the result.
+        bytes_read: The size of the replaced files.
+        stripes_copied: The number of ORC stripes that were copied unchanged.
+        stripes_encoded: The number of ORC stripes that were rewritten.
+        noted_rows: The number of rows that the replaced files should have, if their directories
+            have notes.
+        rows: The balance of the rows.
+        events: The balance of the delete events that are kept.
+        values: The rewritten rows, with all their values.
+    """
+
+    scheduler: Scheduler
+    client: MetastoreClient
+    table: HiveTable
+    partition: HivePartition | None
+    compaction: CompactionTransaction
+    phases: PhaseClock
+    overlaps: Overlaps | None = None
+    order: RowOrder = field(default_factory=RowOrder)
+    run_token: str | None = None
+    run_id: str | None = None
+    warnings: list[str] = field(default_factory=list)
+    bytes_read: int = 0
+    stripes_copied: int = 0
+    stripes_encoded: int = 0
+    noted_rows: Mapping[str, int] = field(default_factory=dict)
+    rows: Balance = field(default_factory=Balance)
+    events: Balance = field(default_factory=Balance)
+    values: Tally = field(default_factory=Tally)
+
+    def __post_init__(self) -> None:
+        self.planner = Planner(
+            self.table,
+            self.partition,
+            self.compaction.version,
+            self.compaction.write_ids,
+            self.compaction.txns,
+        )
+        self.storage = self.planner.storage
+        self.tasks: Tasks
+        self._staged: dict[Base | Delta, list[StagedFile]] = {}
+        self._published: list[str] = []
+        self._size = 0
+        self._bytes_written = 0
+        self._input_facts: dict[str, Any] = {}
+
+    @abstractmethod
+    def require_possible(self) -> None:
+        """Refuse a partition that this compactor cannot compact."""
+
+    @abstractmethod
+    def write(self, planned: PlannedCompaction) -> None:
+        """Write the files of the new directories into ``self.folder(...)``, and ``keep`` them."""
+
+    @abstractmethod
+    def write_empty(self, sink: Any) -> int:
+        """Write a file without rows and return its size."""
+
+    @abstractmethod
+    def file_name(self, number: int) -> str:
+        """The name of a published file."""
+
+    def side_files(self, directory: Base | Delta) -> dict[str, bytes]:
+        """The hidden files of a new directory, by their names."""
+        hidden = self.compaction.version.hides_compactions
+        return {METADATA_FILE: _COMPACTED} if isinstance(directory, Base) and not hidden else {}
+
+    def layout_note(
+        self, plan: CompactionPlan, notes: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Return the part of a new directory's note on the distribution of its rows over files."""
+        return {}
+
+    def run(self, type_: CompactionType, reason: str) -> PartitionReport:
+        """Compact and commit.
+
+        Args:
+            type_: The requested type; on Hive 3, a major compaction may run instead.
+            reason: The reason for the compaction, for the report.
+
+        Raises:
+            NothingToCompact: The compaction would have no effect.
+            TableReplaced: The table or the partition was replaced, moved, or dropped meanwhile.
+        """
+        try:
+            return self._run(type_, reason)
+        except (DirectoryMissing, NothingToCompact, MetastoreCallFailed):
+            # The reason may be that the partition was dropped since it was listed.
+            if not self._published:
+                self._require_same_table()
+            raise
+
+    def _run(self, type_: CompactionType, reason: str) -> PartitionReport:
+        hidden = self.compaction.version.hides_compactions
+        if not hidden and not self.storage.renames_at_once:
+            raise UnsupportedTable(
+                f"{self.name} is on an object store, where a base appears file by file. Only Hive"
+                " Metastore 4 hides it until it is complete.",
+                remedy="Let Hive compact the table.",
+            )
+        with self.phases(Phase.READ, "the directories"):
+            require_orc(self.table, self.partition)
+            # The partition is compared before the publication, or after a failure.
+            require_same_definition(self.client, self.table)
+            self.require_possible()
+            planned = self.planner.plan(type_)
+            self.warnings += planned.warnings
+            plan, state, files = planned.plan, planned.state, planned.files
+            notes = read_notes(self.storage, state, _directories(plan))
+            self.noted_rows = check_notes(self.storage, state, notes)
+            others = self._unnoted([name for name in _directories(plan) if name not in notes])
+            self._input_facts = {
+                **replacing(plan.inputs, self.compaction.write_ids, notes),
+                **taken_over(notes, self.table.ref.full_name, others),
+                **self.layout_note(plan, notes),
+            }
+        self.directories = StagedDirectories(
+            self.storage.location, self.compaction, self.table.identity
+        )
+        self._size = sum(file.size for file in files if file.path.partition("/")[0] in plan.inputs)
+        with (
+            self.phases(Phase.WRITE, "the compacted files"),
+            self.scheduler.tasks(
+                self.compaction.txn_id, f"{plan.type} {self.name}", self._size
+            ) as self.tasks,
+        ):
+            self.write(planned)
+        self.compaction.check_alive()
+        with self.phases(Phase.REGISTER, "what was compacted"):
+            # A table that was never written may have original files to compact. To the metastore a
+            # 0 means every write id, and the metastore would forget aborted ones.
+            self.compaction.record(self.compaction.write_ids.high_watermark or CONVERTED_BASE)
+            if plan.type is CompactionType.REBALANCE and self.table.kind is TableKind.FULL_ACID:
+                # Engines that take no lock may have changed rows in the meantime.
+                require_no_deletes(_names(list_files(self.storage)) - _names(files))
+            # On Hive 3 the rename is the commit. The check uses the requested type, even if another
+            # type ran.
+            self._require_no_overlap(type_)
+        with self.phases(Phase.PUBLISH, "the files"):
+            self._publish(plan)
+        self.compaction.commit()
+        self._remember()
+        return PartitionReport(
+            table=self.table.ref.full_name,
+            partition=None if self.partition is None else self.partition.name,
+            type=plan.type.value,
+            outcome="compacted",
+            reason=reason,
+            txn_id=self.compaction.txn_id,
+            published=tuple(self._published),
+            replaced=plan.inputs,
+            rows=self.rows.written.rows,
+            deletes=self.events.written.rows,
+            proof=self._proof(),
+            bytes_read=self.bytes_read,
+            bytes_written=self._bytes_written,
+            stripes_copied=self.stripes_copied,
+            stripes_encoded=self.stripes_encoded,
+            seconds=self.phases.seconds,
+            warnings=(*self.compaction.warnings, *self.warnings),
+        )
+
+    @property
+    def effort_of_copying(self) -> int:
+        """The work of copying all files of the input, or of counting their rows; see ``Tasks``."""
+        # From a store, processes copy while others wait for it.
+        return self._size // COPIED_WHILE_ENCODED if self.storage.is_local else self._size
+
+    def _require_no_overlap(self, type_: CompactionType) -> None:
+        """Refuse a commit that conflicts with commits of others since the job began.
+
+        Raises:
+            OverlapRefused: The policy strict does not let both succeed.
+        """
+        if self.overlaps is None:
+            return
+        partition = None if self.partition is None else self.partition.name
+        writer = WriteKind.MINOR if type_ is CompactionType.MINOR else WriteKind.MAJOR
+        written = [(self.table.ref, writer, [partition])]
+        self.overlaps.require_none_at_commit(self.compaction, written)
+
+    def _proof(self) -> CompactionProof:
+        return CompactionProof(
+            rows_read=self.rows.read.rows,
+            rows_deleted=self.rows.deleted.rows,
+            rows_aborted=self.rows.aborted.rows,
+            rows_written=self.rows.written.rows,
+            rows_digest=f"{self.rows.written.digest:016x}",
+            events_read=self.events.read.rows,
+            events_aborted=self.events.aborted.rows,
+            events_repeated=self.events.repeated.rows,
+            events_written=self.events.written.rows,
+            events_digest=f"{self.events.written.digest:016x}",
+            rows_encoded=self.values.rows,
+            values_digest=f"{self.values.digest:016x}",
+        )
+
+    @property
+    def name(self) -> str:
+        """The table and the partition, for messages."""
+        name = self.table.ref.full_name
+        return name if self.partition is None else f"{name}/{self.partition.name}"
+
+    def folder(self, name: str) -> Folder:
+        """A folder that no reader lists, removed at the end of the transaction."""
+        return self.directories.folder(name)
+
+    def output(self, directory: Base | Delta) -> Folder:
+        """The folder for the files of a new directory until they are proved and published."""
+        return self.directories.folder("out", self._name_of(directory), is_read=True)
+
+    def keep(self, directory: Base | Delta, file: StagedFile) -> None:
+        """Register a file for publication if it contains rows or delete events."""
+        self.directories.keep(file)
+        if file.rows:
+            self._staged.setdefault(directory, []).append(file)
+
+    def keep_empty(self, directory: Base | Delta) -> None:
+        """Register a file without rows for publication."""
+        with staged_file(self.output(directory), self.file_name(0)) as file:
+            size = self.write_empty(file.sink)
+        made = file.made(0, 0, size)
+        self.directories.keep(made)
+        self._staged[directory] = [made]
+
+    def staged(self, directory: Base | Delta) -> list[StagedFile]:
+        """The files to be published in a directory."""
+        return list(self._staged.get(directory, ()))
+
+    def keeps(self, directory: Base | Delta) -> bool:
+        """Whether a file is registered for publication in a directory."""
+        return directory in self._staged
+
+    def _publish(self, plan: CompactionPlan) -> None:
+        """Publish the new directories, each by one rename."""
+        hidden = self.compaction.version.hides_compactions
+        ready = [self._complete(plan, directory) for directory in self._staged]
+        self._require_same_table()
+        for final in ready:
+            # On Hive 3 this is the commit: readers may need the directory from now on.
+            self.directories.publish(final, for_good=not hidden)
+            self._published.append(final)
+        self.directories.remove()
+
+    def _complete(self, plan: CompactionPlan, directory: Base | Delta) -> str:
+        """Complete a new directory and return its name."""
+        final = self._name_of(directory)
+        named = [(self.file_name(file.bucket), file) for file in self._staged[directory]]
+        self._bytes_written += sum(file.bytes for _, file in named)
+        written = [WrittenFile(name, file.rows, file.bytes) for name, file in named]
+        notes = self.side_files(directory) | {SIDECAR_FILE: self._sidecar(plan, written)}
+        self.directories.complete(final, named, notes)
+        return final
+
+    def _name_of(self, directory: Base | Delta) -> str:
+        return replace(directory, visibility_txn=self.compaction.visibility_txn).name
+
+    def _require_same_table(self) -> None:
+        """Make sure that the table is still the same before publication."""
+        partitions = [] if self.partition is None else [self.partition]
+        require_same_definition(self.client, self.table, partitions)
+
+    def _unnoted(self, names: Sequence[str]) -> dict[int, float]:
+        """The times of files whose writers leave no note, by write id."""
+        own = {name: write_id for name in names if (write_id := only_write_id(name)) is not None}
+        if not own:
+            return {}
+        times: dict[int, float] = {}
+        written = DirectorySizes.of(self.storage.location).written
+        for name, write_id in own.items():
+            time = written.get(name)
+            if time is not None and self.compaction.write_ids.is_valid(write_id):
+                times[write_id] = max(times.get(write_id, 0), time / 1e9)
+        return times
+
+    def _sidecar(self, plan: CompactionPlan, written: Sequence[WrittenFile]) -> bytes:
+        who = {"run_token": self.run_token, "run_id": self.run_id}
+        note = {
+            "operation": plan.type.value,
+            **{name: value for name, value in who.items() if value is not None},
+            "txn_id": self.compaction.txn_id,
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "user": os.environ.get("USER", ""),
+            "proof": codec.encode(self._proof()),
+            "seconds": self.phases.seconds,
+            **self._input_facts,
+        }
+        return directory_note(note, written)
+
+    def _remember(self) -> None:
+        """Note the readers of the replaced directories, which the cleaner could also find out."""
+        try:
+            for final in self._published:
+                note_readers(self.client, self.storage, final, self.table.ref)
+        except HiveAcidError as error:
+            self.warnings.append(f"Cleaning will take a run more: {error}")
+
+
+def _names(files: Sequence[FileStatus]) -> set[str]:
+    """The directories that contain files."""
+    return {file.path.partition("/")[0] for file in files if "/" in file.path}
+
+
+def _directories(plan: CompactionPlan) -> list[str]:
+    """The replaced directories, without original files, which are in no writer's directory."""
+    return [name for name in plan.inputs if parse_directory(name) is not None]

@@ -1,0 +1,362 @@
+"""Compaction of the partitions of a table: each in its own transaction, several concurrently."""
+
+import itertools
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from hiveacid.errors import (
+    AccessRefused,
+    AlreadyCompacting,
+    AnswerLost,
+    HiveAcidError,
+    InvalidJob,
+    NothingToCompact,
+    SnapshotMoved,
+    SparkNeeded,
+)
+from hiveacid.jobs.job import Access
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.reports.report import CompactReport, ErrorReport, PartitionReport
+from hiveacid.metastore.authorizer import program_user, require_access
+from hiveacid.metastore.catalog import HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
+from hiveacid.progress import PhaseClock, PhaseLog, PhaseObserver
+from hiveacid.records.overlaps import Overlaps
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.compaction_rank import rank
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.sort_order import split_order_by
+from hiveacid.upkeep.compaction.acid import AcidCompactor
+from hiveacid.upkeep.compaction.insert_only import InsertOnlyCompactor
+from hiveacid.upkeep.compaction.partition import PartitionCompactor
+from hiveacid.upkeep.compaction.row_order import RowOrder
+from hiveacid.upkeep.compaction.scheduling import Scheduler
+from hiveacid.upkeep.survey import Survey, compactable, compaction_of, require_mode
+
+# Maximum number of attempts of a rebalance that others overtake; each attempt waits for its lock.
+_MOST_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One partition to compact, and the reason."""
+
+    partition: str | None
+    type: CompactionType
+    reason: str
+    order: RowOrder = field(default_factory=RowOrder)
+
+
+class TableCompactor:
+    """Compacts a table as requested by a job."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        client: MetastoreClient,
+        job: CompactJob,
+        observers: Sequence[PhaseObserver] = (),
+    ) -> None:
+        self._scheduler = scheduler
+        self._client = client
+        self._job = job
+        self._observers = observers
+        self._ref = TableRef.parse(job.target)
+        self._clock = PhaseClock(observers)
+        self._overlaps: Overlaps | None = None
+
+    def run(self) -> CompactReport:
+        """Compact every partition that needs it; a failed partition does not stop the others."""
+        job = self._job
+        require_mode(self._client, job)
+        if job.mode == "worker":
+            done = list(self._serve())
+        else:
+            table, job = compaction_of(self._client, job)
+            self._job = job
+            if job.conflict_policy == "strict":
+                self._overlaps = self._watch(table)
+            if job.type == CompactionType.REBALANCE:
+                RowOrder(job.order_by).require_possible(table, self._client.version)
+            if job.reason:
+                self._clock.note(f"{self._ref}: {job.reason}")
+            requests, skipped = self._requests(table)
+            done = [*self._compact_all(table, requests), *skipped]
+        return joint_report(self._ref, done)
+
+    def compactor(self, table: HiveTable, type_: CompactionType) -> type[PartitionCompactor]:
+        """Choose the class that compacts the partitions of a table.
+
+        Raises:
+            SparkNeeded: A rebalance sorts all rows.
+        """
+        if type_ is CompactionType.REBALANCE:
+            raise SparkNeeded(f"The rows of {table.ref} must be sorted.")
+        return InsertOnlyCompactor if table.kind is TableKind.INSERT_ONLY else AcidCompactor
+
+    def _watch(self, table: HiveTable) -> Overlaps:
+        """Record the commits before the job, and the directories of compactions."""
+        names: Sequence[str | None] = [None]
+        if table.partition_keys:
+            names = self._job.partitions or self._client.get_partition_names(self._ref)
+        watch = Overlaps.since_now(
+            self._client, self._job.token, self._job.lock_wait_seconds, [self._ref]
+        )
+        return watch.compacting(self._ref, names)
+
+    def _requests(self, table: HiveTable) -> tuple[list[_Request], list[PartitionReport]]:
+        """The partitions to compact, and the skipped partitions with their reasons."""
+        job = self._job
+        if job.type is not None:
+            type_ = CompactionType(job.type)
+            names: Sequence[str | None] = [None]
+            if table.partition_keys:
+                names = job.partitions or self._client.get_partition_names(self._ref)
+            return [
+                _Request(
+                    name, type_, job.reason or f"{type_} was asked for", RowOrder(job.order_by)
+                )
+                for name in names
+            ], []
+        now = datetime.now(UTC)
+        sizes = Survey(self._client, job.policy).survey([self._ref], job.partitions, now)
+        decisions = rank(sizes, job.budget)
+        surveyed = {decision.size.partition for decision in sizes}
+        for decision in decisions:
+            self._clock.note(f"{_name(self._ref, decision.size.partition)}: {decision.reason}")
+        return (
+            [
+                _Request(decision.size.partition, decision.type, decision.reason)
+                for decision in decisions
+                if decision.type is not None
+            ],
+            [
+                *(self._missing(name) for name in job.partitions or () if name not in surveyed),
+                *(
+                    _skipped(self._ref, decision.size.partition, decision.reason)
+                    for decision in decisions
+                    if decision.type is None
+                ),
+            ],
+        )
+
+    def _compact_all(self, table: HiveTable, requests: Sequence[_Request]) -> list[PartitionReport]:
+        partitions: dict[str | None, HivePartition | None] = {None: None}
+        if table.partition_keys:
+            names = [request.partition for request in requests if request.partition is not None]
+            partition_of = {
+                partition.name: partition for partition in self._client.get_partitions(table, names)
+            }
+            partitions = {name: partition_of.get(name) for name in names}
+
+        done = itertools.count(1)
+        self._clock.work(0, len(requests))
+
+        def compact(request: _Request) -> PartitionReport:
+            report = compact_one(request)
+            self._clock.work(next(done), len(requests))
+            return report
+
+        def compact_one(request: _Request) -> PartitionReport:
+            if request.partition is not None and partitions[request.partition] is None:
+                return self._missing(request.partition)
+            return self._compact(table, partitions[request.partition], request)
+
+        # Each thread has its own tasks, and its own connection to the metastore.
+        with ThreadPoolExecutor(max(1, min(self._job.parallel, len(requests)))) as pool:
+            running = [
+                pool.submit(self._scheduler.in_thread(compact), request) for request in requests
+            ]
+            try:
+                return [compaction.result() for compaction in running]
+            except BaseException:
+                self._scheduler.stop()
+                raise
+
+    def _compact(
+        self,
+        table: HiveTable,
+        partition: HivePartition | None,
+        request: _Request,
+        attempts: int = _MOST_TRIES,
+    ) -> PartitionReport:
+        phases = self._phases(_name(self._ref, request.partition))
+        try:
+            with CompactionTransaction(
+                self._client,
+                self._ref,
+                request.partition,
+                request.type,
+                kind=table.kind,
+                run_token=self._job.token,
+                run_as=table.owner,
+                lock_wait_seconds=self._job.lock_wait_seconds,
+                phases=phases,
+            ) as compaction:
+                return self._run(table, partition, compaction, request, phases)
+        except AlreadyCompacting as other:
+            return _skipped(self._ref, request.partition, str(other))
+        except SnapshotMoved as moved:
+            if attempts <= 1:
+                return self._failed(self._ref, request.partition, moved)
+            self._clock.note(f"Restarting: {moved}")
+            return self._compact(table, partition, request, attempts - 1)
+        except Exception as error:  # noqa: BLE001 - the other partitions go on
+            return self._failed(self._ref, request.partition, error)
+
+    def _serve(self) -> Iterator[PartitionReport]:
+        """Process the waiting requests of the queue, one at a time."""
+        while (served := self._serve_one()) is not None:
+            yield served
+            if served.error is not None and served.error.id == AccessRefused.__name__:
+                return  # The refused request remains the next one of the queue.
+
+    def _serve_one(self) -> PartitionReport | None:
+        phases = self._phases("a request")
+        compaction = CompactionTransaction.serve(
+            self._client,
+            table=self._ref,
+            pool=self._job.pool,
+            run_token=self._job.token,
+            lock_wait_seconds=self._job.lock_wait_seconds,
+            phases=phases,
+        )
+        if compaction is None:
+            return None
+        try:
+            # A claim cannot be returned.
+            self._require_access(compaction.ref)
+            with compaction:
+                self._require_access(compaction.ref)
+                # The metastore returns any request that waits in the pool, possibly of another
+                # table.
+                table = compactable(self._client, compaction.ref)
+                request = _requested(table, compaction)
+                named = [] if request.partition is None else [request.partition]
+                listed = self._client.get_partitions(table, named) if named else [None]
+                if not listed or (listed[0] is None and table.partition_keys):
+                    raise InvalidJob(f"{table.ref} has no partition {request.partition}.")
+                return self._run(table, listed[0], compaction, request, phases)
+        except AlreadyCompacting as other:
+            # Another worker serves the same queue: leave the rest to it.
+            self._clock.note(str(other))
+            return None
+        except Exception as error:  # noqa: BLE001 - the other requests are served all the same
+            return self._failed(compaction.ref, compaction.partition, error)
+
+    def _require_access(self, ref: TableRef) -> None:
+        """Ask for the table of a request; the metastore lets a worker choose none."""
+        if ref != self._ref:
+            require_access(program_user(), [Access(ref.full_name, None, CompactJob.tag)])
+
+    def _phases(self, about: str) -> PhaseClock:
+        """A clock for one of several compactions, which are named in its log lines."""
+        observers = [
+            PhaseLog(about) if isinstance(observer, PhaseLog) else observer
+            for observer in self._observers
+        ]
+        return PhaseClock(observers)
+
+    def _run(
+        self,
+        table: HiveTable,
+        partition: HivePartition | None,
+        compaction: CompactionTransaction,
+        request: _Request,
+        phases: PhaseClock,
+    ) -> PartitionReport:
+        try:
+            compactor = self.compactor(table, request.type)(
+                self._scheduler,
+                self._client,
+                table,
+                partition,
+                compaction,
+                phases,
+                self._overlaps,
+                request.order,
+                self._job.run_token,
+                self._job.run_id,
+            )
+            return compactor.run(request.type, request.reason)
+        except NothingToCompact as nothing:
+            compaction.refuse(nothing.what)
+            return _skipped(table.ref, request.partition, nothing.what)
+        except (SnapshotMoved, SparkNeeded) as error:
+            compaction.refuse(error.what)
+            raise
+
+    def _missing(self, partition: str) -> PartitionReport:
+        error = InvalidJob(
+            f"{self._ref} has no partition {partition}.",
+            remedy=f"SHOW PARTITIONS {self._ref} lists the partitions.",
+        )
+        return self._failed(self._ref, partition, error)
+
+    def _failed(self, ref: TableRef, partition: str | None, error: Exception) -> PartitionReport:
+        ours = error if isinstance(error, HiveAcidError) else self._scheduler.translated(error)
+        if ours is not error:
+            traceback.print_exception(error)  # It may be a bug of this package: print its location.
+        self._clock.note(f"{_name(ref, partition)} failed: {ours}")
+        return PartitionReport(
+            table=ref.full_name,
+            partition=partition,
+            outcome="failed",
+            reason=ours.what,
+            error=ErrorReport.of(ours),
+        )
+
+
+def _requested(table: HiveTable, compaction: CompactionTransaction) -> _Request:
+    """Return the request in the queue.
+
+    Raises:
+        AnswerLost: The sort order of the request is lost.
+    """
+    asked, why = compaction.asked, "it was requested"
+    if asked is None or compaction.type is not CompactionType.REBALANCE:
+        return _Request(compaction.partition, compaction.type, why)
+    if asked.order_by is None:
+        raise AnswerLost(
+            f"The answer with the sort order of request {asked.id} was lost, and the metastore"
+            " sends it only once.",
+            remedy="Ask for the rebalance again.",
+        )
+    order = RowOrder(split_order_by(asked.order_by), asked.files)
+    order.require_possible(table, compaction.version)
+    return _Request(compaction.partition, compaction.type, why, order)
+
+
+def _skipped(ref: TableRef, partition: str | None, reason: str) -> PartitionReport:
+    return PartitionReport(
+        table=ref.full_name, partition=partition, outcome="skipped", reason=reason
+    )
+
+
+def _name(ref: TableRef, partition: str | None) -> str:
+    return ref.full_name if partition is None else f"{ref.full_name}/{partition}"
+
+
+def joint_report(ref: TableRef, done: Sequence[PartitionReport]) -> CompactReport:
+    """Combine all partitions into one report, with their failures as one error."""
+    seconds: dict[str, float] = {}
+    for result in done:
+        for phase, spent in result.seconds.items():
+            seconds[phase] = round(seconds.get(phase, 0.0) + spent, 3)
+    failed = [result for result in done if result.error is not None]
+    names = ", ".join(_name(TableRef.parse(each.table), each.partition) for each in failed)
+    return CompactReport(
+        target=ref.full_name,
+        partitions=tuple(done),
+        seconds=seconds,
+        warnings=tuple(warning for result in done for warning in result.warnings),
+        error=ErrorReport.joint(
+            [each.error for each in failed if each.error is not None],
+            f"{len(failed)} of {len(done)} failed ({names})",
+        ),
+    )

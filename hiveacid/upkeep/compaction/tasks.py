@@ -1,0 +1,275 @@
+"""Task code that compacts one bucket of a partition.
+
+The work is split by stripe, not by bucket, so that one large bucket keeps all cores busy: a task
+plans a bucket, many tasks rewrite the few stripes that cannot be copied, and one task assembles the
+bucket and copies all other stripes. A task may be retried, or run twice at a time, so every attempt
+writes a file under a name of its own.
+"""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+
+from hiveacid.errors import (
+    CorruptFile,
+    ProofFailed,
+)
+from hiveacid.jobs.definitions.table_properties import ORC_COMPRESS
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.orc.copying.assemble import Part, assemble
+from hiveacid.orc.copying.reencode import Reencoded, reencode, reencoded_part, values_of
+from hiveacid.orc.copying.stripe_plan import (
+    PlannedFile,
+    StripeGroup,
+    StripePlan,
+    plan_stripes,
+)
+from hiveacid.orc.format.compression import Codec
+from hiveacid.orc.format.envelope import (
+    EnvelopeColumn,
+    RowOperation,
+    with_column_names,
+    wrap_types,
+)
+from hiveacid.orc.format.layout import Layout
+from hiveacid.orc.format.process_memory import return_memory
+from hiveacid.orc.format.source_and_sink import Source
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.delete_file import write_delete_file
+from hiveacid.orc.row_keys.key_stream import read_deletes
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.names import BucketFile
+from hiveacid.rules.schema import MappedColumns
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.staged_files import Folder, StagedFile, staged_file
+from hiveacid.upkeep.compaction.input_files import (
+    InputFile,
+    bytes_of_a_task,
+    naming,
+    new_file,
+    open_files,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketInputs:
+    """The inputs of one file.
+
+    Attributes:
+        root: The partition's folder.
+        bucket: The number of the file.
+        inserts: The files with rows, in the order of their row ids.
+        deletes: The files with the delete events to apply to the rows, or to merge.
+        aborted: Write ids whose rows and events are dropped.
+        types: The types of the table's row, the root first.
+        columns: Its columns.
+        codec: The compression that the table states; None keeps the one of most rows.
+    """
+
+    root: str
+    bucket: int
+    inserts: tuple[InputFile, ...]
+    deletes: tuple[InputFile, ...]
+    aborted: tuple[int, ...]
+    types: tuple[bytes, ...]
+    columns: MappedColumns
+    codec: Codec | None = None
+
+
+def stated_codec(table: HiveTable, version: MetastoreVersion) -> Codec | None:
+    """Return the codec that rewritten rows of a table get; None keeps the one of most rows."""
+    codec = Codec.stated(table.parameters.get(ORC_COMPRESS))
+    # Hive 3 could not read the rows any more.
+    return None if codec is Codec.ZSTD and not version.reads_zstd else codec
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeTask:
+    """Some stripes of a bucket that one task rewrites."""
+
+    inputs: BucketInputs
+    layout: Layout
+    group: StripeGroup
+    folder: Folder
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPart:
+    """A file of rewritten rows, without deleted and aborted rows.
+
+    Attributes:
+        path: The file.
+        done: Its contents.
+    """
+
+    path: str
+    done: Reencoded
+
+
+@dataclass(frozen=True, slots=True)
+class AssembleTask:
+    """All groups of a bucket; rewritten groups are replaced by their files."""
+
+    inputs: BucketInputs
+    plan: StripePlan
+    encoded: tuple[EncodedPart | None, ...]
+    folder: Folder
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedBucket:
+    """A bucket that was only copied."""
+
+    task: AssembleTask
+    file: StagedFile
+
+
+@dataclass(frozen=True, slots=True)
+class MergeDeletesTask:
+    """The delete events of a bucket, which become one file."""
+
+    inputs: BucketInputs
+    codec: str
+    folder: Folder
+
+
+def plan_bucket(folder: Folder, inputs: BucketInputs) -> StripePlan | CopiedBucket:
+    """Determine the stripes of a bucket that can be copied.
+
+    If all of them can be copied, copy them immediately: starting a task takes as long as copying
+    100 MB.
+    """
+    plan = stripes_of(inputs)
+    if not all(group.copy for group in plan.groups):
+        return plan
+    task = AssembleTask(inputs, plan, (None,) * len(plan.groups), folder)
+    return CopiedBucket(task, assemble_bucket(task))
+
+
+def stripes_of(inputs: BucketInputs) -> StripePlan:
+    """Determine which stripes of a bucket can be copied, without writing.
+
+    Raises:
+        OutOfOrder: The row ids do not ascend over all files.
+    """
+    with ExitStack() as stack:
+        files = [
+            PlannedFile(source, tail, f"{inputs.root}/{file.path}", file.exact)
+            for file, (source, tail) in zip(
+                inputs.inserts, open_inputs(stack, inputs, inputs.inserts), strict=True
+            )
+        ]
+        types = wrap_types(inputs.types)
+        return plan_stripes(
+            files,
+            _events(stack, inputs),
+            inputs.aborted,
+            types=types,
+            codec=inputs.codec,
+            group_bytes=bytes_of_a_task(len(inputs.deletes)),
+        )
+
+
+def encode_group(task: EncodeTask) -> EncodedPart:
+    """Rewrite some stripes, without the rows that must be dropped."""
+    inputs = task.inputs
+    numbers = sorted({number for number, _ in task.group.stripes})
+    files = [inputs.inserts[number] for number in numbers]
+    with ExitStack() as stack:
+        opened = dict(zip(numbers, open_inputs(stack, inputs, files), strict=True))
+        stripes = [
+            (*opened[number], [stripe for file, stripe in task.group.stripes if file == number])
+            for number in numbers
+        ]
+        path = f"{task.folder.path}/{inputs.bucket}-{uuid.uuid4().hex}"
+        with new_file(task.folder, path) as sink, naming(inputs.root, *_paths(files)):
+            done = reencode(
+                stripes,
+                sink,
+                layout=task.layout,
+                deletes=_events(stack, inputs),
+                aborted=inputs.aborted,
+            )
+    return_memory()
+    _check_values(task, path, done)
+    return_memory()
+    return EncodedPart(path, done)
+
+
+def _check_values(task: EncodeTask, path: str, done: Reencoded) -> None:
+    """Read the rewritten rows, and make sure that no value has changed."""
+    wanted = done.values
+    with Storage.of(task.folder.root).open_input(path) as source:
+        read = values_of(reencoded_part(source, done, task.layout.types))
+    if read != wanted:
+        raise ProofFailed(
+            f"Bucket {task.inputs.bucket} of {task.inputs.root}: {wanted} rows with their values"
+            f" were to be written again, {read} were."
+        )
+
+
+def assemble_bucket(task: AssembleTask) -> StagedFile:
+    """Assemble a bucket from copied stripes and rewritten files."""
+    inputs = task.inputs
+    storage = Storage.of(task.folder.root)
+    copied = [group for group in task.plan.groups if group.copy]
+    numbers = sorted({number for group in copied for number, _ in group.stripes})
+    files = [inputs.inserts[number] for number in numbers]
+    with ExitStack() as stack:
+        opened = dict(zip(numbers, open_inputs(stack, inputs, files), strict=True))
+        parts: list[Part] = []
+        for group, encoded in zip(task.plan.groups, task.encoded, strict=True):
+            if encoded is not None:
+                source = stack.enter_context(storage.open_input(encoded.path))
+                parts.append(reencoded_part(source, encoded.done, task.plan.layout.types))
+                continue
+            for number in sorted({number for number, _ in group.stripes}):
+                stripes = tuple(stripe for file, stripe in group.stripes if file == number)
+                parts.append(Part(*opened[number], stripes))
+        with (
+            staged_file(task.folder, BucketFile(inputs.bucket).name) as file,
+            naming(inputs.root, *_paths(inputs.inserts)),
+        ):
+            written = assemble(parts, file.sink, layout=task.plan.layout)
+    return file.made(inputs.bucket, written.rows, written.bytes)
+
+
+def merge_deletes(task: MergeDeletesTask) -> StagedFile:
+    """Merge the delete events of a bucket, each of them once."""
+    inputs = task.inputs
+    with ExitStack() as stack:
+        events = _events(stack, inputs)
+        with (
+            staged_file(task.folder, BucketFile(inputs.bucket).name) as file,
+            naming(inputs.root, *_paths(inputs.deletes)),
+        ):
+            written = write_delete_file(file.sink, events, row_types=inputs.types, codec=task.codec)
+    return file.made(inputs.bucket, written.rows, written.bytes)
+
+
+def _events(stack: ExitStack, inputs: BucketInputs) -> Iterator[Keys]:
+    opened = open_inputs(stack, inputs, inputs.deletes)
+    for file, (_, tail) in zip(inputs.deletes, opened, strict=True):
+        for stripe in range(len(tail.stripes)):
+            operations = tail.int_range(stripe, EnvelopeColumn.OPERATION)
+            if operations is not None and operations != (RowOperation.DELETE, RowOperation.DELETE):
+                raise CorruptFile(f"{inputs.root}/{file.path} holds other events than deletes.")
+    events = read_deletes(opened, inputs.aborted)
+    # Arrow reads ahead, and must have stopped before the files are closed.
+    return stack.enter_context(closing(events))
+
+
+def open_inputs(
+    stack: ExitStack, inputs: BucketInputs, files: Sequence[InputFile]
+) -> list[tuple[Source, OrcTail]]:
+    """Open files of a bucket, with columns named as in the current table."""
+    return [
+        (source, replace(tail, types=with_column_names(tail.types, inputs.columns)))
+        for source, tail in open_files(stack, inputs.root, files)
+    ]
+
+
+def _paths(files: Sequence[InputFile]) -> list[str]:
+    return [file.path for file in files]

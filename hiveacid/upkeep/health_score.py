@@ -1,0 +1,255 @@
+"""The health of one table as the page and `hiveacid tables` show it, and its score.
+
+A score begins at 100 and loses points for conditions that slow readers or make users wait:
+
+- 10 to 30 for more delta directories in a partition than the policy's limit: 20 from twice the
+  limit, 30 from five times,
+- 10 or 20 for deltas above the policy's share of the base: 20 when they are larger than the base,
+- 10 for deletes of more than a fifth of the data that is read, without a base,
+- 5 or 10 for obsolete and aborted directories above a quarter of the data that is read: 10 when
+  they are larger than that data,
+- 5 for directories of aborted transactions,
+- 10 or 20 for a transaction on the table that is open for more than an hour: 20 for a day,
+- 5 or 10 for a request that waits for more than an hour: 10 when it waits to be cleaned,
+- 10 for a partition whose last compaction failed,
+- 30 for a partition that cannot be read or compacted,
+- all for a table that cannot be measured.
+
+The first three are the reasons for compactions in a policy, see ``Excess``: a partition that the
+policy skips costs no points for them, unless it is skipped only because a user disabled its
+compaction.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.rules.compaction_decision import Decision, Excess
+from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.printable import printable
+from hiveacid.rules.quantities import bytes_in_words, duration_in_words
+
+if TYPE_CHECKING:
+    from hiveacid.jobs.reports.report import ErrorReport
+
+# In Hive's words.
+_CLEANING = "ready for cleaning"
+_UNFINISHED = ("initiated", "working", _CLEANING)
+
+_FULL = 100
+_HOUR = 3600
+_DAY = 24 * _HOUR
+_MUCH_OBSOLETE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Penalty:
+    """Points that a table loses, and the reason.
+
+    Attributes:
+        points: How many.
+        reason: A sentence.
+    """
+
+    points: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockingTxn:
+    """The oldest transaction or lock on a table.
+
+    Attributes:
+        txn_id: The transaction; None for a lock without a transaction.
+        user: The owner.
+        host: The machine that opened the transaction.
+        run_token: "dag/run/task/map index" of the Airflow task; None if Airflow did not open the
+            transaction.
+        opened_at: The start time in seconds since 1970, if known.
+    """
+
+    txn_id: int | None
+    user: str
+    host: str
+    run_token: str | None = None
+    opened_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueEntry:
+    """A request in the metastore's compaction queue.
+
+    Attributes:
+        id: Its number.
+        partition: The partition's name; None for an unpartitioned table.
+        type: "minor", "major", or a type that only Hive supports.
+        state: "initiated", "working" or "ready for cleaning"; Hive's state of a failed compaction
+            remains until another compaction of the same partition.
+        worker: The worker that processes the request.
+        since: The time of the request or of its start, in seconds since 1970, if known.
+        error: The reason for the failure.
+    """
+
+    id: int
+    partition: str | None
+    type: str
+    state: str
+    worker: str | None = None
+    since: float | None = None
+    error: str | None = None
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the request is pending or running."""
+        return self.state in _UNFINISHED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableHealth:
+    """The health of a table.
+
+    Attributes:
+        table: "database.table".
+        kind: "full_acid" or "insert_only".
+        partitions: The number of partitions; 1 for an unpartitioned table.
+        deltas: The number of delta directories, including delete deltas, in all partitions.
+        max_deltas: The largest number of deltas in one partition.
+        base_bytes: The size of the bases, or of original files in partitions without a base.
+        delta_bytes: The size of all deltas, including delete deltas.
+        delete_bytes: The size of the deletes.
+        delete_ratio: The size of the deletes as a share of all data that is read; 0 to 1.
+        base_written_at: The write time of the oldest base in seconds since 1970; None if it is
+            unknown or no base exists.
+        obsolete_bytes: The size of the data that waits for cleaning: obsolete and aborted, but not
+            retained.
+        obsolete_directories: The number of directories that newer ones replace, excluding retained
+            ones.
+        retained_bytes: The size of the data that no new reader opens, and that a cleaning retains
+            for readers of earlier versions and for consumers; it costs no points.
+        retained_directories: The number of retained directories.
+        aborted_directories: The number of directories of aborted transactions.
+        unreadable_partitions: The number of partitions that cannot be measured or compacted.
+        oldest_txn: The oldest transaction or lock on the table, if any.
+        queue: Its requests in the compaction queue.
+        needs: The useful compactions, as the compaction sensors return them.
+        verdict: A sentence on the policy's current decision and its reason.
+        penalties: The deductions of points, the largest first.
+        score: 0 to 100.
+        measured_at: The time of the measurement in seconds since 1970.
+        error: The reason for a failed measurement, else None.
+    """
+
+    table: str
+    kind: str
+    partitions: int = 0
+    deltas: int = 0
+    max_deltas: int = 0
+    base_bytes: int = 0
+    delta_bytes: int = 0
+    delete_bytes: int = 0
+    delete_ratio: float = 0.0
+    base_written_at: float | None = None
+    obsolete_bytes: int = 0
+    obsolete_directories: int = 0
+    retained_bytes: int = 0
+    retained_directories: int = 0
+    aborted_directories: int = 0
+    unreadable_partitions: int = 0
+    oldest_txn: BlockingTxn | None = None
+    queue: tuple[QueueEntry, ...] = ()
+    needs: tuple[Mapping[str, Any], ...] = ()
+    verdict: str = ""
+    penalties: tuple[Penalty, ...] = ()
+    score: int = _FULL
+    measured_at: float
+    error: "ErrorReport | None" = None
+
+
+def score_of(
+    health: TableHealth,
+    policy: CompactionPolicy,
+    decisions: Sequence[Decision] = (),
+    problems: Sequence[str] = (),
+) -> tuple[int, tuple[Penalty, ...]]:
+    """Return the score of a table and its deductions.
+
+    Args:
+        health: The measured values; the score is ignored.
+        policy: The thresholds, those of the table included.
+        decisions: The policy's decisions on the table's partitions.
+        problems: The reasons why partitions cannot be read or compacted.
+
+    Returns:
+        The score, 0 to 100, and the penalties, the most points first.
+    """
+    if health.error is not None:
+        return 0, (Penalty(_FULL, f"It cannot be measured: {health.error.message}"),)
+    penalties = [
+        *_for_deltas(decisions, policy),
+        *_for_garbage(health),
+        *_for_waiting(health),
+    ]
+    if problems:
+        more = f" And {len(problems) - 1} more like this." if len(problems) > 1 else ""
+        penalties.append(Penalty(30, f"{problems[0]}{more}"))
+    penalties.sort(key=lambda penalty: -penalty.points)
+    lost = sum(penalty.points for penalty in penalties)
+    return max(0, _FULL - lost), tuple(penalties)
+
+
+def _for_deltas(decisions: Sequence[Decision], policy: CompactionPolicy) -> Iterator[Penalty]:
+    called = [
+        Excess(decision.size, policy)
+        for decision in decisions
+        if decision.type is not None or decision.size.auto_off
+    ]
+    many = [excess for excess in called if excess.many]
+    if many:
+        most = max(many, key=lambda excess: len(excess.size.deltas))
+        count, limit = len(most.size.deltas), most.limit
+        assert limit is not None
+        points = 30 if count >= 5 * limit else 20 if count >= 2 * limit else 10
+        yield Penalty(points, f"Readers open {count} delta directories (limit {limit}).")
+    large = [excess for excess in called if excess.large]
+    if large:
+        most = max(large, key=lambda excess: excess.deltas / excess.base)
+        deltas, base = most.in_words(most.deltas), most.in_words(most.base)
+        points = 20 if most.deltas > most.base else 10
+        yield Penalty(points, f"{deltas} of deltas above a base of {base}.")
+    share = max((excess.delete_share for excess in called if excess.deleted), default=0.0)
+    if share:
+        yield Penalty(10, f"{100 * share:.0f} % of the read rows are deletes, without a base.")
+
+
+def _for_garbage(health: TableHealth) -> Iterator[Penalty]:
+    read = health.base_bytes + health.delta_bytes
+    if health.obsolete_bytes > _MUCH_OBSOLETE * read:
+        size = bytes_in_words(health.obsolete_bytes)
+        points = 10 if health.obsolete_bytes > read else 5
+        yield Penalty(points, f"{size} that no reader needs wait to be cleaned.")
+    if count := health.aborted_directories:
+        what = "directory is" if count == 1 else "directories are"
+        yield Penalty(5, f"{count} {what} of aborted transactions.")
+
+
+def _for_waiting(health: TableHealth) -> Iterator[Penalty]:
+    now, txn = health.measured_at, health.oldest_txn
+    if txn is not None and txn.opened_at is not None and now - txn.opened_at > _HOUR:
+        what = "A lock" if txn.txn_id is None else f"Transaction {txn.txn_id}"
+        points = 20 if now - txn.opened_at > _DAY else 10
+        yield Penalty(
+            points,
+            f"{what} of {printable(txn.user)} is open for {duration_in_words(now - txn.opened_at)}.",
+        )
+    late = [
+        (10 if entry.state == _CLEANING else 5, now - entry.since, entry)
+        for entry in health.queue
+        if entry.unfinished and entry.since is not None and now - entry.since > _HOUR
+    ]
+    if late:
+        points, age, entry = max(late, key=lambda entry: entry[:2])
+        yield Penalty(points, f"Request {entry.id} is {entry.state} for {duration_in_words(age)}.")
+    failed = [entry for entry in health.queue if not entry.unfinished]
+    if failed:
+        why = f": {failed[-1].error}" if failed[-1].error else "."
+        yield Penalty(10, f"The last compaction (request {failed[-1].id}) {failed[-1].state}{why}")

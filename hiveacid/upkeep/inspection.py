@@ -1,0 +1,385 @@
+"""Inspection of a table for a cleaning, without the ability to change a file."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from hiveacid.errors import CorruptFile, DataError
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.records.proofs import NoteName, RunOutcome
+from hiveacid.records.run_note_folder import NoteFile, RunNoteFolder
+from hiveacid.records.stream_places import digests_of_next_batches
+from hiveacid.rules.blockers import Blocker
+from hiveacid.rules.cleaning import (
+    CleaningPlan,
+    KeptPath,
+    is_stale_upload,
+    plan_cleaning,
+    stale_staging,
+)
+from hiveacid.rules.directory import FileStatus, Rules
+from hiveacid.rules.names import (
+    RUN_NOTES,
+    is_hidden,
+    removal_identity,
+)
+from hiveacid.rules.retention import (
+    CONSUMER_RETENTION,
+    RETENTION,
+    Retention,
+    retained,
+)
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.listing import check_notes, list_files, read_notes, read_state
+from hiveacid.storage.uploads import Uploads
+from hiveacid.tables.folder_listing import FolderListing
+from hiveacid.tables.partition_folders import PartitionFolder
+from hiveacid.upkeep.blocker_search import blockers_of
+
+_HALF_A_NOTE = "This is an unfinished note on the readers of replaced directories."
+_UNFINISHED = "This is the beginning of a note, on a run that was not committed."
+_NEVER_PUBLISHED = "It was uploaded, and not published by a transaction that has ended."
+_HIDDEN = "An earlier removal of these files was not completed."
+_UNVERIFIED = "These files were hidden by a cleaning of an earlier table; they are put back."
+_ABORTED = "The run that this note is about was not committed."
+_FOREIGN = "This note names {}, which is neither in the table nor in one of its partitions, and is not opened."
+_NANOSECONDS_PER_DAY = 86_400 * 10**9
+_NO_CLEANUP = ("no_cleanup", "NO_CLEANUP")
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """A removable file or directory.
+
+    Attributes:
+        path: The path below its folder.
+        bytes: The size of its files.
+        why: The reason for the removal.
+        cover: The directory with the same content, which must still exist at the removal.
+        is_file: Whether it is a file and no directory.
+        upload: The store's id of the upload, if the file was uploaded and not published.
+    """
+
+    path: str
+    bytes: int
+    why: str
+    cover: str | None = None
+    is_file: bool = False
+    upload: str | None = None
+
+    @property
+    def is_public(self) -> bool:
+        """Whether a writer may give the same name to other files; hidden names are unique."""
+        is_unique = is_hidden(self.path) and removal_identity(self.path) is None
+        return "/" not in self.path and not is_unique
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedFolder:
+    """The content of one folder that no new reader opens.
+
+    Attributes:
+        folder: The folder's location.
+        garbage: The removable files and directories.
+        keep: The retained ones, with the reasons.
+        plan: The decision on its ACID directories; None if no decision was necessary.
+        committed_notes: Notes on committed runs that are not yet marked as committed.
+        names: The directories that were listed.
+        unverified: The folders with files that a cleaner of an earlier table has hidden.
+    """
+
+    folder: PartitionFolder
+    garbage: tuple[Garbage, ...] = ()
+    keep: tuple[KeptPath, ...] = ()
+    plan: CleaningPlan | None = None
+    committed_notes: tuple[NoteFile, ...] = ()
+    names: frozenset[str] = frozenset()
+    unverified: tuple[str, ...] = ()
+
+
+class Inspection:
+    """An inspection of a table.
+
+    Attributes:
+        txns: Which transactions had ended when it began.
+    """
+
+    def __init__(
+        self,
+        client: MetastoreClient,
+        table: HiveTable,
+        snapshot: Snapshot,
+        *,
+        besides: int | None = None,
+        retention: Retention,
+    ) -> None:
+        """Describe an inspection.
+
+        Args:
+            client: The metastore.
+            table: The table.
+            snapshot: The snapshot of a reader, from before the first listing.
+            besides: The caller's own transaction, which blocks nothing.
+            retention: The retention for earlier versions and for consumers.
+        """
+        self.txns = snapshot.txns
+        self._min_open = snapshot.min_open
+        self._write_ids = snapshot.write_ids[table.ref.full_name]
+        self._client = client
+        self._table = table
+        self._besides = besides
+        self._retention = retention
+        self._now = datetime.now(UTC)
+
+    def inspect(self, folders: Sequence[PartitionFolder]) -> list[InspectedFolder]:
+        """Find removable files in the folders of partitions, or of an unpartitioned table."""
+        listings = [self._list(folder) for folder in folders]
+        dirty = [
+            listing
+            for listing in listings
+            if isinstance(listing, FolderListing)
+            and (listing.unread or listing.unfinished or listing.removals)
+        ]
+        # After the listing: a reader that listed a folder before a directory appeared in it is
+        # either still active or has finished.
+        blockers = self._blockers() if dirty else []
+        protected = self._protected([listing.folder for listing in dirty])
+        return [
+            listing
+            if isinstance(listing, InspectedFolder)
+            else self._judge(listing, blockers, protected)
+            for listing in listings
+        ]
+
+    def inspect_table_folder(self, keep_notes_days: float) -> InspectedFolder:
+        """Find removable files outside the data, in the folder of the table.
+
+        Args:
+            keep_notes_days: Younger notes on runs stay.
+        """
+        folder = PartitionFolder(None, self._table.folder, self._table.folder, "")
+        if folder.leads_through_link():
+            return InspectedFolder(folder)
+        storage = ReadOnlyStorage.of(folder.location)
+        garbage = self._stale_uploads(folder.location)
+        committed: list[NoteFile] = []
+        keep: list[KeptPath] = []
+        if self._table.partition_keys:
+            names = storage.list_directories(missing_ok=True)
+            for name in stale_staging(names, self.txns, self._min_open):
+                files = storage.list_files(name, recursive=True, missing_ok=True)
+                garbage += self._stale_staging(
+                    storage,
+                    [name],
+                    [FileStatus(f"{name}/{file.path}", file.size) for file in files],
+                )
+        if not storage.is_link(RUN_NOTES):
+            garbage += self._obsolete_notes(storage, keep_notes_days)
+            old = {file.path for file in garbage}
+            notes = RunNoteFolder(self._client, storage, self._table)
+            for note in notes.unmarked():
+                if note.path in old:
+                    continue
+                outcome = notes.judge(note, self.txns, self._write_ids)
+                if outcome is RunOutcome.APPLIED:
+                    committed.append(note)
+                elif outcome is RunOutcome.ABORTED:
+                    garbage.append(Garbage(note.path, 0, _ABORTED, is_file=True))
+                elif (
+                    outcome is RunOutcome.UNPROVEN
+                    and note.note is not None
+                    and (foreign := notes.foreign_directory(note.note))
+                ):
+                    keep.append(KeptPath(note.path, _FOREIGN.format(foreign)))
+        return InspectedFolder(
+            folder, tuple(garbage), tuple(keep), committed_notes=tuple(committed)
+        )
+
+    def _obsolete_notes(self, storage: ReadOnlyStorage, keep_days: float) -> list[Garbage]:
+        """Find the files among the notes on runs that are too old, or were never completed."""
+        files = [*storage.walk(RUN_NOTES)]
+        # The newest file shows the clock of the storage: the clock of this machine may be fast.
+        newest = max((written for *_, written in files if written is not None), default=0)
+        now = min(newest, int(self._now.timestamp() * 1e9))
+        expired = now - int(keep_days * _NANOSECONDS_PER_DAY)
+        # A stream must find its last batch even after a long pause.
+        kept = digests_of_next_batches(storage)
+        why = f"This note on a run is {keep_days:g} days older than the newest one."
+        garbage = []
+        for path, size, written in files:
+            note_name = NoteName.parse(path.rpartition("/")[2])
+            if size is None or (note_name is not None and note_name.digest in kept):
+                continue
+            if written is not None and written <= expired:
+                garbage.append(Garbage(path, size, why, is_file=True))
+            elif self._is_orphaned(path):
+                garbage.append(Garbage(path, size, _UNFINISHED, is_file=True))
+        return garbage
+
+    def _stale_uploads(self, location: str) -> list[Garbage]:
+        """Find uploads that will never be published; aborting them makes that final."""
+        uploads = Uploads.of(location)
+        return [
+            Garbage(pending.path, 0, _NEVER_PUBLISHED, is_file=True, upload=pending.id)
+            for pending in (() if uploads is None else uploads.pending())
+            if is_stale_upload(
+                pending.path,
+                self._write_ids,
+                self.txns,
+                self._min_open,
+                self._now - pending.begun,
+            )
+        ]
+
+    def _is_orphaned(self, path: str) -> bool:
+        """Whether the file is an unfinished note on a transaction that has ended."""
+        name = NoteName.parse_unfinished(path.rpartition("/")[2])
+        if name is None or name.txn_id is None or name.txn_id > self.txns.high_watermark:
+            return False
+        return name.txn_id not in self.txns.open
+
+    def _list(self, folder: PartitionFolder) -> FolderListing | InspectedFolder:
+        if folder.leads_through_link():
+            return InspectedFolder(folder, keep=(KeptPath("", "It is behind a symbolic link."),))
+        storage = ReadOnlyStorage.of(folder.location)
+        files = list_files(storage)
+        try:
+            state = read_state(
+                storage, files, self._write_ids, self.txns, rules=Rules.HIVE4, strict=True
+            )
+        except DataError as error:
+            return InspectedFolder(folder, keep=(KeptPath("", str(error)),))
+        listing = FolderListing(folder, storage, files, state)
+        if foreign := [name for name in listing.removals if not self._is_own(name)]:
+            # The rows of this table may be among them.
+            keep = tuple(KeptPath(name, _UNVERIFIED) for name in foreign)
+            return InspectedFolder(folder, keep=keep, unverified=tuple(foreign))
+        return listing
+
+    def _is_own(self, removal: str) -> bool:
+        """Whether hidden files were judged for this table."""
+        identity = removal_identity(removal)
+        return identity is not None and identity.is_same(self._table.identity)
+
+    def _blockers(self) -> list[Blocker]:
+        return blockers_of(self._client, self._table.ref, everywhere=True, besides=self._besides)
+
+    def _protected(self, folders: Sequence[PartitionFolder]) -> dict[str | None, str]:
+        """Return partitions (or the table) whose properties forbid cleaning, and the reasons."""
+        # With a retention, the properties only disable the metastore's own cleaner, which supports
+        # no retention.
+        overrides = not {RETENTION, CONSUMER_RETENTION}.isdisjoint(self._table.parameters)
+        if not overrides and (reason := _forbids("table", self._table.parameters)):
+            return {folder.partition: reason for folder in folders}
+        names = [folder.partition for folder in folders if folder.partition is not None]
+        partitions = self._client.get_partitions(self._table, names) if names else ()
+        reasons = {
+            partition.name: _forbids("partition", partition.parameters) for partition in partitions
+        }
+        return {name: reason for name, reason in reasons.items() if reason is not None}
+
+    def _judge(
+        self,
+        listing: FolderListing,
+        blockers: Sequence[Blocker],
+        protected: Mapping[str | None, str],
+    ) -> InspectedFolder:
+        folder, state, storage = listing.folder, listing.state, listing.storage
+        if folder.partition in protected:
+            forbidden = dict.fromkeys(listing.awaiting_removal, protected[folder.partition])
+        else:
+            links = filter(storage.is_link, listing.awaiting_removal)
+            forbidden = dict.fromkeys(links, "It is a symbolic link.")
+            if damage := _damage(listing):
+                forbidden |= dict.fromkeys(state.obsolete, damage)
+        names, sizes = listing.names, _sizes(listing.files)
+        plan = plan_cleaning(
+            state,
+            names,
+            write_ids=self._write_ids,
+            txns=self.txns,
+            notes=listing.reader_notes() if state.obsolete else {},
+            blockers=blockers,
+            forbidden=forbidden,
+            retained=self._retained(listing),
+            now=self._now,
+        )
+        garbage = [
+            Garbage(
+                removal.path,
+                sizes[removal.path],
+                removal.why,
+                removal.cover,
+                is_file=removal.path not in names,
+            )
+            for removal in plan.remove
+        ]
+        garbage += [
+            Garbage(file.path, file.size, _HALF_A_NOTE, is_file=True)
+            for file in listing.unfinished
+            if folder.partition not in protected and not storage.is_link(file.path)
+        ]
+        garbage += [Garbage(name, sizes[name], _HIDDEN) for name in listing.removals]
+        staging = self._stale_staging(storage, sorted(names), listing.files)
+        if folder.partition is not None and not folder.path:  # Outside of the table's folder.
+            staging += self._stale_uploads(folder.location)
+        keep = tuple(replace(kept_path, bytes=sizes[kept_path.path]) for kept_path in plan.keep)
+        return InspectedFolder(folder, (*garbage, *staging), keep, plan, names=frozenset(names))
+
+    def _retained(self, listing: FolderListing) -> dict[str, str]:
+        """Return directories that recent versions or consumers need, with the reasons."""
+        if not self._retention or not listing.state.obsolete:
+            return {}
+        replacements = [
+            # Any process may have written the note, and clocks differ.
+            one
+            if one.since is not None and one.since <= self._now
+            else replace(one, since=listing.modified(one.directory))
+            for one in listing.replacements()
+        ]
+        return retained(
+            replacements,
+            listing.paths,
+            write_ids=self._write_ids,
+            retention=self._retention,
+            now=self._now,
+        )
+
+    def _stale_staging(
+        self, storage: ReadOnlyStorage, names: Sequence[str], files: Sequence[FileStatus]
+    ) -> list[Garbage]:
+        sizes = _sizes(files)
+        return [
+            Garbage(name, sizes[name], "The transaction that staged it has ended.")
+            for name in stale_staging(names, self.txns, self._min_open)
+            if not storage.is_link(name)
+        ]
+
+
+def _forbids(owner: str, parameters: Mapping[str, str]) -> str | None:
+    name = next((name for name in _NO_CLEANUP if parameters.get(name, "").lower() == "true"), None)
+    return None if name is None else f"The {owner} has the property {name}."
+
+
+def _damage(listing: FolderListing) -> str | None:
+    """Why nothing may be removed that others should hold: not all of them are whole."""
+    state = listing.state
+    if not state.obsolete:
+        return None
+    names = filter(None, (state.base, *state.deltas))
+    try:
+        check_notes(listing.storage, state, read_notes(listing.storage, state, names))
+    except CorruptFile as error:
+        return f"It may be all that is left: {error}"
+    return None
+
+
+def _sizes(files: Iterable[FileStatus]) -> Counter[str]:
+    """Return the sizes of the listed files and directories, by name."""
+    sizes: Counter[str] = Counter()
+    for file in files:
+        sizes[file.path.partition("/")[0]] += file.size
+    return sizes

@@ -1,0 +1,445 @@
+"""Measuring every partition of many tables, and deciding with a reason which ones to compact."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from hiveacid.errors import (
+    AnswerLost,
+    AuthenticationFailed,
+    DataError,
+    HiveAcidError,
+    MetastoreUnreachable,
+    TableNotFound,
+    UnsupportedMetastore,
+    UnsupportedTable,
+)
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.locations import partition_locations
+from hiveacid.metastore.many_tables import TABLES_PER_CALL, transactional_tables
+from hiveacid.metastore.table_rules import (
+    existing_table,
+    requested_partitions,
+    require_transactional,
+)
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.rules.compaction_decision import Decision, decide
+from hiveacid.rules.compaction_policy import CompactionPolicy, auto_compaction_off
+from hiveacid.rules.compaction_rank import reads_per_day
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.partition_filter import find_partitions
+from hiveacid.rules.partition_keys import have_one_text
+from hiveacid.rules.partition_size import PartitionSize
+from hiveacid.rules.write_ids import CompactorWriteIdList, ValidWriteIdList
+from hiveacid.storage.directory_sizes import DirectorySizes, parted
+from hiveacid.upkeep.blocker_search import blockers_of
+from hiveacid.upkeep.partition_sizes import PartitionSizes
+
+log = logging.getLogger(__name__)
+
+# Receives a table and the function that opens its files.
+Runner = Callable[[str, Callable[[], Any]], Any]
+
+# Not every change of a table shows in its write ids: a property, a moved partition, a cleaning.
+_TRUSTED = timedelta(hours=1)
+
+
+def at_once(table: str, survey_tables: Callable[[], Any]) -> Any:
+    """Open the files of a table in this thread, however long it takes."""
+    return survey_tables()
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """The measurement of a table.
+
+    Attributes:
+        write_ids: The table's write ids at that time.
+        at: The time of the measurement.
+        policy: The policy with the table's own thresholds.
+        sizes: Its partitions.
+        rows: The rows of the directories that were counted.
+        locations: The locations of the partitions by name; None if only some were surveyed.
+        located_at: The time when the locations were fetched.
+        needed: The table needed a compaction, or is expected to change without a write.
+    """
+
+    write_ids: ValidWriteIdList
+    at: datetime
+    policy: CompactionPolicy
+    sizes: tuple[PartitionSize, ...]
+    rows: Mapping[str, int]
+    locations: Mapping[str, str] | None
+    located_at: datetime
+    needed: bool = False
+
+    def holds(self, write_ids: ValidWriteIdList, now: datetime) -> bool:
+        """Whether the measurement must still be valid."""
+        # A compaction changes no write id: tables that needed one are always measured.
+        return self.write_ids == write_ids and not self.needed and now - self.at < _TRUSTED
+
+    def sizes_at(self, now: datetime) -> Sequence[PartitionSize]:
+        """The partitions, with their ages as of now."""
+        if now == self.at:
+            return self.sizes
+        return [_aged(size, now - self.at) for size in self.sizes]
+
+
+@dataclass(slots=True)
+class _Context:
+    """The state shared by all tables of one survey.
+
+    Attributes:
+        client: The metastore.
+        snapshot: The snapshot of the tables.
+        now: The time.
+        partitions: The names of the partitions to survey; all partitions if None.
+        tables: The tables that the metastore has described before.
+        waiting: The tables still to be measured, in the order of the survey.
+        next: The next tables to be measured, as described by the metastore.
+        databases: The databases described by the metastore.
+    """
+
+    client: MetastoreClient
+    snapshot: Snapshot
+    now: datetime
+    partitions: tuple[str, ...] | None
+    tables: Mapping[TableRef, HiveTable]
+    waiting: deque[TableRef] = field(default_factory=deque)
+    next: Mapping[TableRef, HiveTable] = field(default_factory=dict)
+    databases: dict[str, HiveDatabase] = field(default_factory=dict)
+
+    def write_ids(self, ref: TableRef) -> ValidWriteIdList:
+        """The write ids of a table."""
+        return self.snapshot.write_ids[ref.full_name]
+
+    def table(self, ref: TableRef) -> HiveTable:
+        """Describe a table, and with it those that come next: a call for each takes too long."""
+        if ref in self.tables:
+            return self.tables[ref]
+        if ref not in self.next:
+            self._describe_from(ref)
+        return self.next.get(ref) or existing_table(self.client, ref)
+
+    def _describe_from(self, ref: TableRef) -> None:
+        while self.waiting and self.waiting[0] != ref:
+            self.waiting.popleft()
+        batch = [
+            other for other in islice(self.waiting, TABLES_PER_CALL) if other not in self.tables
+        ]
+        names = [other.name for other in batch if other.database == ref.database]
+        if len(names) > 1:
+            described = transactional_tables(self.client, ref.database, names)
+            self.next = {table.ref: table for table in described}
+
+    def database(self, name: str) -> HiveDatabase:
+        """Describe a database, asking for it only once."""
+        if name not in self.databases:
+            self.databases[name] = self.client.get_database(name)
+        return self.databases[name]
+
+
+class Survey:
+    """Surveys tables and caches the results: a table without new writes is not listed again.
+
+    A survey needs one connection to the metastore, which may be closed between surveys.
+    """
+
+    def __init__(
+        self,
+        client: MetastoreClient,
+        policy: CompactionPolicy | None = None,
+        quiet: Mapping[str, Sequence[str]] | None = None,
+        *,
+        everything: bool = False,
+        run: Runner = at_once,
+    ) -> None:
+        """Prepare a survey.
+
+        Args:
+            client: The metastore.
+            policy: The thresholds for compactions; tables may set their own.
+            quiet: The ``quiet`` of a survey with the same policy of the same partitions.
+            everything: Also measure tables that cannot be compacted; the sizes of their partitions
+                contain the reason.
+            run: Runs the function that opens a table's files, and may raise an error if it takes
+                too long.
+        """
+        self._run = run
+        self._client = client
+        self._everything = everything
+        self._policy = policy or CompactionPolicy()
+        self._quiet = quiet or {}
+        self._measured: dict[tuple[TableRef, tuple[str, ...] | None], _Measured] = {}
+
+    @property
+    def quiet(self) -> dict[str, list[str]]:
+        """The tables that need nothing until their next write, as plain values.
+
+        A survey in another process can continue with them, and returns no decisions on them.
+        """
+        measured = {ref.full_name for ref, _ in self._measured}
+        before = {name: list(e) for name, e in self._quiet.items() if name not in measured}
+        return before | {
+            ref.full_name: [known.write_ids.format(), known.at.isoformat()]
+            for (ref, _), known in self._measured.items()
+            if not known.needed
+        }
+
+    def survey(
+        self,
+        tables: Sequence[TableRef],
+        partitions: Sequence[str] | None = None,
+        now: datetime | None = None,
+    ) -> list[Decision]:
+        """Decide for every partition of some tables whether it is worth compacting.
+
+        Args:
+            tables: The tables. If one of several tables cannot be measured, the others still are:
+                its decision contains the reason.
+            partitions: The names of the partitions to survey; all partitions if None. A missing one
+                is left out.
+            now: The time, with its zone; None is the real one.
+
+        Raises:
+            NotTransactional: The only table is not transactional.
+            TableNotFound: The only table does not exist.
+            UnsupportedTable: The only table is of a kind that cannot be compacted.
+        """
+        now = now or datetime.now(UTC)
+        decisions: list[Decision] = []
+        for table, outcome in self.survey_tables(tables, partitions, now):
+            if not isinstance(outcome, HiveAcidError):
+                decisions += outcome
+            elif len(tables) == 1:
+                raise outcome
+            elif not isinstance(outcome, TableNotFound):
+                unknown = PartitionSize(table=table.full_name, problem=str(outcome))
+                decisions.append(decide(unknown, self._policy, now=now))
+        return decisions
+
+    def survey_tables(
+        self,
+        tables: Sequence[TableRef],
+        partitions: Sequence[str] | None = None,
+        now: datetime | None = None,
+        described: Mapping[TableRef, HiveTable] | None = None,
+    ) -> Iterator[tuple[TableRef, list[Decision] | HiveAcidError]]:
+        """Survey tables one by one; see ``survey``.
+
+        Args:
+            tables: The tables.
+            partitions: The names of the partitions to survey; all partitions if None.
+            now: The time, with its zone; None is the real one.
+            described: Recently fetched table descriptions, which are not fetched again.
+
+        Yields:
+            Each table with the decisions on its partitions, or with the reason why it cannot be
+            measured.
+
+        Raises:
+            MetastoreError: The metastore does not answer.
+        """
+        survey_tables = _Context(
+            self._client,
+            Snapshot.take(self._client, tables),
+            now or datetime.now(UTC),
+            None if partitions is None else tuple(partitions),
+            described or {},
+        )
+        survey_tables.waiting.extend(
+            table for table in tables if self._must_measure(table, survey_tables)
+        )
+        for table in tables:
+            try:
+                yield table, self._run(table.full_name, partial(self._survey, table, survey_tables))
+            except (MetastoreUnreachable, AnswerLost, AuthenticationFailed):
+                raise
+            except HiveAcidError as error:
+                self._measured.pop((table, survey_tables.partitions), None)
+                yield table, error
+            except Exception as error:
+                # The content of one table must not prevent the survey of the others.
+                log.warning("%s could not be measured", table, exc_info=True)
+                self._measured.pop((table, survey_tables.partitions), None)
+                what = f"{table} could not be measured: {type(error).__name__}: {error}."
+                yield table, DataError(what)
+
+    def mistrust(self, table: TableRef) -> None:
+        """List a table again next time, even without a new write."""
+        for key, known in list(self._measured.items()):
+            if key[0] == table:
+                self._measured[key] = replace(known, needed=True)
+
+    def _survey(self, ref: TableRef, survey_tables: _Context) -> list[Decision]:
+        key, now = (ref, survey_tables.partitions), survey_tables.now
+        known = self._measured.get(key)
+        if self._must_measure(ref, survey_tables):
+            known = self._measure(ref, survey_tables, known)
+        if known is None:
+            return []
+        sizes = known.sizes_at(now)
+        # Transactions on the table matter only if some data is still invisible.
+        waiting = any(size.invisible for size in sizes)
+        blockers = blockers_of(self._client, ref) if waiting else []
+        decisions = [decide(size, known.policy, now=now, blockers=blockers) for size in sizes]
+        needed = any(decision.type is not None for decision in decisions)
+        self._measured[key] = replace(known, needed=needed)
+        return decisions
+
+    def _must_measure(self, ref: TableRef, survey_tables: _Context) -> bool:
+        """Whether no cached measurement of the table is valid."""
+        write_ids = survey_tables.write_ids(ref)
+        known = self._measured.get((ref, survey_tables.partitions))
+        if known is None:
+            return not self._is_quiet(ref, write_ids, survey_tables.now)
+        return not known.holds(write_ids, survey_tables.now)
+
+    def _is_quiet(self, ref: TableRef, write_ids: ValidWriteIdList, now: datetime) -> bool:
+        then, at = self._quiet.get(ref.full_name, ("", ""))
+        return then == write_ids.format() and now - datetime.fromisoformat(at) < _TRUSTED
+
+    def _measure(
+        self, ref: TableRef, survey_tables: _Context, before: _Measured | None
+    ) -> _Measured:
+        table, now, why_not = survey_tables.table(ref), survey_tables.now, None
+        try:
+            require_compactable(table)
+        except UnsupportedTable as error:
+            if not self._everything:
+                raise
+            why_not = str(error)
+        off = auto_compaction_off(table.parameters, survey_tables.database(ref.database).parameters)
+        policy = self._policy.for_table(table.parameters)
+        write_ids = survey_tables.write_ids(ref)
+        counted = None
+        if policy.measure == "rows":
+            counted = {} if before is None else before.rows
+        sizes = PartitionSizes(
+            ref.full_name,
+            CompactorWriteIdList.of(write_ids),
+            survey_tables.snapshot.txns,
+            Rules.of(self._client.version),
+            counted=counted,
+            reads_per_day=reads_per_day(table.parameters),
+        )
+        measured: list[PartitionSize] = []
+        locations, located_at = None, now
+        if not table.partition_keys:
+            measured += sizes.measure(self._listed(table.folder), {"": None}, now)
+        elif survey_tables.partitions is not None:
+            # Some of many: the rest of the table's folder is not of interest.
+            for partition in self._requested(table, survey_tables.partitions):
+                measured += sizes.measure(self._listed(partition.folder), {"": partition.name}, now)
+        else:
+            with ThreadPoolExecutor(1) as pool:
+                # Thousands of partitions take both sides their time.
+                listing = pool.submit(self._listed, table.folder)
+                locations, located_at = self._locations(table, now, before)
+            inside, outside = parted(table.folder, locations)
+            measured += sizes.measure(listing.result(), inside, now)
+            for name, location in outside.items():
+                measured += sizes.measure(self._listed(location), {"": name}, now)
+        measured.sort(key=lambda size: size.partition or "")
+        if off or why_not:
+            measured = [
+                replace(size, auto_off=off, problem=size.problem or why_not) for size in measured
+            ]
+        return _Measured(write_ids, now, policy, tuple(measured), sizes.rows, locations, located_at)
+
+    def _requested(self, table: HiveTable, names: Sequence[str]) -> list[HivePartition]:
+        """Describe partitions by exactly these names, or else by other texts of their values."""
+        found = self._client.get_partitions(table, names)
+        if len(found) == len({*names}) or have_one_text(table.key_types.values()):
+            return found
+        known = self._client.get_partition_names(table.ref)
+        meant = find_partitions(names, known, table.key_types, lenient=True)
+        return self._client.get_partitions(table, meant)
+
+    def _listed(self, location: str) -> DirectorySizes:
+        self._client.allowed_locations.require(location)
+        return DirectorySizes.of(location)
+
+    def _locations(
+        self, table: HiveTable, now: datetime, before: _Measured | None
+    ) -> tuple[Mapping[str, str], datetime]:
+        """Return the partitions' locations, and the time when they were fetched."""
+        if before is not None and before.locations and now - before.located_at < _TRUSTED:
+            # Names cost the metastore a fraction of the cost of locations.
+            names = self._client.get_partition_names(table.ref)
+            if before.locations.keys() >= set(names):
+                return {name: before.locations[name] for name in names}, before.located_at
+        return partition_locations(self._client, table), now
+
+
+def compactable(client: MetastoreClient, ref: TableRef) -> HiveTable:
+    """Describe a table that can be compacted; see ``require_compactable``.
+
+    Raises:
+        TableNotFound: It does not exist.
+    """
+    table = existing_table(client, ref)
+    require_compactable(table)
+    return table
+
+
+def compaction_of(client: MetastoreClient, job: CompactJob) -> tuple[HiveTable, CompactJob]:
+    """Describe the table of a compaction, and replace the job's names of partitions by the table's.
+
+    Raises:
+        UserError: The table has no partitions, or a name does not fit its partition keys.
+    """
+    table = compactable(client, TableRef.parse(job.target))
+    if job.partitions is None:
+        return table, job
+    return table, replace(job, partitions=requested_partitions(client, table, job.partitions))
+
+
+def require_mode(client: MetastoreClient, job: CompactJob) -> None:
+    """Raise UnsupportedMetastore for a mode that needs the queue of Hive Metastore 4."""
+    if job.mode != "auto" and not client.version.has_queue:
+        raise UnsupportedMetastore(
+            f"mode={job.mode!r} needs the queue of Hive Metastore 4.",
+            remedy='Use mode="auto".',
+        )
+
+
+def require_compactable(table: HiveTable) -> None:
+    """Refuse a table that cannot be compacted.
+
+    Raises:
+        NotTransactional: The table is not transactional.
+        UnsupportedTable: The table is sorted inside of its buckets, or has an unsupported format.
+    """
+    require_transactional(table)
+    if table.sort_columns:
+        raise UnsupportedTable(
+            f"{table.ref} is sorted by {', '.join(table.sort_columns)}, which no compaction keeps.",
+            remedy="Create the table without SORTED BY.",
+        )
+    _ = table.format
+
+
+def _aged(size: PartitionSize, elapsed: timedelta) -> PartitionSize:
+    """Return an earlier measurement with its ages updated to the current time."""
+    hours = elapsed.total_seconds() / 3600
+
+    def later(age: float | None) -> float | None:
+        return None if age is None else age + hours
+
+    return replace(
+        size,
+        oldest_abort_hours=later(size.oldest_abort_hours),
+        base_age_hours=later(size.base_age_hours),
+        oldest_delta_hours=later(size.oldest_delta_hours),
+        newest_delta_hours=later(size.newest_delta_hours),
+    )

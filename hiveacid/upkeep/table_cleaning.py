@@ -1,0 +1,486 @@
+"""Cleaning of a table: removal of files that no reader needs.
+
+An inspection, which cannot change a file, selects the files. This module removes them, under a lock
+that makes a DROP of the table wait. A process can sleep longer than its lock lives, and the names may
+belong to another table then. So all files are hidden first. Then the metastore confirms the lock, the
+table, its partitions, and that no other table has files there; only then they are deleted.
+"""
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import timedelta
+from functools import cached_property, partial
+
+from hiveacid.errors import (
+    HiveAcidError,
+    NotTransactional,
+    SharedLocation,
+    TableReplaced,
+    TransactionAborted,
+)
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.reports.report import CleanReport, KeptDirectory, RemovedDirectory
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compaction.queue import (
+    READY_FOR_CLEANING,
+    CompactionQueue,
+    QueuedCompaction,
+)
+from hiveacid.metastore.locations import (
+    Locations,
+    other_locations,
+    partition_locations,
+)
+from hiveacid.metastore.replication import is_replicated, recycle
+from hiveacid.metastore.same_table import require_same_table
+from hiveacid.metastore.table_rules import existing_table
+from hiveacid.metastore.txn.owner import abort_open_transactions
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import Phase, PhaseClock
+from hiveacid.records.consumers import consumer_versions
+from hiveacid.records.reader_notes import note_readers
+from hiveacid.records.run_note_folder import NoteFile, mark_committed
+from hiveacid.rules.cleaning import KeptPath
+from hiveacid.rules.names import (
+    Base,
+    TableRef,
+    parse_directory,
+    removal_identity,
+)
+from hiveacid.rules.quantities import parse_duration
+from hiveacid.rules.retention import (
+    CONSUMER_RETENTION,
+    DEFAULT_CONSUMER_RETENTION,
+    RETENTION,
+    Retention,
+)
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.write_ids import ValidTxnList
+from hiveacid.storage.filesystems import keeps_checksums
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.removal import Removal, put_back
+from hiveacid.storage.uploads import Uploads
+from hiveacid.tables.partition_folders import PartitionFolder, TableFolders
+from hiveacid.upkeep.folder_removal import FolderRemoval
+from hiveacid.upkeep.inspection import Garbage, InspectedFolder, Inspection
+
+# So many share the questions to the metastore.
+_FOLDERS_AT_A_TIME = 200
+# The time from the request for a confirmation for which it counts.
+_CONFIRMED_SECONDS = 0.05
+# Where possible a clock that does not stop while the machine is suspended.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def clean(
+    client: MetastoreClient, job: CleanJob, *, phases: PhaseClock | None = None
+) -> CleanReport:
+    """Remove files that no reader of a table needs, or report the removable files.
+
+    Args:
+        client: The metastore.
+        job: The cleaning job.
+        phases: Observer of the phases: CLEAN encloses every single removal.
+
+    Raises:
+        NotTransactional: The table is not an ACID table.
+        SharedLocation: Another table or partition shares the location of removable files, or two
+            partitions of the table share one.
+        TableReplaced: The table was dropped, moved or created again meanwhile.
+        TransactionAborted: The lock was lost, because the process slept for too long, for example.
+        InvalidJob: A retention of the table is not a valid duration.
+    """
+    steps = cleaning(client, job, partial(Locations, client), phases)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            report: CleanReport = done.value
+            return report
+
+
+def cleaning(
+    client: MetastoreClient,
+    job: CleanJob,
+    locations: Callable[[], Locations],
+    phases: PhaseClock | None = None,
+) -> Generator[None, None, CleanReport]:
+    """Clean like ``clean``, in two steps, so that several cleanings list all locations together.
+
+    Args:
+        client: The metastore.
+        job: The cleaning job.
+        locations: Returns the locations of all tables, listed after the first step.
+        phases: See ``clean``.
+
+    Yields:
+        After all files are hidden, if there are any.
+    """
+    job.validate()
+    phases = phases or PhaseClock()
+    table = existing_table(client, TableRef.parse(job.target))
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(f"{table.ref} is not transactional.")
+    retention = retention_of(table, job.retention, job.consumer_retention)
+    with phases(Phase.READ, "the partitions"):
+        places = partition_locations(client, table) if table.partition_keys else {}
+        table_folders = TableFolders(table, places)
+        folders = table_folders.of_partitions(job.partitions)
+    if job.dry_run:
+        with phases(Phase.READ, "the directories"):
+            snapshot = Snapshot.take(client, [table.ref])
+            inspection = Inspection(client, table, snapshot, retention=retention)
+            waiting = inspection.inspect(folders)
+            waiting.append(inspection.inspect_table_folder(job.keep_notes_days))
+        if any(inspected.garbage for inspected in waiting):
+            with phases(Phase.READ, "the locations of other tables"):
+                table_folders.require_unshared(other_locations(client, table))
+        return _report(job, waiting, phases)
+    if job.tokens:
+        abort_open_transactions(client, *job.tokens)
+    with Transaction(
+        client,
+        reads=[table.ref],
+        run_token=job.token,
+        lock_wait_seconds=job.lock_wait_seconds,
+        max_restarts=job.max_restarts,
+        phases=phases,
+    ) as txn:
+        cleaner = _Cleaner(client, table, txn, phases)
+        cleaner.hide(folders, job, retention)
+    if cleaner.has_work:
+        yield
+        cleaner.remove(locations())
+    return replace(
+        _report(job, cleaner.results, phases),
+        requests_cleaned=tuple(cleaner.requests_cleaned),
+        warnings=(*cleaner.warnings, *txn.warnings),
+    )
+
+
+class _Cleaner:
+    """Removes the files that an inspection found.
+
+    Attributes:
+        requests_cleaned: The requests that were marked as cleaned.
+        warnings: Failures that do not affect safety.
+    """
+
+    def __init__(
+        self, client: MetastoreClient, table: HiveTable, txn: Transaction, phases: PhaseClock
+    ) -> None:
+        self.requests_cleaned: list[int] = []
+        self.warnings: list[str] = []
+        self._client = client
+        self._table = table
+        self._txn = txn
+        self._phases = phases
+        self._queue = CompactionQueue(client)
+        self._removals: list[FolderRemoval] = []
+        self._requests: Sequence[QueuedCompaction] = ()
+        self._is_locked = True
+        self._confirmed_until = 0.0
+
+    def hide(self, folders: Sequence[PartitionFolder], job: CleanJob, retention: Retention) -> None:
+        """Inspect the folders, and hide their garbage, under the lock.
+
+        Raises:
+            TableReplaced: The table was replaced, moved or dropped; its files have their names again.
+            TransactionAborted: The lock was lost.
+        """
+        self._requests = self._ready_requests()
+        self._inspection = Inspection(
+            self._client,
+            self._table,
+            self._txn.snapshot,
+            besides=self._txn.txn_id,
+            retention=retention,
+        )
+        try:
+            with self._phases(Phase.READ, "the notes of runs"):
+                beside = self._inspection.inspect_table_folder(job.keep_notes_days)
+            for note in beside.committed_notes:
+                self._mark_note(note)
+            self._hide(beside)
+            for start in range(0, len(folders), _FOLDERS_AT_A_TIME):
+                with self._phases(Phase.READ, "the directories"):
+                    inspected = self._inspection.inspect(
+                        folders[start : start + _FOLDERS_AT_A_TIME]
+                    )
+                for each in inspected:
+                    self._hide(each)
+            self._delete_from_stores()
+            if any(removal.garbage for removal in self._removals):
+                # From now on, everything hidden is known to be of this table.
+                self._confirmed_until = 0.0
+                self._confirm()
+        except (SharedLocation, TableReplaced, TransactionAborted) as error:
+            self._put_back(error)
+            raise
+        self._is_locked = False
+
+    @property
+    def has_work(self) -> bool:
+        """Whether garbage is left to be removed, or a request to be marked."""
+        return bool(self._requests) or any(removal.garbage for removal in self._removals)
+
+    def remove(self, locations: Locations) -> None:
+        """Remove the garbage; no lock is necessary, because hidden files have no other owner.
+
+        Args:
+            locations: The locations of all tables, listed after the garbage was hidden.
+
+        Raises:
+            SharedLocation: Others may have files in a folder; everything has its name again.
+        """
+        with self._phases(Phase.READ, "the locations of other tables"):
+            try:
+                self._verify(locations)
+            except SharedLocation as error:
+                self._put_back(error)
+                raise
+        for removal in self._removals:
+            self._delete(removal)
+        # Last: then the metastore forgets the aborted transactions. A writer that was only asleep
+        # can't publish removed staged files, and a note on an aborted run is not mistaken for a
+        # committed one.
+        for request in self._requests:
+            for removal in self._removals:
+                if request.partition == removal.inspected.folder.partition:
+                    self._mark_cleaned(request, removal.result, self._inspection.txns)
+
+    @property
+    def results(self) -> list[InspectedFolder]:
+        """The removed and the remaining files of each folder."""
+        return [removal.result for removal in self._removals]
+
+    def _hide(self, inspected: InspectedFolder) -> None:
+        """Hide the garbage of a folder that has public names."""
+        storage = Storage.of(inspected.folder.location)
+        for directory in inspected.plan.unmarked if inspected.plan else ():
+            self._note_readers(storage, directory)
+        removal = FolderRemoval(inspected, storage, Removal(storage, self._table.identity))
+        self._removals.append(removal)
+        for name in inspected.unverified:
+            self._confirm()
+            put_back(storage, name)
+        for garbage in inspected.garbage:
+            if garbage.cover is not None and not storage.exists(garbage.cover):
+                why = f"{garbage.cover}, which had the same content, was removed."
+                removal.keep.append(KeptPath(garbage.path, why))
+                continue
+            removal.garbage.append(garbage)
+            if removal.is_hidden(garbage):
+                self._confirm()
+                # Files that an earlier process has hidden are counted when they are deleted.
+                is_first = removal_identity(garbage.path) is None
+                with self._phases(Phase.CLEAN) if is_first else nullcontext():
+                    removal.hidden.hide(garbage.path)
+
+    def _delete_from_stores(self) -> None:
+        """Delete garbage with public names from stores, which cannot hide it."""
+        exposed = [
+            (removal, garbage)
+            for removal in self._removals
+            for garbage in removal.garbage
+            if garbage.is_public and not removal.is_hidden(garbage)
+        ]
+        if exposed:
+            self._verify(Locations(self._client))
+        for removal, garbage in exposed:
+            if garbage in removal.garbage:
+                self._confirm()
+                with self._phases(Phase.CLEAN):
+                    removal.storage.delete_file(garbage.path)
+                    removal.storage.delete_directory(garbage.path)
+
+    def _verify(self, locations: Locations) -> None:
+        """Verify that no other table or partition has files in the folders.
+
+        Raises:
+            SharedLocation: Others may have.
+        """
+        own, others = locations.of(self._table)
+        now = TableFolders(self._table, own)
+        now.require_unshared(others)
+        for removal in self._removals:
+            # One that is added again in its place has new write ids: no table reuses any.
+            if not now.has(removal.inspected.folder):
+                removal.put_back("The partition was dropped or moved meanwhile.")
+
+    def _put_back(self, error: HiveAcidError) -> None:
+        """Put everything hidden back, unless it is known to be garbage of the table."""
+        if isinstance(error, TransactionAborted) and self._table.identity.id is not None:
+            # Without the lock, another cleaner may have let the metastore forget that the transaction
+            # of a directory was aborted.
+            return
+        for removal in self._removals:
+            removal.put_back(error.what)
+
+    def _delete(self, removal: FolderRemoval) -> None:
+        """Delete the hidden garbage of a folder, and its garbage with unique names."""
+        location = removal.inspected.folder.location
+        for garbage in removal.garbage:
+            if self._recycles(location, garbage):
+                recycle(self._client, f"{location.rstrip('/')}/{removal.path(garbage)}")
+        if any(map(removal.is_hidden, removal.garbage)):
+            with self._phases(Phase.CLEAN):
+                removal.hidden.delete(self._txn.txn_id)
+        for garbage in removal.garbage:
+            if garbage.is_public:
+                continue
+            with self._phases(Phase.CLEAN):
+                if garbage.upload is not None:
+                    self._take_back(location, garbage.path, garbage.upload)
+                elif garbage.is_file:
+                    removal.storage.delete_file(garbage.path)
+                else:
+                    removal.storage.delete_directory(garbage.path)
+
+    @cached_property
+    def _replicated(self) -> bool:
+        return is_replicated(self._client, self._table.ref)
+
+    def _confirm(self) -> None:
+        """Confirm the table, and the lock while it is held; call it directly before each change.
+
+        Raises:
+            TableReplaced: The table was replaced, moved or dropped.
+            TransactionAborted: The lock is lost.
+        """
+        asked = time.clock_gettime(_CLOCK)
+        if asked <= self._confirmed_until:
+            return
+        require_same_table(self._client, self._table)
+        if self._is_locked:
+            # Last: a process that waits for locks cannot then have changed the compared objects.
+            self._txn.confirm_alive()
+        self._confirmed_until = asked + _CONFIRMED_SECONDS
+
+    def _recycles(self, location: str, garbage: Garbage) -> bool:
+        """Whether the next dump of a replicated database may need files that a write event names."""
+        hidden = any(name.startswith((".", "_")) for name in garbage.path.split("/"))
+        # Without a checksum no dump finds a kept file, and two of one name fail in the metastore.
+        return keeps_checksums(location) and not hidden and self._replicated
+
+    @staticmethod
+    def _take_back(location: str, path: str, upload: str) -> None:
+        uploads = Uploads.of(location)
+        assert uploads is not None
+        uploads.take_back(path, upload)
+
+    def _mark_note(self, note: NoteFile) -> None:
+        """Mark a run as applied permanently, while its outcome can still be determined."""
+        try:
+            mark_committed(Storage.of(self._table.folder), note)
+        except HiveAcidError as error:
+            self.warnings.append(f"Could not mark the note on run {note.path}: {error}")
+
+    def _note_readers(self, storage: Storage, directory: str) -> None:
+        with self._phases(Phase.REGISTER, "the current readers"):
+            self._confirm()
+            try:
+                note_readers(self._client, storage, directory, self._table.ref)
+            except HiveAcidError as error:
+                self.warnings.append(f"Cleaning will take a run more: {error}")
+
+    def _ready_requests(self) -> list[QueuedCompaction]:
+        if not self._client.version.has_queue:
+            return []
+        self._queue.live(self._table.ref)  # Ends those that died between their last two steps.
+        shown = self._queue.show(self._table.ref)
+        return [request for request in shown if request.state == READY_FOR_CLEANING]
+
+    def _mark_cleaned(
+        self, request: QueuedCompaction, inspected: InspectedFolder, txns: ValidTxnList
+    ) -> None:
+        """End a request for which nothing is left to be done, so that others can be made."""
+        # A worker calls its request ready for cleaning just before it commits.
+        committed = request.txn_id is None or txns.is_valid(request.txn_id)
+        plan = inspected.plan
+        if plan is None or not committed or not plan.is_clean_up_to(request.highest_write_id):
+            return
+        if late := self._late_directory(inspected, request.highest_write_id):
+            # Only now, as nothing that is aborted has staged files any more to come from.
+            self.warnings.append(f"Cleaning will take a run more: {late} has appeared meanwhile.")
+            return
+        if request.highest_write_id is None:
+            self.warnings.append(
+                f"Not marked as cleaned, because the request has no write id: {request}."
+            )
+            return
+        with self._phases(Phase.REGISTER, "what is cleaned"):
+            self._confirm()
+            self._queue.cleaned(request)
+        self.requests_cleaned.append(request.id)
+
+    def _late_directory(self, inspected: InspectedFolder, highest: int | None) -> str | None:
+        """A directory that has appeared since the inspection, with a write id that is forgotten soon.
+
+        A writer that was asleep has published it although it is aborted: it had asked before.
+        """
+        for name in sorted(Storage.of(inspected.folder.location).list_directories()):
+            parsed = None if name in inspected.names else parse_directory(name)
+            if parsed is None or parsed.visibility_txn:
+                continue
+            first = parsed.write_id if isinstance(parsed, Base) else parsed.min_write_id
+            if highest is None or first <= highest:
+                return name
+        return None
+
+
+def retention_of(
+    table: HiveTable, versions: str | None = None, consumers: str | None = None
+) -> Retention:
+    """Return the retention for versions and consumers, of a job or else of the table.
+
+    Raises:
+        InvalidJob: A retention is not a valid duration.
+        StorageError: The cursors of the consumers cannot be listed.
+    """
+
+    def configured(by_job: str | None, field: str, property_: str, default: str) -> timedelta:
+        if by_job is not None:
+            return parse_duration(by_job, field)
+        by_table = table.parameters.get(property_, default)
+        return parse_duration(by_table, f"The property {property_} of {table.ref}")
+
+    for_consumers = configured(
+        consumers, "consumer_retention", CONSUMER_RETENTION, DEFAULT_CONSUMER_RETENTION
+    )
+    return Retention(
+        versions=configured(versions, "retention", RETENTION, "0"),
+        consumers=for_consumers,
+        behind=consumer_versions(table) if for_consumers else {},
+    )
+
+
+def _report(job: CleanJob, folders: Sequence[InspectedFolder], phases: PhaseClock) -> CleanReport:
+    removed = tuple(
+        RemovedDirectory(inspected.folder.show(garbage.path), garbage.bytes, garbage.why)
+        for inspected in folders
+        for garbage in inspected.garbage
+    )
+    kept = tuple(
+        KeptDirectory(
+            inspected.folder.show(kept_path.path),
+            kept_path.reason,
+            kept_path.bytes,
+            kept_path.retained,
+        )
+        for inspected in folders
+        for kept_path in inspected.keep
+    )
+    return CleanReport(
+        target=job.target,
+        dry_run=job.dry_run,
+        removed=removed,
+        kept=kept,
+        bytes=sum(directory.bytes for directory in removed),
+        bytes_retained=sum(directory.bytes for directory in kept if directory.retained),
+        seconds=phases.seconds,
+    )

@@ -1,0 +1,229 @@
+"""The current state of a table: its columns, the files that a reader opens, and its versions."""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.locations import partition_locations
+from hiveacid.metastore.table_rules import existing_table, require_transactional
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.records.consumers import KnownConsumer, known_consumers
+from hiveacid.records.directories import Trace, directories_of, traces_of
+from hiveacid.records.entries import HistoryEntry, Overwrites, compaction_entry
+from hiveacid.records.mirror_notes import KnownMirror, known_mirrors
+from hiveacid.rules.directory import acid_state
+from hiveacid.rules.dropped_partitions import DroppedPartitions
+from hiveacid.rules.names import (
+    METADATA_FILE,
+    SIDECAR_FILE,
+    Delta,
+    TableRef,
+    parse_directory,
+)
+from hiveacid.rules.quantities import bytes_in_words, timestamp_in_words
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.sidecar import parse_note
+from hiveacid.rules.text_table import aligned, html_table
+from hiveacid.rules.versions import newest_version
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.listing import list_files, read_marker, versions_of
+
+# Partitions are listed at the same time: an object store takes its time for each.
+_READERS = 8
+_MARKER = f"/{METADATA_FILE}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableDetail:
+    """A table, as a new reader finds it. It prints itself, also in notebooks.
+
+    Attributes:
+        name: "database.table".
+        kind: "full_acid" or "insert_only".
+        location: Its folder.
+        columns: The names of the columns with their types.
+        partition_keys: The same of the partition keys.
+        bucket_columns: The columns that distribute the rows over the buckets.
+        buckets: The number of buckets; None if rows are not distributed.
+        partitions: The number of partitions; None for a table without partition keys.
+        files: The number of files that a reader opens.
+        bytes: The size of these files.
+        bases: The number of base directories.
+        deltas: The number of directories with inserted rows.
+        delete_deltas: The number of directories with delete events.
+        newest_version: The last committed write id.
+        oldest_version: The oldest version from which on all can still be read, in all partitions.
+        last_compaction: The newest compaction with files that a reader opens.
+        consumers: The consumers of its changes, by their cursors in its folder.
+        mirrors: Its mirrors in Iceberg with their lag, by the notes of their last runs in its folder.
+    """
+
+    name: str
+    kind: str
+    location: str
+    columns: tuple[tuple[str, str], ...]
+    partition_keys: tuple[tuple[str, str], ...] = ()
+    bucket_columns: tuple[str, ...] = ()
+    buckets: int | None = None
+    partitions: int | None = None
+    files: int = 0
+    bytes: int = 0
+    bases: int = 0
+    deltas: int = 0
+    delete_deltas: int = 0
+    newest_version: int = 0
+    oldest_version: int = 0
+    last_compaction: HistoryEntry | None = None
+    consumers: tuple[KnownConsumer, ...] = ()
+    mirrors: tuple[KnownMirror, ...] = ()
+
+    def __repr__(self) -> str:
+        return "\n".join([self.name, *aligned(self._rows())])
+
+    def _repr_html_(self) -> str:
+        return html_table(self.name, ("", ""), self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        buckets = f"{self.buckets} by {', '.join(self.bucket_columns)}" if self.buckets else "none"
+        partitions = "none" if self.partitions is None else str(self.partitions)
+        return [
+            ("kind", self.kind.replace("_", " ")),
+            ("location", self.location),
+            ("columns", _columns(self.columns)),
+            ("partition keys", _columns(self.partition_keys) or "none"),
+            ("buckets", buckets),
+            ("partitions", partitions),
+            ("files", f"{self.files}, {bytes_in_words(self.bytes)}"),
+            ("bases", str(self.bases)),
+            ("deltas", str(self.deltas)),
+            ("delete deltas", str(self.delete_deltas)),
+            ("newest version", str(self.newest_version)),
+            ("oldest version", str(self.oldest_version)),
+            ("last compaction", _compaction(self.last_compaction)),
+            ("mirrors", "; ".join(map(str, self.mirrors)) or "none"),
+            ("consumers", "; ".join(map(str, self.consumers)) or "none"),
+        ]
+
+
+def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
+    """Return the details of a table.
+
+    Args:
+        client: The metastore.
+        ref: The table.
+
+    Raises:
+        NotTransactional: The table has no versions.
+        TableNotFound: The table does not exist.
+        StorageError: A folder cannot be listed.
+    """
+    table = existing_table(client, ref)
+    require_transactional(table)
+    snapshot = Snapshot.take(client, [ref])
+    locations: dict[str | None, str] = {None: table.folder}
+    if table.partition_keys:
+        locations = dict(partition_locations(client, table).items())
+    describe = partial(_describe_partition, snapshot, ref, table.kind is TableKind.INSERT_ONLY)
+    with ThreadPoolExecutor(_READERS) as pool:
+        parts = list(pool.map(describe, locations, locations.values()))
+    dropped = DroppedPartitions.of(table.parameters)
+    return TableDetail(
+        name=ref.full_name,
+        kind=table.kind.value,
+        location=table.folder,
+        columns=tuple((column.name, column.type) for column in table.columns),
+        partition_keys=tuple((key.name, key.type) for key in table.partition_keys),
+        bucket_columns=table.bucket_columns,
+        buckets=table.num_buckets if table.num_buckets > 0 else None,
+        partitions=len(locations) if table.partition_keys else None,
+        files=sum(part.files for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        bases=sum(part.bases for part in parts),
+        deltas=sum(part.deltas for part in parts),
+        delete_deltas=sum(part.delete_deltas for part in parts),
+        newest_version=newest_version(snapshot.write_ids[ref.full_name]),
+        oldest_version=max([dropped.version if dropped else 0, *(part.oldest for part in parts)]),
+        last_compaction=_last_compaction(parts),
+        consumers=known_consumers(table, snapshot.write_ids[ref.full_name]),
+        mirrors=known_mirrors(table, snapshot.write_ids[ref.full_name], time.time()),
+    )
+
+
+@dataclass
+class _Partition:
+    """A reader's view of a partition."""
+
+    storage: ReadOnlyStorage
+    files: int = 0
+    bytes: int = 0
+    bases: int = 0
+    deltas: int = 0
+    delete_deltas: int = 0
+    oldest: int = 0
+    compaction: Trace | None = None
+
+
+def _order(compaction: Trace) -> tuple[int, int]:
+    """The sort key: later compactions have larger ones; on Hive 3 as far as names show it."""
+    return compaction.txn, compaction.last
+
+
+def _last_compaction(parts: Sequence[_Partition]) -> HistoryEntry | None:
+    """The last compaction of all partitions, with the content of its note."""
+    known = [(part.compaction, part.storage) for part in parts if part.compaction is not None]
+    if not known:
+        return None
+    compaction, storage = max(known, key=lambda each: _order(each[0]))
+    content = storage.read_small(f"{compaction.directories[0].name}/{SIDECAR_FILE}")
+    note = None if content is None else parse_note(content)
+    return compaction_entry(compaction, note, Overwrites([]))
+
+
+def _describe_partition(
+    snapshot: Snapshot, ref: TableRef, flat: bool, partition: str | None, location: str
+) -> _Partition:
+    storage = ReadOnlyStorage.of(location)
+    files, now = list_files(storage), snapshot.write_ids[ref.full_name]
+    marked = [file.path.partition("/")[0] for file in files if file.path.endswith(_MARKER)]
+    bases = [name for name in marked if name.startswith("base_")]
+    read = {name: read_marker(storage, name) for name in bases}
+    state = acid_state(files, now, snapshot.txns, metadata_acid=read.get, strict=False)
+    markers = {name: marker for name, marker in read.items() if marker is not None}
+    found = _Partition(storage)
+    current = [name for name in (state.base, *state.deltas) if name is not None]
+    for name in ("", *current):
+        data = state.files(name)
+        found.files += len(data)
+        found.bytes += sum(file.size for file in data)
+    found.bases = int(state.base is not None)
+    parsed = [each for each in map(parse_directory, state.deltas) if isinstance(each, Delta)]
+    found.delete_deltas = sum(each.is_delete for each in parsed)
+    found.deltas = len(parsed) - found.delete_deltas
+    found.oldest = versions_of(storage, files, now, snapshot.txns, flat=flat).oldest
+    sizes = {name: sum(file.size for file in state.files(name)) for name in current}
+    directories = directories_of(
+        partition,
+        state,
+        sizes,
+        markers=markers,
+        noted=[name for name in current if state.sidecar(name) is not None],
+    )
+    compactions = [each for each in directories if each.compaction]
+    traces = traces_of(compactions, now, len(compactions))
+    found.compaction = max(traces, key=_order, default=None)
+    return found
+
+
+def _columns(columns: tuple[tuple[str, str], ...]) -> str:
+    return ", ".join(f"{name} {type_}" for name, type_ in columns)
+
+
+def _compaction(entry: HistoryEntry | None) -> str:
+    if entry is None:
+        return "none"
+    when = "at an unknown time" if entry.time is None else f"at {timestamp_in_words(entry.time)}"
+    where = f" of {entry.partitions[0]}" if entry.partitions else ""
+    return f"{entry.operation}{where}, {when}"
