@@ -27,7 +27,7 @@ SPARKS ?= 3.5 4.0 4.1 4.2
 GROUP ?= dev
 # The scan inside Spark, compiled for the installed Spark.
 JAR := hiveacid/spark/jars/hiveacid-scan_2.13.jar
-JAVA_SOURCES := $(wildcard java/*.py java/org/hiveacid/spark/*.java)
+JAVA_SOURCES := $(wildcard hiveacid/spark/java/*.py hiveacid/spark/java/org/hiveacid/spark/*.java)
 compile_jar = $(MAKE) --no-print-directory --silent $(JAR)
 JOB ?= tests/airflow/test_quickstart.py
 # Each worker starts its own metastores and Spark, which need about 3 GB.
@@ -48,7 +48,7 @@ setup: $(INSTALLED) ## Create .venv with everything that development needs
 	@$(compile_jar)
 
 $(JAR): $(JAVA_SOURCES)
-	@$(RUN) python -m java.compile
+	@$(RUN) python -m hiveacid.spark.java.compile
 
 $(BIN)/uv:
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -56,22 +56,22 @@ $(BIN)/uv:
 	@sed -n '/^uv==/,/^    # via/p' requirements.lock > $(VENV)/uv.txt
 	@$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement $(VENV)/uv.txt
 
-$(INSTALLED): requirements.lock pyproject.toml | $(BIN)/uv
+$(INSTALLED): requirements.lock pyproject.toml hiveacid/pyproject.toml | $(BIN)/uv
 	@echo "Installing packages into $(VENV) (a few minutes the first time)"
 ifdef AIRFLOW
 	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet 'apache-airflow~=$(AIRFLOW).0' \
-		--group $(GROUP) --editable .
+		--group $(GROUP) --editable hiveacid --editable .
 else
 	@# Downloads are shown as progress; the list of installed packages is already in the lock file.
 	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --require-hashes --requirements requirements.lock \
 		2>&1 | grep --line-buffered --invert-match '^ [+~-] '
-	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable hiveacid --editable .
 endif
 	@touch $@ $(RUNNABLE)
 
-$(RUNNABLE): requirements.lock pyproject.toml | $(BIN)/uv
+$(RUNNABLE): requirements.lock pyproject.toml hiveacid/pyproject.toml | $(BIN)/uv
 	@echo "Installing the packages for run time into $(VENV) (a minute or two the first time)"
-	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --editable '.[spark]' \
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --editable 'hiveacid[spark]' --editable '.[spark]' \
 		$(if $(AIRFLOW),'apache-airflow~=$(AIRFLOW).0',--constraint requirements.lock)
 	@touch $@
 
@@ -92,7 +92,7 @@ unit: setup ## Run the tests that need no Java, in three minutes
 
 coverage: setup ## Run all tests and show the lines that no test ran
 	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
-		--cov=airflow_hiveacid --cov-report=term:skip-covered --cov-report=html:build/coverage
+		--cov=hiveacid --cov=airflow_hiveacid --cov-report=term:skip-covered --cov-report=html:build/coverage
 
 airflow: setup ## Run the tests of the Airflow side, also with an older Airflow: AIRFLOW=3.1
 	@$(RUN) python -m pytest tests/airflow
@@ -274,7 +274,7 @@ docs: setup ## Write the reference in docs/ from the code, and the site into bui
 	@$(RUN) python docs/build_site.py $(if $(RELEASED),--released)
 
 lock: setup ## Pin the newest packages that pyproject.toml allows
-	@$(BIN)/uv pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url \
+	@$(BIN)/uv pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url --no-emit-package hiveacid \
 		--universal --python-version 3.11 --upgrade --quiet --custom-compile-command "make lock" \
 		--output-file requirements.lock
 

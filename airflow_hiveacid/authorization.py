@@ -32,7 +32,7 @@ def require_job_access(job: Job, context: "Context") -> None:
     """
     # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.upkeep import location_owners
+    from hiveacid.tables import location_owners
 
     with MetastoreClient(job.connection) as client:
         location_owners.require_job_access(client, user_of(context["ti"].dag_id), job)

@@ -2,8 +2,17 @@
 
 from typing import Any
 
-from hiveacid.public_names import PACKAGE, homes
+from hiveacid.public_names import homes
 
+PACKAGE = "airflow_hiveacid"
+# The packages with public names, each with a stub.
+PACKAGES = (
+    PACKAGE,
+    f"{PACKAGE}.hooks",
+    f"{PACKAGE}.jobs",
+    f"{PACKAGE}.sensors",
+    f"{PACKAGE}.triggers",
+)
 _NAME = "Hive ACID"
 # The released versions and the one that comes next, the newest first, as in CHANGELOG.md.
 _VERSIONS = ["0.1.0"]

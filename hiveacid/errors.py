@@ -118,7 +118,7 @@ class ConsumerMismatch(UserError):
 class IcebergLibraryMissing(UserError):
     """An export to Iceberg requires pyiceberg, which is not installed."""
 
-    default_remedy = "pip install 'airflow-hiveacid[iceberg]'"
+    default_remedy = "pip install 'hiveacid[iceberg]'"
 
 
 class IcebergRefused(UserError):

@@ -1,22 +1,12 @@
-"""The public names of the package and its subpackages, as their stubs list them."""
+"""The public names of packages, as their stubs list them."""
 
 from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
 
-PACKAGE = __name__.rpartition(".")[0]
-# The packages with public names, each with a stub.
-PACKAGES = (
-    PACKAGE,
-    f"{PACKAGE}.hooks",
-    f"{PACKAGE}.jobs",
-    f"{PACKAGE}.sensors",
-    f"{PACKAGE}.triggers",
-)
-
 
 @cache
-def homes(package: str = PACKAGE) -> dict[str, str]:
+def homes(package: str) -> dict[str, str]:
     """Return the module that defines each public name of a package."""
     # Most imports of the package need no public name, and should not load these modules.
     import ast
@@ -24,12 +14,12 @@ def homes(package: str = PACKAGE) -> dict[str, str]:
 
     # The package may be in a zip file, as it is in Spark's executors.
     stub = ast.parse(files(package).joinpath("__init__.pyi").read_text(encoding="utf-8"))
-    return {
-        alias.name: node.module
-        for node in stub.body
-        if isinstance(node, ast.ImportFrom) and node.module is not None
-        for alias in node.names
-    }
+    found: dict[str, str] = {}
+    for node in stub.body:
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                found |= homes(node.module) if alias.name == "*" else {alias.name: node.module}
+    return found
 
 
 def loaders(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -49,4 +39,4 @@ def _load(package: str, name: str) -> object:
 
 def _names(package: str) -> list[str]:
     """List the public names, loaded or not."""
-    return sorted([*homes(package), *(["__version__"] if package == PACKAGE else [])])
+    return sorted([*homes(package), *([] if "." in package else ["__version__"])])

@@ -74,7 +74,12 @@ def build(repository: Path, folder: Path) -> Distributions:
 def _compile_jars(source: Path) -> None:
     """Compile the jars of a source tree, for Spark 3.5 and for the installed Spark."""
     # The working directory is the first place from which Python imports, before this repository.
-    command = [sys.executable, "-m", "java.compile", str(packages("3.5") / "pyspark")]
+    command = [
+        sys.executable,
+        "-m",
+        "hiveacid.spark.java.compile",
+        str(packages("3.5") / "pyspark"),
+    ]
     subprocess.run(command, cwd=source, check=True, stdout=subprocess.DEVNULL)
 
 

@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("airflow_hiveacid", "spark_apps", "dags", "tests", "bench", "docs", "java", "release")
+FOLDERS = (
+    "hiveacid",
+    "airflow_hiveacid",
+    "spark_apps",
+    "dags",
+    "tests",
+    "bench",
+    "docs",
+    "release",
+)
 MOST_LINES = 500
 MEANINGLESS = {"utils", "util", "helpers", "helper", "common", "misc"}
 

@@ -1,4 +1,4 @@
-"""Locations of the Spark application and the example DAGs, and the package as a zip."""
+"""Locations of the Spark application and the example DAGs, and the library as a zip."""
 
 import hashlib
 import io
@@ -6,14 +6,13 @@ import shutil
 import zipfile
 from pathlib import Path
 
+import hiveacid
 from hiveacid.errors import ApplicationNotFound
 
 _PACKAGE = Path(__file__).parent.parent
-# Data for the Airflow side, not modules that an executor could import.
-_DATA = ("_spark_apps", "example_dags")
+_LIBRARY = Path(hiveacid.__file__).parent
 # Modules, and the jars that a driver gives to its Spark.
 _SHIPPED = ("*.py", "*.pyi", "*.jar")
-_NOT_SHIPPED = {"__pycache__", *_DATA}
 # One fixed time makes equal content an equal zip, whenever it is built.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -40,29 +39,28 @@ def example_dags() -> Path:
 
 
 def package_copy(folder: Path) -> Path:
-    """Copy this package, for Pythons of this machine, and return the folder to import it from.
+    """Copy the library, for Pythons of this machine, and return the folder to import it from.
 
     Unlike a zip it contains compiled Python files, at the latest after its first import.
     """
     copy = folder / "python"
-    shutil.copytree(_PACKAGE, copy / _PACKAGE.name, ignore=shutil.ignore_patterns(*_DATA))
+    shutil.copytree(_LIBRARY, copy / _LIBRARY.name)
     return copy
 
 
 def package_zip(folder: Path) -> Path:
-    """Write this package as a zip for ``--py-files`` and return its path.
+    """Write the library as a zip for ``--py-files`` and return its path.
 
     The name carries a hash of the content, so that an executor that lives longer than one
     application never imports the modules of an older one.
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(path for kind in _SHIPPED for path in _PACKAGE.rglob(kind)):
-            inside = file.relative_to(_PACKAGE)
-            if _NOT_SHIPPED.isdisjoint(inside.parts):
-                entry = zipfile.ZipInfo(f"{_PACKAGE.name}/{inside.as_posix()}", _ZIP_TIME)
-                archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
+        for file in sorted(path for kind in _SHIPPED for path in _LIBRARY.rglob(kind)):
+            inside = file.relative_to(_LIBRARY.parent)
+            entry = zipfile.ZipInfo(inside.as_posix(), _ZIP_TIME)
+            archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
     content = buffer.getvalue()
-    path = folder / f"{_PACKAGE.name}-{hashlib.sha256(content).hexdigest()[:16]}.zip"
+    path = folder / f"{_LIBRARY.name}-{hashlib.sha256(content).hexdigest()[:16]}.zip"
     path.write_bytes(content)
     return path

@@ -6,8 +6,10 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
 
-import airflow_hiveacid
+import hiveacid
 from hiveacid.cli.command import Command
 from hiveacid.cli.commands import (
     cat,
@@ -16,7 +18,6 @@ from hiveacid.cli.commands import (
     compact,
     compare_iceberg,
     consumers,
-    demo,
     diff,
     doctor,
     history,
@@ -34,8 +35,9 @@ from hiveacid.cli.commands import (
 )
 from hiveacid.orc.format.process_memory import use_one_heap
 
+_PROVIDER, _DEMO = "airflow_hiveacid", "airflow_hiveacid.playground.demo_command"
 DESCRIPTION = "Inspect and maintain Hive ACID tables."
-COMMANDS: Sequence[Command] = tuple(
+_LIBRARY_COMMANDS = tuple(
     module.COMMAND
     for module in (
         tables,
@@ -58,9 +60,11 @@ COMMANDS: Sequence[Command] = tuple(
         metrics,
         doctor,
         metastore,
-        demo,
     )
 )
+# By its name, since the library does not depend on the provider.
+_PROVIDER_COMMANDS = (import_module(_DEMO).COMMAND,) if find_spec(_PROVIDER) else ()
+COMMANDS: Sequence[Command] = (*_LIBRARY_COMMANDS, *_PROVIDER_COMMANDS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -88,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hiveacid", description=DESCRIPTION)
-    parser.add_argument("--version", action="version", version=airflow_hiveacid.__version__)
+    parser.add_argument("--version", action="version", version=hiveacid.__version__)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for command in COMMANDS:
         command.configure(

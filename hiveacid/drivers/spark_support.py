@@ -30,7 +30,7 @@ def require_supported_spark(version: str, where: str) -> None:
         raise UnsupportedSpark(
             f"{where} is Spark {version}; this package supports {SUPPORTED_TEXT}.",
             remedy="Name the folder of a supported Spark in SPARK_HOME, or pip install "
-            "'airflow-hiveacid[spark]'.",
+            "'hiveacid[spark]'.",
         )
 
 

@@ -55,7 +55,7 @@ def _client(url: str, *_: object) -> Any:
     except ImportError as error:
         raise StorageError(
             f"{url} cannot be opened: the package hdfs-native is not installed here ({error}).",
-            remedy="Install airflow-hiveacid[hdfs] here and in the environment of the executors.",
+            remedy="Install hiveacid[hdfs] here and in the environment of the executors.",
         ) from error
     try:
         client = Client(url)

@@ -233,7 +233,7 @@ class FileToStage:
             if uploads is None:
                 raise StorageError(
                     f"A task that writes to {folder.root} has no boto3, which the driver has.",
-                    remedy="Install airflow-hiveacid[s3] for the Python of the executors, too.",
+                    remedy="Install hiveacid[s3] for the Python of the executors, too.",
                 )
             self._upload = uploads.begin(f"{folder.final}/{name}")
         self._path: str | None = None

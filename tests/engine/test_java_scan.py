@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.cluster.packaged import package_zip
 from hiveacid.errors import ApplicationNotFound, UnsupportedSpark
 from hiveacid.spark import java_scan as module
+from hiveacid.spark.java.compile import digest, scala_of
 from hiveacid.spark.java_scan import JARS, SOURCES, jar_name, java_scan
-from java.compile import digest, scala_of
 from tests.engine.scan_jars import CLASS, load_all, sources_in
 from tests.java_calls import counted_java_calls
 

@@ -300,4 +300,4 @@ def test_a_missing_library_is_an_error_with_a_remedy(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(IcebergLibraryMissing, match="requires pyiceberg") as raised:
         case.run()
-    assert "airflow-hiveacid[iceberg]" in raised.value.remedy
+    assert "hiveacid[iceberg]" in raised.value.remedy

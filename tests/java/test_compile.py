@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hiveacid.errors import EmbeddedMetastoreFailed
+from hiveacid.spark.java import compile as module
+from hiveacid.spark.java.compile import compile_scan, current_jar, digest, scala_of, sources
 from hiveacid.spark.java_scan import JARS, jar_name, sources_of
-from java import compile as module
-from java.compile import compile_scan, current_jar, digest, scala_of, sources
 from tests.engine.scan_jars import CLASS, load_all, sources_in
 
 SPARK = Path(pyspark.__file__).parent

@@ -9,8 +9,8 @@ import pyspark
 import pytest
 
 from hiveacid.metastore.dev.distribution import cache_folder
+from hiveacid.spark.java.compile import current_jar
 from hiveacid.spark.spark_versions import SPARK_4_0, SPARK_4_1, VERSION
-from java.compile import current_jar
 
 # Beside the installed version, with which all tests run.
 OTHERS = {"3.5": "3.5.9", "4.0": "4.0.5", "4.2": "4.2.1"}

@@ -24,7 +24,7 @@ from hiveacid.rules.schema import TableKind
 if TYPE_CHECKING:
     from hiveacid.metastore.client import MetastoreClient
 
-_PACKAGES = ("airflow-hiveacid", "apache-airflow", "pyspark", "pyarrow", "thrift")
+_PACKAGES = ("hiveacid", "airflow-hiveacid", "apache-airflow", "pyspark", "pyarrow", "thrift")
 _PROBLEMS_SHOWN = 5
 
 
@@ -175,7 +175,7 @@ def _spark() -> str:
         raise UserError(
             "No Spark is installed.",
             remedy="Name its folder in SPARK_HOME, or pip install --force-reinstall "
-            "'airflow-hiveacid[spark]'.",
+            "'hiveacid[spark]'.",
         )
     require_supported_spark(found[0], str(found[1]))
     return f"{found[0]} in {found[1]}"

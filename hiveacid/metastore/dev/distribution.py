@@ -94,7 +94,7 @@ def spark_jars(*names: str) -> list[Path]:
     if spec is None or spec.origin is None:
         raise EmbeddedMetastoreFailed(
             "pyspark, whose jars the metastore needs, is not installed.",
-            remedy="pip install 'airflow-hiveacid[spark]'",
+            remedy="pip install 'hiveacid[spark]'",
         )
     folder = Path(spec.origin).parent / "jars"
     jars = []

@@ -1,4 +1,4 @@
-"""The compilation of the scan into the jars of the package: ``python -m java.compile``.
+"""The compilation of the scan into the jars of the package: ``python -m hiveacid.spark.java.compile``.
 
 Each line of Scala has its own jar, since signatures of Spark contain the class ``Seq`` of another package. The compiler is the ``javac`` beside ``java``. A Java without one runs Eclipse's
 compiler, which Ivy fetches.
@@ -37,7 +37,7 @@ _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Compile the scan for the installed Spark and others, unless its jars belong to the sources."""
-    parser = argparse.ArgumentParser(prog="java.compile", description=__doc__)
+    parser = argparse.ArgumentParser(prog="hiveacid.spark.java.compile", description=__doc__)
     parser.add_argument("others", nargs="*", type=Path, help="the folders of other Sparks")
     installed = spark_jars("scala-library")[0].parents[1]
     for spark in (installed, *parser.parse_args(arguments).others):

@@ -1,0 +1,3 @@
+"""Public jobs."""
+
+from hiveacid.jobs import *
