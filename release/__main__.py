@@ -14,8 +14,9 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from airflow_hiveacid import __version__
+import airflow_hiveacid
 from airflow_hiveacid.provider_info import get_provider_info
+from hiveacid import __version__
 from hiveacid.drivers.spark_support import SUPPORTED_TEXT
 from release.build import Distributions, build, tracked_files
 from release.constraints import without_hashes, without_spark
@@ -43,27 +44,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     say("Version, tag, and changelog")
     report(state_problems(source_state()), fatal=not options.rehearsal)
-    say("Wheel and source distribution of the commit")
-    distributions = build(REPOSITORY, folder)
+    say("Wheels and source distributions of the commit")
+    library, provider = built = build(REPOSITORY, folder)
     say("Contents")
-    report(contents_problems(distributions, folder / "source"))
+    for each in built:
+        report(contents_problems(each, folder / "source"))
     pins = folder / "constraints.txt"
     pins.write_text(without_hashes(options.constraints.read_text(encoding="utf-8")))
-    for distribution in (distributions.wheel, distributions.sdist):
-        say(f"{distribution.name} in a clean environment")
-        environment = CleanEnvironment(folder / distribution.suffix.lstrip("."), options.python)
-        environment.install([f"airflow-hiveacid @ {distribution.as_uri()}"], pins)
+    for kind in ("wheel", "sdist"):
+        files = [getattr(library, kind), getattr(provider, kind)]
+        say(f"{files[0].name} in an environment without Airflow")
+        alone = CleanEnvironment(folder / f"library-{kind}", options.python)
+        alone.install([f"hiveacid @ {files[0].as_uri()}"], pins)
+        alone.verify_library(__version__)
+        say(f"{files[1].name} in a clean environment")
+        environment = CleanEnvironment(folder / kind, options.python)
+        both = [
+            f"{made.project.name} @ {file.as_uri()}"
+            for made, file in zip(built, files, strict=True)
+        ]
+        environment.install(both, pins)
         environment.verify(__version__)
-        if distribution == distributions.wheel:
+        if kind == "wheel":
             say("Spark of the extra [spark] without constraints")
-            resolved = environment.resolve(f"airflow-hiveacid[spark] @ {distribution.as_uri()}")
+            resolved = environment.resolve(
+                [
+                    f"hiveacid[spark] @ {files[0].as_uri()}",
+                    f"airflow-hiveacid[spark] @ {files[1].as_uri()}",
+                ]
+            )
             report(spark_problems(resolved, SUPPORTED_TEXT))
             say("Software bill of materials")
             document = write_sbom(REPOSITORY, environment.python, folder / "sbom.cdx.json")
             report(sbom_problems(document, environment.installed()))
     for spark in options.spark:
-        say(f"Quickstart from the wheel with Spark {spark}")
-        quickstart(distributions.wheel, spark, folder, options)
+        say(f"Quickstart from the wheels with Spark {spark}")
+        quickstart(built, spark, folder, options)
     say("Files to upload")
     for file in sorted((folder / "dist").iterdir()):
         print(f"   {hashlib.sha256(file.read_bytes()).hexdigest()}  {file}")
@@ -71,12 +87,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def quickstart(wheel: Path, spark: str, folder: Path, options: argparse.Namespace) -> None:
+def quickstart(
+    built: Sequence[Distributions], spark: str, folder: Path, options: argparse.Namespace
+) -> None:
     """Run the quickstart in a clean environment with a version of Spark."""
     pins = folder / f"constraints-spark-{spark}.txt"
     pins.write_text(without_spark((folder / "constraints.txt").read_text(encoding="utf-8")))
     environment = CleanEnvironment(folder / f"spark-{spark}", options.python)
-    environment.install_with_spark(wheel, spark, pins)
+    environment.install_with_spark([each.wheel for each in built], spark, pins)
     begun = time.monotonic()
     module = ["-m", "airflow_hiveacid.quickstart", "--directory", str(environment.work / "files")]
     output = environment.run("python", *module, timeout=1800)
@@ -99,17 +117,25 @@ def source_state() -> SourceState:
         repeated={
             "CITATION.cff": cited,
             "airflow_hiveacid/provider_info.py": get_provider_info()["versions"][0],
+            "airflow_hiveacid/__init__.py": airflow_hiveacid.__version__,
+            **{f"pyproject.toml ({name})": version for name, version in _pins(REPOSITORY)},
         },
     )
 
 
-def contents_problems(distributions: Distributions, source: Path) -> list[str]:
-    """Compare the distributions with the files of the commit."""
+def _pins(repository: Path) -> list[tuple[str, str]]:
+    """Return the versions of the library that the provider requires."""
+    text = (repository / "pyproject.toml").read_text(encoding="utf-8")
+    return re.findall(r'"(hiveacid(?:\[\w+\])?)==([^"]*)"', text)
+
+
+def contents_problems(made: Distributions, source: Path) -> list[str]:
+    """Compare the distributions of a project with the files of the commit."""
     tracked = tracked_files(REPOSITORY)
-    pyproject = (source / "pyproject.toml").read_text(encoding="utf-8")
+    pyproject = (source / made.project.folder / "pyproject.toml").read_text(encoding="utf-8")
     return [
-        *wheel_problems(distributions.wheel, tracked, __version__),
-        *sdist_problems(distributions.sdist, tracked, __version__, pyproject),
+        *wheel_problems(made, tracked, __version__),
+        *sdist_problems(made, tracked, __version__, pyproject),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The build of a commit as a wheel and a source distribution."""
+"""The build of a commit: a wheel and a source distribution of each project."""
 
 import os
 import shutil
@@ -10,13 +10,35 @@ from pathlib import Path
 
 from tests.spark_versions.versions import packages
 
-_JARS = Path("airflow_hiveacid", "engine", "jars")
+_JARS = Path("spark", "jars")
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project of this repository.
+
+    Attributes:
+        name: Its name.
+        folder: The folder of its pyproject.toml.
+    """
+
+    name: str
+    folder: str
+
+    @property
+    def package(self) -> str:
+        """Its package, with which the names of its files begin."""
+        return self.name.replace("-", "_")
+
+
+LIBRARY, PROVIDER = Project("hiveacid", "hiveacid"), Project("airflow-hiveacid", ".")
 
 
 @dataclass(frozen=True)
 class Distributions:
-    """The two files that a release uploads."""
+    """The two files of a project that a release uploads."""
 
+    project: Project
     wheel: Path
     sdist: Path
 
@@ -39,51 +61,53 @@ def export_commit(repository: Path, folder: Path) -> None:
     archive.unlink()
 
 
-def build(repository: Path, folder: Path) -> Distributions:
-    """Build the distributions of the commit.
+def build(repository: Path, folder: Path) -> list[Distributions]:
+    """Build the distributions of the commit: first the library, then the provider.
 
-    The wheel is built from the source distribution, also its jars. That it equals the wheel of the commit shows that the
-    source distribution is complete and that the build is reproducible.
+    Each wheel is built from the source distribution, also its jars. That it equals the wheel of the commit shows that
+    the source distribution is complete and that the build is reproducible.
 
     Args:
         repository: The repository.
         folder: An empty folder for the files of the build. The distributions are in its `dist`.
 
     Raises:
-        SystemExit: The two wheels differ.
+        SystemExit: Two wheels differ.
     """
     source = folder / "source"
     export_commit(repository, source)
     _compile_jars(source)
     epoch = _output(["git", "log", "-1", "--format=%ct"], repository)
-    dist, from_commit = folder / "dist", folder / "from-commit"
-    sdist = _hatchling("sdist", source, dist, epoch)
-    unpacked = folder / "from-sdist"
+    return [_build(project, source, folder, epoch) for project in (LIBRARY, PROVIDER)]
+
+
+def _build(project: Project, source: Path, folder: Path, epoch: str) -> Distributions:
+    dist, own = folder / "dist", folder / project.package
+    sdist = _hatchling(project, "sdist", source / project.folder, dist, epoch)
     with tarfile.open(sdist) as files:
-        files.extractall(unpacked, filter="data")
-    (root,) = unpacked.iterdir()
-    shutil.rmtree(root / _JARS)
-    _compile_jars(root)
-    wheel = _hatchling("wheel", root, dist, epoch)
-    other = _hatchling("wheel", source, from_commit, epoch)
+        files.extractall(own, filter="data")
+    (root,) = own.iterdir()
+    if project == LIBRARY:
+        # The folder of the project is that of the package.
+        root = root.rename(own / project.package)
+        shutil.rmtree(root / _JARS)
+        _compile_jars(own)
+    wheel = _hatchling(project, "wheel", root, dist, epoch)
+    other = _hatchling(project, "wheel", source / project.folder, folder / "from-commit", epoch)
     if other.read_bytes() != wheel.read_bytes():
         raise SystemExit(f"{wheel} and {other} differ: the source distribution is not complete.")
-    return Distributions(wheel, sdist)
+    return Distributions(project, wheel, sdist)
 
 
-def _compile_jars(source: Path) -> None:
-    """Compile the jars of a source tree, for Spark 3.5 and for the installed Spark."""
+def _compile_jars(folder: Path) -> None:
+    """Compile the jars of the library in a folder, for Spark 3.5 and for the installed Spark."""
     # The working directory is the first place from which Python imports, before this repository.
-    command = [
-        sys.executable,
-        "-m",
-        "hiveacid.spark.java.compile",
-        str(packages("3.5") / "pyspark"),
-    ]
-    subprocess.run(command, cwd=source, check=True, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "hiveacid.spark.java.compile"]
+    command += [str(packages("3.5") / "pyspark")]
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
 
-def _hatchling(target: str, source: Path, folder: Path, epoch: str) -> Path:
+def _hatchling(project: Project, target: str, source: Path, folder: Path, epoch: str) -> Path:
     command = [sys.executable, "-m", "hatchling", "build", "--target", target]
     subprocess.run(
         [*command, "--directory", str(folder.absolute())],
@@ -93,7 +117,8 @@ def _hatchling(target: str, source: Path, folder: Path, epoch: str) -> Path:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    (built,) = folder.glob("*.whl" if target == "wheel" else "*.tar.gz")
+    suffix = ".whl" if target == "wheel" else ".tar.gz"
+    (built,) = folder.glob(f"{project.package}-*{suffix}")
     return built
 
 

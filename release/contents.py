@@ -1,4 +1,4 @@
-"""The files that the wheel and the source distribution must contain, and no others."""
+"""The files that wheels and source distributions must contain, and no others."""
 
 import tarfile
 import tomllib
@@ -7,71 +7,88 @@ from collections.abc import Iterable
 from email.parser import Parser
 from pathlib import Path
 
-_PACKAGE = "airflow_hiveacid"
+from release.build import LIBRARY, Distributions, Project
+
 # Compiled, one for each line of Scala.
-_JARS = [f"{_PACKAGE}/engine/jars/hiveacid-scan_{scala}.jar" for scala in ("2.12", "2.13")]
+_JARS = [f"spark/jars/hiveacid-scan_{scala}.jar" for scala in ("2.12", "2.13")]
+# Files of the library's folder that its wheel does not contain as files of the package.
+_NOT_IN_LIBRARY = ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "spark/java/")
 
 
-def wheel_problems(wheel: Path, tracked: Iterable[str], version: str) -> list[str]:
+def wheel_problems(made: Distributions, tracked: Iterable[str], version: str) -> list[str]:
     """Compare a wheel with the files under version control.
 
     Args:
-        wheel: The wheel.
+        made: The distributions of a project.
         tracked: All files under version control.
         version: The version that it must have.
     """
-    info = f"{_PACKAGE}-{version}.dist-info"
-    moved = {
-        "spark_apps/": f"{_PACKAGE}/_spark_apps/",
-        "dags/": f"{_PACKAGE}/example_dags/",
-        f"{_PACKAGE}/": f"{_PACKAGE}/",
-    }
+    project, wheel = made.project, made.wheel
+    info = f"{project.package}-{version}.dist-info"
+    moved = {f"{project.package}/": f"{project.package}/"}
+    left_out: tuple[str, ...] = ()
+    if project == LIBRARY:
+        left_out = tuple(f"{project.package}/{name}" for name in _NOT_IN_LIBRARY)
+    else:
+        moved |= {
+            "spark_apps/": f"{project.package}/_spark_apps/",
+            "dags/": f"{project.package}/example_dags/",
+        }
     expected = {
         target + file.removeprefix(source)
         for file in tracked
         for source, target in moved.items()
-        if file.startswith(source)
+        if file.startswith(source) and not file.startswith(left_out)
     }
     metadata = ("METADATA", "RECORD", "WHEEL", "entry_points.txt")
-    expected |= {*_JARS}
     expected |= {f"{info}/{name}" for name in (*metadata, "licenses/LICENSE", "licenses/NOTICE")}
+    if project == LIBRARY:
+        expected |= {f"{project.package}/{name}" for name in _JARS}
     with zipfile.ZipFile(wheel) as archive:
         found = set(archive.namelist())
         problems = _differences(wheel, expected, found)
         if f"{info}/METADATA" in found:
-            problems += _metadata_problems(
-                wheel, archive.read(f"{info}/METADATA").decode(), version
-            )
+            text = archive.read(f"{info}/METADATA").decode()
+            problems += _metadata_problems(project, wheel, text, version)
     return problems
 
 
-def sdist_problems(sdist: Path, tracked: Iterable[str], version: str, pyproject: str) -> list[str]:
+def sdist_problems(
+    made: Distributions, tracked: Iterable[str], version: str, pyproject: str
+) -> list[str]:
     """Compare a source distribution with the files under version control.
 
     Args:
-        sdist: The source distribution.
+        made: The distributions of a project.
         tracked: All files under version control.
         version: The version that it must have.
-        pyproject: The text of pyproject.toml, which lists the included paths.
+        pyproject: The text of the project's pyproject.toml.
     """
-    targets = tomllib.loads(pyproject)["tool"]["hatch"]["build"]["targets"]
-    included = [path.removeprefix("/") for path in targets["sdist"]["include"]]
-    # What the build itself needs is always included.
-    included += ["pyproject.toml", "hatch_build.py", "LICENSE", "NOTICE", ".gitignore"]
-    root = f"{_PACKAGE}-{version}"
-    expected = {
-        f"{root}/{file}"
-        for file in tracked
-        if any(file == path or file.startswith(f"{path}/") for path in included)
-    }
+    project, sdist = made.project, made.sdist
+    root = f"{project.package}-{version}"
+    if project == LIBRARY:
+        folder = f"{project.folder}/"
+        expected = {
+            f"{root}/{file.removeprefix(folder)}" for file in tracked if file.startswith(folder)
+        }
+        expected |= {f"{root}/{name}" for name in (".gitignore", *_JARS)}
+    else:
+        targets = tomllib.loads(pyproject)["tool"]["hatch"]["build"]["targets"]
+        included = [path.removeprefix("/") for path in targets["sdist"]["include"]]
+        # What the build itself needs is always included.
+        included += ["pyproject.toml", "hatch_build.py", "LICENSE", "NOTICE", ".gitignore"]
+        expected = {
+            f"{root}/{file}"
+            for file in tracked
+            if any(file == path or file.startswith(f"{path}/") for path in included)
+        }
     with tarfile.open(sdist) as archive:
         found = {member.name for member in archive.getmembers() if not member.isdir()}
-        expected |= {f"{root}/{name}" for name in ("PKG-INFO", *_JARS)}
-        problems = _differences(sdist, expected, found)
+        problems = _differences(sdist, expected | {f"{root}/PKG-INFO"}, found)
         if f"{root}/PKG-INFO" in found:
             text = archive.extractfile(f"{root}/PKG-INFO")
             assert text is not None
-            problems += _metadata_problems(sdist, text.read().decode(), version)
+            problems += _metadata_problems(project, sdist, text.read().decode(), version)
     return problems
 
 
@@ -82,10 +99,10 @@ def _differences(archive: Path, expected: set[str], found: set[str]) -> list[str
     ]
 
 
-def _metadata_problems(archive: Path, text: str, version: str) -> list[str]:
+def _metadata_problems(project: Project, archive: Path, text: str, version: str) -> list[str]:
     metadata = Parser().parsestr(text)
     expected = {
-        "Name": "airflow-hiveacid",
+        "Name": project.name,
         "Version": version,
         "License-Expression": "Apache-2.0",
         "Description-Content-Type": "text/markdown",

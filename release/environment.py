@@ -8,11 +8,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# Prints the installed version and the folder of the package.
+# Prints the installed version and the folder of a package.
 _IMPORT = (
-    "import airflow_hiveacid, importlib.metadata as m; "
-    "print(m.version('airflow-hiveacid'), airflow_hiveacid.__version__, airflow_hiveacid.__file__)"
+    "import {package}, importlib.metadata as m; "
+    "print(m.version('{name}'), {package}.__version__, {package}.__file__)"
 )
+# What needs neither Airflow nor Spark.
+_USE = "import sys; from hiveacid import MetastoreOptions, TableScan; sys.exit('airflow' in sys.modules)"
 
 
 class CleanEnvironment:
@@ -40,23 +42,24 @@ class CleanEnvironment:
         self._uv("pip", "install", "--quiet", "--constraint", str(constraints), *requirements)
         self._uv("pip", "check", "--quiet")
 
-    def install_with_spark(self, wheel: Path, spark: str, constraints: Path) -> None:
-        """Install the wheel beside the `pyspark` of a version, as docs/platforms.md describes.
+    def install_with_spark(self, wheels: Sequence[Path], spark: str, constraints: Path) -> None:
+        """Install the wheels beside the `pyspark` of a version, as docs/platforms.md describes.
 
         Args:
-            wheel: The wheel.
+            wheels: The wheels of the library and of the provider.
             spark: The version, such as 4.1.
             constraints: Constraints for all other packages.
         """
-        package = f"airflow-hiveacid[spark] @ {wheel.as_uri()}"
+        library, provider = (wheel.as_uri() for wheel in wheels)
+        both = [f"hiveacid[spark] @ {library}", f"airflow-hiveacid[spark] @ {provider}"]
         if int(spark.partition(".")[0]) >= 4:
             # Their files overlap, so that only equal versions work, and the client may be published later.
             self.install([f"pyspark-client=={spark}.*"], constraints)
             version = self.installed()["pyspark-client"]
             pair = [f"pyspark=={version}", f"pyspark-client=={version}"]
-            self.install([package, *pair], constraints)
+            self.install([*both, *pair], constraints)
         else:
-            self.install([package, f"pyspark=={spark}.*"], constraints)
+            self.install([*both, f"pyspark=={spark}.*"], constraints)
             # The client of another version has overwritten files of pyspark.
             self._uv("pip", "uninstall", "--quiet", "pyspark-client")
             again = ["--reinstall", "--no-deps", f"pyspark=={spark}.*"]
@@ -67,27 +70,44 @@ class CleanEnvironment:
         listed = self._uv("pip", "list", "--quiet", "--format", "json")
         return {entry["name"].lower(): entry["version"] for entry in json.loads(listed)}
 
-    def verify(self, version: str) -> None:
-        """Verify that package, command, and provider have this version.
+    def verify_library(self, version: str) -> None:
+        """Verify that the library has this version, and works where Airflow is not installed.
 
         Raises:
-            SystemExit: One of them does not.
+            SystemExit: It does not.
         """
-        installed, imported, file = self.run("python", "-c", _IMPORT).split()
+        self._verify_package("hiveacid", version)
+        if "apache-airflow-core" in self.installed():
+            raise SystemExit("The library has installed Airflow.")
+        self.run("hiveacid", "--help")
+        self.run("python", "-c", _USE)
+
+    def _verify_package(self, name: str, version: str) -> None:
+        code = _IMPORT.format(name=name, package=name.replace("-", "_"))
+        installed, imported, file = self.run("python", "-c", code).split()
         if (installed, imported) != (version, version):
             raise SystemExit(f"{file} has the versions {installed} and {imported}, not {version}.")
         if not Path(file).is_relative_to(self.folder):
             raise SystemExit(f"{file} is not in the clean environment {self.folder}.")
+
+    def verify(self, version: str) -> None:
+        """Verify that packages, command, and provider have this version.
+
+        Raises:
+            SystemExit: One of them does not.
+        """
+        for name in ("hiveacid", "airflow-hiveacid"):
+            self._verify_package(name, version)
         self.run("hiveacid", "--help")
         providers = json.loads(self.run("airflow", "providers", "list", "--output", "json"))
         found = {entry["package_name"]: entry["version"] for entry in providers}
         if found.get("airflow-hiveacid") != version:
             raise SystemExit(f"Airflow does not list the provider with the version {version}.")
 
-    def resolve(self, requirement: str) -> dict[str, str]:
+    def resolve(self, requirements: Sequence[str]) -> dict[str, str]:
         """Return the versions that an installation without constraints selects."""
         source = self.work / "requirement.txt"
-        source.write_text(requirement, encoding="utf-8")
+        source.write_text("\n".join(requirements), encoding="utf-8")
         python = ("--python", str(self.python))
         pins = self._uv(
             "pip", "compile", "--quiet", "--no-header", "--no-annotate", *python, str(source)
