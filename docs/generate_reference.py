@@ -15,7 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hiveacid.public_names import PACKAGE, PACKAGES, homes
+from airflow_hiveacid.provider_info import PACKAGES
+from hiveacid.public_names import homes
 
 FOLDER = Path(__file__).parent / "reference"
 SQL_PAGE = FOLDER.parent / "sql.md"
@@ -32,23 +33,28 @@ NOTE = (
     "<!-- fmt: off -->"
 )
 
+_OURS = ("hiveacid.", "airflow_hiveacid.")
 # A page has the public names of some modules, after those that all of them build on.
 PAGES = {
     "operators": (
         "Operators",
-        ("operators.", "decorators."),
-        ("operators.spark.HiveAcidSparkOperator",),
+        ("airflow_hiveacid.operators.", "airflow_hiveacid.decorators."),
+        ("airflow_hiveacid.operators.spark.HiveAcidSparkOperator",),
     ),
     "sensors": (
         "Sensors and event triggers",
-        ("sensors.", "triggers."),
-        ("sensors.compaction.HiveAcidCompactionSensor",),
+        ("airflow_hiveacid.sensors.", "airflow_hiveacid.triggers."),
+        ("airflow_hiveacid.sensors.compaction.HiveAcidCompactionSensor",),
     ),
-    "jobs": ("Jobs, sources, clauses and policies", ("jobs.", "acid."), ("jobs.job.Job",)),
+    "jobs": (
+        "Jobs, sources, clauses and policies",
+        ("hiveacid.jobs.", "hiveacid.rules."),
+        ("hiveacid.jobs.job.Job",),
+    ),
     "python": (
         "In Python: tables, hooks, assets and retries",
         ("",),
-        ("engine.statements.methods.MergeBuilder",),
+        ("hiveacid.spark.statements.methods.MergeBuilder",),
     ),
 }
 _PARAMETER = re.compile(r"^:(?:param (?P<name>\w+)|(?P<other>\w+)[^:]*):", re.MULTILINE)
@@ -312,13 +318,12 @@ def _below(error: type) -> Iterator[Any]:
 
 
 def _public() -> list[str]:
-    prefix = f"{PACKAGE}."
-    paths = sorted(
-        f"{home.removeprefix(prefix)}.{name}"
-        for package in PACKAGES
-        for name, home in homes(package).items()
+    paths = {f"{home}.{name}" for package in PACKAGES for name, home in homes(package).items()}
+    # In the order of the packages' own names.
+    return sorted(
+        (path for path in paths if not path.startswith("hiveacid.errors.")),
+        key=lambda path: path.partition(".")[2],
     )
-    return [path for path in paths if not path.startswith("errors.")]
 
 
 def _page_of(path: str) -> str:
@@ -329,7 +334,7 @@ def _page_of(path: str) -> str:
 
 def _load(path: str) -> Any:
     module, _, name = path.rpartition(".")
-    return getattr(import_module(f"{PACKAGE}.{module}"), name)
+    return getattr(import_module(module), name)
 
 
 def _import_of(thing: Any) -> str:
@@ -339,9 +344,9 @@ def _import_of(thing: Any) -> str:
 
 def _own_methods(thing: type) -> list[tuple[str, Callable[..., Any]]]:
     """Return the public methods of classes with called methods; operators and jobs have none."""
-    if not thing.__module__.startswith((f"{PACKAGE}.engine.", f"{PACKAGE}.hooks.metastore")):
+    if not thing.__module__.startswith(("hiveacid.spark.", "airflow_hiveacid.hooks.metastore")):
         return []
-    ours = [base for base in thing.__mro__ if base.__module__.startswith(PACKAGE)]
+    ours = [base for base in thing.__mro__ if base.__module__.startswith(_OURS)]
     members = {name: member for base in reversed(ours) for name, member in vars(base).items()}
     return [
         (name, member)
@@ -380,7 +385,7 @@ def _defaults(thing: Any) -> dict[str, str]:
         return {field.name: _field_default(field) for field in dataclasses.fields(thing)}
     functions = [thing]
     if inspect.isclass(thing):
-        ours = [each for each in thing.__mro__ if each.__module__.startswith(PACKAGE)]
+        ours = [each for each in thing.__mro__ if each.__module__.startswith(_OURS)]
         functions = [vars(each)["__init__"] for each in reversed(ours) if "__init__" in vars(each)]
     return {
         name: "required" if parameter.default is parameter.empty else _code(parameter.default)

@@ -13,7 +13,7 @@ import pytest
 
 from docs.outdated_figures import FIGURES, sections
 from hiveacid.cli.main import COMMANDS
-from hiveacid.public_names import PACKAGES
+from airflow_hiveacid.provider_info import PACKAGES
 from hiveacid.sql.script import to_steps
 
 ROOT = Path(__file__).parents[1]

@@ -8,7 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from hiveacid.public_names import PACKAGES, homes
+from airflow_hiveacid.provider_info import PACKAGES
+from hiveacid.public_names import homes
 
 DOCS = Path(__file__).parents[1] / "docs"
 

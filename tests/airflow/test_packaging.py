@@ -13,7 +13,8 @@ import airflow_hiveacid
 from airflow_hiveacid.cluster import packaged
 from airflow_hiveacid.cluster.packaged import example_dags, package_zip, spark_app_path
 from hiveacid.errors import ApplicationNotFound
-from hiveacid.public_names import PACKAGES, homes
+from airflow_hiveacid.provider_info import PACKAGES
+from hiveacid.public_names import homes
 
 ROOT = Path(airflow_hiveacid.__file__).parents[1]
 
@@ -33,11 +34,13 @@ def python(code, path):
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, check=True, cwd=ROOT, capture_output=True)
     target = folder / "installed"
-    with zipfile.ZipFile(next(folder.glob("*.whl"))) as archive:
-        archive.extractall(target)
+    for project in (ROOT / "hiveacid", ROOT):
+        build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+        subprocess.run(build, check=True, cwd=project, capture_output=True)
+    for wheel in folder.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(target)
     return target
 
 
@@ -46,7 +49,7 @@ def test_a_checkout_has_its_application_at_the_top():
 
 
 def test_the_readme_of_a_wheel_leads_nowhere_that_an_index_has_not(wheel):
-    (metadata,) = wheel.glob("*.dist-info/METADATA")
+    (metadata,) = wheel.glob("airflow_hiveacid-*.dist-info/METADATA")
     text = metadata.read_text()
     targets = re.findall(r"\]\(([^)]*)\)", text)
     assert [target for target in targets if not target.startswith(("http", "#"))] == []
@@ -76,7 +79,7 @@ def test_a_missing_application_is_an_error(tmp_path, monkeypatch):
 def test_every_folder_of_the_package_is_imported_from_its_zip(tmp_path):
     # A zip without directory entries has no namespace packages: each needs its __init__.py.
     path = package_zip(tmp_path)
-    modules = {path.parent for path in (ROOT / "airflow_hiveacid").rglob("*.py")}
+    modules = {path.parent for path in (ROOT / "hiveacid").rglob("*.py")}
     names = sorted(".".join(folder.relative_to(ROOT).parts) for folder in modules)
     code = f"""
 from importlib.util import find_spec
@@ -95,8 +98,9 @@ def test_equal_content_is_an_equal_zip(tmp_path):
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_importing_the_package_loads_neither_airflow_nor_spark():
-    code = "import airflow_hiveacid; print({'airflow', 'pyspark', 'thrift'} & set(sys.modules))"
+@pytest.mark.parametrize("package", ["hiveacid", "airflow_hiveacid"])
+def test_importing_a_package_loads_neither_airflow_nor_spark(package):
+    code = f"import {package}; print({{'airflow', 'pyspark', 'thrift'}} & set(sys.modules))"
     assert python(code, ROOT) == "set()"
 
 
@@ -108,9 +112,17 @@ def test_every_public_name_is_there(package):
         assert getattr(module, name) is not None
 
 
-def test_each_public_name_has_one_package():
+def test_each_public_name_has_one_package_of_the_provider():
     names = [name for package in PACKAGES for name in homes(package)]
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("package", ["", ".jobs"])
+def test_the_provider_has_the_names_of_the_library(package):
+    library = import_module(f"hiveacid{package}")
+    provider = import_module(f"airflow_hiveacid{package}")
+    for name in library.__all__:
+        assert getattr(provider, name) == getattr(library, name)
 
 
 def test_the_top_level_stays_small():

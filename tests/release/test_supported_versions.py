@@ -12,6 +12,7 @@ from hiveacid.metastore.dev.releases import RELEASES
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
+LIBRARY = tomllib.loads((ROOT / "hiveacid" / "pyproject.toml").read_text())["project"]
 
 
 def supported(page: str) -> dict[str, str]:
@@ -26,16 +27,17 @@ def limits(versions: list[str]) -> tuple[str, str]:
 
 
 def test_pythons_are_those_of_the_package() -> None:
-    declared = [
-        line.split(" :: ")[-1] for line in PROJECT["classifiers"] if " Python :: 3." in line
-    ]
-    assert supported("docs/releases.md")["Python"] == "{} to {}".format(*limits(declared))
+    for project in (PROJECT, LIBRARY):
+        declared = [
+            line.split(" :: ")[-1] for line in project["classifiers"] if " Python :: 3." in line
+        ]
+        assert supported("docs/releases.md")["Python"] == "{} to {}".format(*limits(declared))
 
 
 def test_oldest_packages_are_those_of_the_package_and_of_its_tests() -> None:
     for package, oldest in OLDEST_PACKAGES.items():
         version = ".".join(map(str, oldest)).removesuffix(".0")
-        declared = [item for item in PROJECT["dependencies"] if item.startswith(package)]
+        declared = [item for item in LIBRARY["dependencies"] if item.startswith(package)]
         assert declared == [f"{package}>={version}"]
         assert f"{package}=={version}.*" in PYPROJECT["dependency-groups"]["oldest"]
 

@@ -40,7 +40,8 @@ from hiveacid.jobs.job import Job
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.public_names import PACKAGES, homes
+from airflow_hiveacid.provider_info import PACKAGES
+from hiveacid.public_names import homes
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
