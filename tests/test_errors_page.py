@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid import errors
+from hiveacid import errors
 from hiveacid.jobs.reports.report import ErrorReport
 from tests.test_docs import anchors
 

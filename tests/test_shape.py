@@ -39,7 +39,7 @@ def test_every_file_is_named_after_its_content(files: list[Path]) -> None:
 
 
 def test_no_tree_of_another_parser_becomes_a_text_for_spark() -> None:
-    readers = [*(ROOT / "airflow_hiveacid" / "sql").glob("*.py")]
+    readers = [*(ROOT / "hiveacid" / "sql").glob("*.py")]
     assert len(readers) > 20
     calls = {
         f"{file.name}:{node.lineno}"

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
 
-from airflow_hiveacid import errors
+from hiveacid import errors
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused, task_failure
 from airflow_hiveacid.retries import hive_acid_retry_policy
 

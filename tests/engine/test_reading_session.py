@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid import engine
+from hiveacid import spark as engine
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.spark.python.read_together import read_together

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from airflow_hiveacid.cluster import die_with_parent
+from hiveacid.drivers import die_with_parent
 
 # Print its process id, then run until a signal arrives.
 _DRIVER = """

@@ -6,7 +6,7 @@ import sys
 _COMPLETE = """
 import pkgutil
 from importlib import import_module
-from airflow_hiveacid import jobs
+from hiveacid import jobs
 from hiveacid.jobs.job_json import job_types
 listed = set(job_types())
 for module in pkgutil.iter_modules(jobs.__path__):
