@@ -39,7 +39,7 @@ SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
 
-.PHONY: help setup quickstart playground test unit coverage airflow lint format histories layouts interop spark java oldest differential faults consumers conflicts isolation failover soak sizes streams protocol iceberg hdfs s3 gcs secure kubernetes metastores fuzz live snippets bench system yarn matrix cell docs figures lock release clean
+.PHONY: help setup quickstart playground test unit coverage airflow lint format histories layouts interop spark java oldest differential faults consumers conflicts isolation failover soak sizes streams protocol iceberg hdfs s3 gcs secure kubernetes metastores fuzz live snippets bench system yarn matrix cell docs shape figures lock release clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -277,6 +277,9 @@ lock: setup ## Pin the newest packages that pyproject.toml allows
 	@$(BIN)/uv pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url --no-emit-package hiveacid \
 		--universal --python-version 3.11 --upgrade --quiet --custom-compile-command "make lock" \
 		--output-file requirements.lock
+
+shape: setup ## Print the size and the shape of the packages, and the control flow of their main works
+	@$(BENCH) bench/shape.py
 
 figures: ## List the figures of docs/benchmarks.md that are older than the code that they measure
 	@$(PYTHON) docs/outdated_figures.py

@@ -1,4 +1,4 @@
-"""Counts the files of the package that one merge, one read, and one major compaction enter.
+"""Counts the files of the library that one merge, one read, and one major compaction enter.
 
     PYTHONPATH=. python bench/control_flow.py --json out.json
 
@@ -26,14 +26,14 @@ from typing import NamedTuple
 
 from session import session
 
-import airflow_hiveacid
+import hiveacid
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.python.table import AcidTable
 
-PACKAGE = str(Path(airflow_hiveacid.__file__).parent) + "/"
+PACKAGE = str(Path(hiveacid.__file__).parent) + "/"
 NOT_FOLLOWED = ("orc/", "metastore/thrift/")
 NOT_COUNTED = ("metastore/thrift/", "progress.py")
 TABLE = TableRef("bench", "orders")
@@ -150,10 +150,10 @@ def measure(folder: Path) -> dict[str, dict[str, int]]:
                     table.compact("major")
             publishing = between(
                 merging.calls,
-                ("engine/write/table_output.py", "publish"),
+                ("spark/write/table_output.py", "publish"),
                 ("metastore/client.py", "commit_txn"),
             )
-            read = within(reading, ("engine/read/table_reader.py", "rows"))
+            read = within(reading, ("spark/read/table_reader.py", "rows"))
             found = {
                 "merge": figures(merging.calls),
                 "publish to commit": figures(publishing),
