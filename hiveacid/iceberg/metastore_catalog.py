@@ -14,7 +14,8 @@ from hive_metastore.ttypes import (
     InvalidOperationException,
     MetaException,
 )
-from pyiceberg.catalog import LOCATION, URI, Catalog
+from pyiceberg.catalog import LOCATION, Catalog
+from hiveacid.iceberg.catalog_options import URI
 from pyiceberg.catalog.hive import (
     HIVE_KERBEROS_AUTH,
     HIVE_KERBEROS_AUTH_DEFAULT,

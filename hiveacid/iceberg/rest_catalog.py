@@ -4,7 +4,7 @@ import re
 import time
 from typing import Any
 
-from pyiceberg.catalog import URI
+from hiveacid.iceberg.catalog_options import URI
 from pyiceberg.catalog.rest import SIGV4, RestCatalog
 from pyiceberg.catalog.rest.auth import AuthManagerAdapter, BasicAuthManager, NoopAuthManager
 from pyiceberg.table import StagedTable, Table
