@@ -2,29 +2,31 @@
 
 from airflow_hiveacid.assets import table_asset as table_asset
 from airflow_hiveacid.notifier import HiveAcidFailureNotifier as HiveAcidFailureNotifier
-from airflow_hiveacid.operators.analyze import HiveAcidAnalyzeOperator as HiveAcidAnalyzeOperator
 from airflow_hiveacid.operators.changes import HiveAcidChangesOperator as HiveAcidChangesOperator
-from airflow_hiveacid.operators.clean import HiveAcidCleanOperator as HiveAcidCleanOperator
 from airflow_hiveacid.operators.compact import HiveAcidCompactOperator as HiveAcidCompactOperator
-from airflow_hiveacid.operators.compare_iceberg import (
+from airflow_hiveacid.operators.iceberg import (
     HiveAcidCompareIcebergOperator as HiveAcidCompareIcebergOperator,
 )
-from airflow_hiveacid.operators.delete import HiveAcidDeleteOperator as HiveAcidDeleteOperator
-from airflow_hiveacid.operators.insert import HiveAcidInsertOperator as HiveAcidInsertOperator
-from airflow_hiveacid.operators.maintain import (
-    HiveAcidMaintainOperator as HiveAcidMaintainOperator,
-)
-from airflow_hiveacid.operators.merge import HiveAcidMergeOperator as HiveAcidMergeOperator
-from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator as HiveAcidRestoreOperator
-from airflow_hiveacid.operators.sql import HiveAcidSqlOperator as HiveAcidSqlOperator
-from airflow_hiveacid.operators.stream import HiveAcidStreamOperator as HiveAcidStreamOperator
-from airflow_hiveacid.operators.to_iceberg import (
+from airflow_hiveacid.operators.iceberg import (
     HiveAcidToIcebergOperator as HiveAcidToIcebergOperator,
 )
-from airflow_hiveacid.operators.transaction import (
+from airflow_hiveacid.operators.maintenance import (
+    HiveAcidAnalyzeOperator as HiveAcidAnalyzeOperator,
+)
+from airflow_hiveacid.operators.maintenance import HiveAcidCleanOperator as HiveAcidCleanOperator
+from airflow_hiveacid.operators.maintenance import (
+    HiveAcidMaintainOperator as HiveAcidMaintainOperator,
+)
+from airflow_hiveacid.operators.sql import HiveAcidSqlOperator as HiveAcidSqlOperator
+from airflow_hiveacid.operators.stream import HiveAcidStreamOperator as HiveAcidStreamOperator
+from airflow_hiveacid.operators.writes import HiveAcidDeleteOperator as HiveAcidDeleteOperator
+from airflow_hiveacid.operators.writes import HiveAcidInsertOperator as HiveAcidInsertOperator
+from airflow_hiveacid.operators.writes import HiveAcidMergeOperator as HiveAcidMergeOperator
+from airflow_hiveacid.operators.writes import HiveAcidRestoreOperator as HiveAcidRestoreOperator
+from airflow_hiveacid.operators.writes import (
     HiveAcidTransactionOperator as HiveAcidTransactionOperator,
 )
-from airflow_hiveacid.operators.update import HiveAcidUpdateOperator as HiveAcidUpdateOperator
+from airflow_hiveacid.operators.writes import HiveAcidUpdateOperator as HiveAcidUpdateOperator
 from airflow_hiveacid.retries import hive_acid_retry_policy as hive_acid_retry_policy
 from hiveacid import *
 

@@ -8,8 +8,8 @@ from urllib.parse import SplitResult, urlsplit
 from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.definitions.asset import AssetRef
 
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
-from hiveacid.jobs.reports.report import by_table
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.report import by_table
 from hiveacid.rules.names import TableRef
 
 if TYPE_CHECKING:

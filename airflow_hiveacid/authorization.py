@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import AccessRefused, TaskKilled
-from hiveacid.jobs.accesses import accesses_of, paths_of
-from hiveacid.jobs.job import Job
+from hiveacid.jobs.job import Job, accesses_of, paths_of
 from hiveacid.metastore.authorizer import user_of
 from hiveacid.secret_text import without_secrets
 
@@ -32,7 +31,7 @@ def require_job_access(job: Job, context: "Context") -> None:
     """
     # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.tables import location_owners
+    from hiveacid.tables import locations as location_owners
 
     with MetastoreClient(job.connection) as client:
         location_owners.require_job_access(client, user_of(context["ti"].dag_id), job)

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import BaseNotifier
 
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure
 from hiveacid.errors import HiveAcidError
-from hiveacid.jobs.reports.report import ErrorReport
-from hiveacid.rules.printable import printable
+from hiveacid.jobs.report import ErrorReport
+from hiveacid.rules.texts import printable
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -61,23 +61,23 @@ def get_provider_info() -> dict[str, Any]:
         "task-decorators": [
             {
                 "name": "hive_acid_changes",
-                "class-name": "airflow_hiveacid.decorators.changes.hive_acid_changes_task",
+                "class-name": "airflow_hiveacid.decorators.tasks.hive_acid_changes_task",
             },
             {
                 "name": "hive_acid_compact",
-                "class-name": "airflow_hiveacid.decorators.compact.hive_acid_compact_task",
+                "class-name": "airflow_hiveacid.decorators.tasks.hive_acid_compact_task",
             },
             {
                 "name": "hive_acid_insert",
-                "class-name": "airflow_hiveacid.decorators.source_function.hive_acid_insert_task",
+                "class-name": "airflow_hiveacid.decorators.tasks.hive_acid_insert_task",
             },
             {
                 "name": "hive_acid_merge",
-                "class-name": "airflow_hiveacid.decorators.source_function.hive_acid_merge_task",
+                "class-name": "airflow_hiveacid.decorators.tasks.hive_acid_merge_task",
             },
             {
                 "name": "hive_acid_sql",
-                "class-name": "airflow_hiveacid.decorators.sql.hive_acid_sql_task",
+                "class-name": "airflow_hiveacid.decorators.tasks.hive_acid_sql_task",
             },
         ],
         # Airflow loads the plugin by its entry point; this lists it as a part of the provider.

@@ -18,21 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from airflow_hiveacid.cluster.packaged import example_dags, package_zip, spark_app_path
-from airflow_hiveacid.playground.local_airflow import LocalAirflow
-from airflow_hiveacid.playground.own_folder import own_folder
-from airflow_hiveacid.playground.programs import run_program
-from hiveacid.cli.foreground import until_ended
-from hiveacid.cli.terminal import print_table
+from airflow_hiveacid.playground.local_airflow import LocalAirflow, own_folder, run_program
+from hiveacid.cli.command import until_ended
+from hiveacid.cli.output import print_table
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.job_json import to_json
-from hiveacid.jobs.options.metastore_options import METASTORE_VARIABLE
+from hiveacid.jobs.options import METASTORE_VARIABLE
 from hiveacid.jobs.sources import PathSource
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.quantities import bytes_in_words
+from hiveacid.rules.texts import bytes_in_words
 
 TABLE = TableRef("demo", "customers")
 MASTER = "local[2]"

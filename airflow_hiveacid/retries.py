@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
 
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskConflict, HiveAcidTaskTrouble
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskConflict, HiveAcidTaskTrouble
 from hiveacid.errors import ConflictError, HiveAcidError
 
 if TYPE_CHECKING:

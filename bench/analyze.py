@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
-from hiveacid.jobs.analyze_job import AnalyzeJob
+from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -33,7 +33,7 @@ from hiveacid.orc.row_keys.keys import Keys
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.row_id import encode_bucket
 from hiveacid.tables.scan.table_scan import TableScan
-from hiveacid.tables.statistics.analyze import analyze
+from hiveacid.tables.statistics import analyze
 
 COLUMNS = {
     "id": "bigint",

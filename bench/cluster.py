@@ -37,7 +37,7 @@ from scale import Write, metastore
 from spark_clusters import SparkCluster, running_cluster
 
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.orc.copying.transplant import transplant

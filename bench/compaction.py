@@ -28,7 +28,7 @@ from session import CODEC, TASKS, seconds_of, session
 from airflow_hiveacid.cluster.packaged import spark_app_path
 from hiveacid.jobs.job_json import to_json
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.reports.report import PartitionReport
+from hiveacid.jobs.report import PartitionReport
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -37,7 +37,7 @@ from hiveacid.orc.format.tail import OrcTail
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.read.acid_scan import ACID_FIELDS
+from hiveacid.spark.read.acid_snapshot import ACID_FIELDS
 from hiveacid.spark.rows.columns import spark_struct
 from hiveacid.spark.session import scan_session
 

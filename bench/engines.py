@@ -9,7 +9,7 @@ from delta_and_iceberg import ICEBERG_CATALOG
 from lineitem import COLUMNS, TYPES
 from pyspark.sql import DataFrame, SparkSession
 
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.snapshot import Snapshot

@@ -23,14 +23,13 @@ from typing import Any
 
 from scale import metastore
 
-from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.records.proofs import NoteName, digest_of
-from hiveacid.records.run_note import RunNote
+from hiveacid.records.run_notes import RunNote
 from hiveacid.records.table_history import table_history, version_of
-from hiveacid.rules.as_of import AsOf
 from hiveacid.rules.names import (
     ACID_VERSION_FILE,
     RUN_NOTES,
@@ -40,8 +39,8 @@ from hiveacid.rules.names import (
     Delta,
     TableRef,
 )
-from hiveacid.rules.sidecar import WrittenFile, directory_note
-from hiveacid.rules.write_facts import taken_over
+from hiveacid.rules.notes import WrittenFile, directory_note, taken_over
+from hiveacid.rules.write_ids import AsOf
 
 TABLE, PARTED = TableRef("bench", "events"), TableRef("bench", "events_by_day")
 DAY, DAYS = [HiveColumn("day", "int")], 1000

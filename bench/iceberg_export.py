@@ -23,8 +23,7 @@ from lineitem import lineitem
 from pyiceberg.catalog import load_catalog
 from session import seconds_of, session
 
-from hiveacid.jobs.iceberg_job import IcebergDeletes
-from hiveacid.jobs.reports.iceberg_report import IcebergExportReport
+from hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergExportReport
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import TableRef
 

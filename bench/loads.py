@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from session import TASKS, session
 
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import PathSource
 from hiveacid.jobs.write_jobs import DeleteJob, MergeJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable

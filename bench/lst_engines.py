@@ -12,8 +12,7 @@ from engines import Delta, Iceberg
 from pyspark.sql import DataFrame, SparkSession
 from tpcds import FACTS, Fact
 
-from hiveacid.jobs.compaction_need import partitions_of
-from hiveacid.jobs.maintenance import Maintenance
+from hiveacid.jobs.maintenance_jobs import Maintenance, partitions_of
 from hiveacid.jobs.sources import TableSource
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -21,7 +20,7 @@ from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.read_together import read_together
+from hiveacid.spark.python.registered_tables import read_together
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.upkeep.compaction.warehouse import WarehouseMaintainer
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler

@@ -17,10 +17,9 @@ from lineitem import COLUMNS, lineitem
 from pyspark.sql import SparkSession, functions
 from session import TASKS, seconds_of, session
 
-from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.formats import StorageFormat
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.table import AcidTable

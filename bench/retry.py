@@ -21,13 +21,13 @@ from engines import ON
 from lineitem import COLUMNS
 from session import seconds_of, session
 
-from hiveacid.jobs.reports.report import CommitRetry, RunReport
+from hiveacid.jobs.report import CommitRetry, RunReport
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.txn.heartbeat import Heartbeat
 from hiveacid.orc.format.envelope import FIELDS
-from hiveacid.orc.format.stripe_footer import StripeFooter
+from hiveacid.orc.format.streams import StripeFooter
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.names import TableRef

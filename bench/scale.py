@@ -29,7 +29,7 @@ from session import session
 
 from hiveacid.cli.main import main as command_line
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore

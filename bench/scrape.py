@@ -20,12 +20,12 @@ from pathlib import Path
 
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import TableRef
 from hiveacid.upkeep.metric_collection import metastore_samples
-from hiveacid.upkeep.prometheus_text import prometheus_text
+from hiveacid.upkeep.metrics import prometheus_text
 
 TABLE = TableRef("bench", "events")
 

@@ -38,7 +38,7 @@ from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.tables.scan.table_scan import TableScan
 def used():
     each = [resource.getrusage(who) for who in (0, resource.RUSAGE_CHILDREN)]

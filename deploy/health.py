@@ -14,7 +14,7 @@ SECONDS = 10
 def main(url: str, component: str | None = None) -> None:
     """Return if the service works, fail if not."""
     if url.startswith("thrift:"):
-        from hiveacid.jobs.options.metastore_options import MetastoreOptions
+        from hiveacid.jobs.options import MetastoreOptions
         from hiveacid.metastore.client import MetastoreClient
 
         with MetastoreClient(MetastoreOptions(uris=url, read_timeout_seconds=SECONDS)) as client:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.records.stream_places import StreamPlaces

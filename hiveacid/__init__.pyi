@@ -1,8 +1,8 @@
 """Public names of the library: type checkers read this stub, and the library loads names by it."""
 
 from hiveacid.errors import HiveAcidError as HiveAcidError
-from hiveacid.jobs.compaction_need import compaction_groups as compaction_groups
-from hiveacid.jobs.options.metastore_options import MetastoreOptions as MetastoreOptions
+from hiveacid.jobs.maintenance_jobs import compaction_groups as compaction_groups
+from hiveacid.jobs.options import MetastoreOptions as MetastoreOptions
 from hiveacid.jobs.sources import BatchSource as BatchSource
 from hiveacid.jobs.sources import ChangesSource as ChangesSource
 from hiveacid.jobs.sources import PathSource as PathSource
@@ -18,10 +18,10 @@ from hiveacid.rules.merge import NotMatchedBySourceDelete as NotMatchedBySourceD
 from hiveacid.rules.merge import NotMatchedBySourceUpdate as NotMatchedBySourceUpdate
 from hiveacid.rules.merge import NotMatchedInsert as NotMatchedInsert
 from hiveacid.spark.python.data_source import HiveAcidDataSource as HiveAcidDataSource
-from hiveacid.spark.python.read_together import read_together as read_together
+from hiveacid.spark.python.registered_tables import read_together as read_together
 from hiveacid.spark.python.registered_tables import register_views as register_views
 from hiveacid.spark.python.table import AcidTable as AcidTable
-from hiveacid.spark.python.transaction import AcidTransaction as AcidTransaction
+from hiveacid.spark.python.table import AcidTransaction as AcidTransaction
 from hiveacid.spark.write.statement import WriteOptions as WriteOptions
 from hiveacid.tables.scan.table_scan import TableScan as TableScan
 

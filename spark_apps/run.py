@@ -9,7 +9,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - a cluster may have an older one.
         "Python 3.11 or later. Name another one in spark.pyspark.python."
     )
 
-from hiveacid.drivers.die_with_parent import die_with_parent
+from hiveacid.drivers.java_start import die_with_parent
 from hiveacid.drivers.spark_support import (
     require_supported_packages,
     require_supported_spark,

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable, StorageFormat
 from hiveacid.rules.names import TableRef, parse_partition_name
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList

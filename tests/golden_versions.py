@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid import AcidTable
 from hiveacid.cli.values import json_values
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.reports.report import CleanReport
+from hiveacid.jobs.report import CleanReport
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnState

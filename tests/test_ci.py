@@ -148,7 +148,7 @@ def test_a_changed_download_changes_the_key_of_the_cache() -> None:
         ]
         hashed = {file for pattern in re.findall("'(.*?)'", key) for file in ROOT.glob(pattern)}
         listed = [
-            *ROOT.glob("hiveacid/metastore/dev/releases.py"),
+            *ROOT.glob("hiveacid/metastore/dev/distribution.py"),
             *ROOT.glob("hiveacid/metastore/dev/*.sha256"),
             *ROOT.glob("deploy/jars.*"),
             *ROOT.glob("tests/**/*-ivy.*"),

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_hiveacid.provider_info import PACKAGES
 from docs.outdated_figures import FIGURES, sections
 from hiveacid.cli.main import COMMANDS
-from airflow_hiveacid.provider_info import PACKAGES
 from hiveacid.sql.script import to_steps
 
 ROOT = Path(__file__).parents[1]

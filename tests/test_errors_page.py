@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid import errors
-from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.jobs.report import ErrorReport
 from tests.test_docs import anchors
 
 PAGE = Path(__file__).parents[1] / "docs" / "errors.md"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.drivers.run_files import RunFiles, Started
-from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.report import RunReport
 
 REPORT = RunReport(job="insert", target="a.b", rows_inserted=3)
 STARTED = Started(application_id="app", txn_ids=(7,), write_ids={"a.b": 2})

@@ -6,7 +6,7 @@ import pytest
 
 from hiveacid.errors import IcebergRefused, InvalidJob, StorageError
 from hiveacid.jobs.iceberg_job import IcebergExportJob
-from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.jobs.report import ErrorReport
 from hiveacid.jobs.write_jobs import DeleteJob
 from hiveacid.secret_text import options_without_secrets, secrets_of, without_secrets
 from hiveacid.storage.filesystems import filesystem_of

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import HiveAcidError
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 
 if TYPE_CHECKING:
     from airflow_hiveacid.cluster.spark_run import SparkRun
@@ -49,8 +49,8 @@ def abort_transactions(metastore: MetastoreOptions, tokens: Sequence[str]) -> li
     """
     # Thrift is heavy, and this module is imported while DAGs are parsed.
     from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.metastore.txn.locks import leave_queues
     from hiveacid.metastore.txn.owner import abort_open_transactions
-    from hiveacid.metastore.txn.writer_queue import leave_queues
 
     with MetastoreClient(metastore) as client:
         aborted = abort_open_transactions(client, *tokens)

@@ -1,14 +1,91 @@
 """The interface of a Spark application that executes a job for a task."""
 
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_hiveacid.cluster.applications import Application
+from airflow_hiveacid.links import SparkApplicationLink, spark_application_url
+from hiveacid.jobs import codec
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.reports.report import Report
+from hiveacid.jobs.report import Report
+from hiveacid.progress import PhaseObserver
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import AirflowException
+
+    from hiveacid.drivers.run_files import Started
+
+
+# XComs that a run pushes before its work begins
+
+
+class TaskXComs(Protocol):
+    """The destination of a task's XComs: a task instance, or its substitute in a triggerer."""
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        """Set one, in place of an earlier value."""
+        ...
+
+
+def push_application(xcoms: TaskXComs, application_id: str, page: str | None) -> None:
+    """Push the application's id, and the page that shows it.
+
+    :param xcoms: The destination.
+    :param application_id: The application.
+    :param page: A page that shows it, when it has one of its own.
+    """
+    xcoms.xcom_push(key="application_id", value=application_id)
+    url = spark_application_url(application_id, page)
+    if url is not None:
+        xcoms.xcom_push(key=SparkApplicationLink().xcom_key, value=url)
+
+
+def push_end_of_driver(xcoms: TaskXComs, application_id: str) -> None:
+    """Replace the page of a driver that has ended: by the history server, or by nothing.
+
+    :param xcoms: The destination.
+    :param application_id: The application.
+    """
+    url = spark_application_url(application_id, None) or ""
+    xcoms.xcom_push(key=SparkApplicationLink().xcom_key, value=url)
+
+
+def push_started(xcoms: TaskXComs, started: "Started") -> None:
+    """Push the work that an application has begun.
+
+    :param xcoms: The destination.
+    :param started: The started work, as the application reports it.
+    """
+    xcoms.xcom_push(key="application_id", value=started.application_id)
+    if started.txn_ids:
+        # Of a write the last one counts: those before it were given up when the table moved.
+        xcoms.xcom_push(key="txn_id", value=started.txn_ids[-1])
+        xcoms.xcom_push(key="txn_ids", value=list(started.txn_ids))
+    if started.write_ids:
+        xcoms.xcom_push(key="write_ids", value=dict(started.write_ids))
+    if started.stream is not None:
+        xcoms.xcom_push(key="stream", value=codec.to_record(started.stream))
+
+
+class StartedXComs(PhaseObserver):
+    """Pushes the transactions that the worker itself opens, before they are used.
+
+    :param xcoms: The destination.
+    """
+
+    def __init__(self, xcoms: TaskXComs) -> None:
+        self._xcoms = xcoms
+        self._txn_ids: list[int] = []
+        # Several compactions run concurrently.
+        self._one_at_a_time = threading.Lock()
+
+    def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
+        """Push one more transaction."""
+        with self._one_at_a_time:
+            self._txn_ids.append(txn_id)
+            self._xcoms.xcom_push(key="txn_id", value=txn_id)
+            self._xcoms.xcom_push(key="txn_ids", value=list(self._txn_ids))
 
 
 class SparkRun(Protocol):

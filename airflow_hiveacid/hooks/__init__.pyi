@@ -1,7 +1,7 @@
 """The public hook, and the failures of its tasks."""
 
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook as HiveAcidMetastoreHook
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskConflict as HiveAcidTaskConflict
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure as HiveAcidTaskFailure
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused as HiveAcidTaskRefused
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble as HiveAcidTaskTrouble
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskConflict as HiveAcidTaskConflict
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure as HiveAcidTaskFailure
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskRefused as HiveAcidTaskRefused
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskTrouble as HiveAcidTaskTrouble

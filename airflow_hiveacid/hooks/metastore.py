@@ -17,14 +17,14 @@ from airflow.sdk import BaseHook
 from airflow_hiveacid.assets import table_asset
 from hiveacid.errors import HiveAcidError, InvalidConnection
 from hiveacid.jobs.job import EVERYTHING, READ, SHOW, Access
-from hiveacid.jobs.options.metastore_options import (
+from hiveacid.jobs.options import (
     AUTO,
     KERBEROS,
     NO_PROOF,
     WRITE_EVENTS,
     MetastoreOptions,
+    keep_token,
 )
-from hiveacid.jobs.options.tokens import keep_token
 from hiveacid.metastore.authorizer import program_user
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.locks import Operation, Target
@@ -164,7 +164,7 @@ class HiveAcidMetastoreHook(BaseHook):
         :raises AccessRefused: The authorizer refuses a table.
         """
         from hiveacid.metastore.txn.transaction import Transaction
-        from hiveacid.tables.location_owners import require_job_access
+        from hiveacid.tables.locations import require_job_access
 
         written = [] if target is None else [Access(target.lower(), None, operation.name.lower())]
         accesses = [*written, *(Access(table.lower(), None, READ) for table in reads)]
@@ -218,7 +218,7 @@ class HiveAcidMetastoreHook(BaseHook):
 
     def locks(self, table: str | None = None) -> "list[HeldLock]":
         """List the locks that are held or waited for, on one table or on all."""
-        from hiveacid.metastore.txn.writer_queue import queue_of
+        from hiveacid.metastore.txn.locks import queue_of
 
         with self.get_conn() as client:
             if table is None:

@@ -4,18 +4,17 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, task_failure
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure, task_failure
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from hiveacid.errors import InvalidJob, TableReplaced, VersionGone
 from hiveacid.jobs import codec
-from hiveacid.jobs.changes_range import changes_in, reading_changes
-from hiveacid.jobs.export_job import ExportChangesJob
-from hiveacid.jobs.field_checks import awaits_rendering, before_rendering, is_template
+from hiveacid.jobs.export_job import ExportChangesJob, changes_in, reading_changes
+from hiveacid.jobs.fields import awaits_rendering, before_rendering, is_template
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.reports.report import ChangesRange, RunReport
+from hiveacid.jobs.report import ChangesRange, RunReport
 from hiveacid.jobs.sources import ChangesSource
-from hiveacid.rules.consumers import consumer_token, require_consumer
-from hiveacid.rules.located_table import LocatedTable
+from hiveacid.rules.lag import consumer_token, require_consumer
+from hiveacid.rules.names import LocatedTable
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -4,11 +4,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.operators.worker_or_spark import HiveAcidWorkerOrSparkOperator
+from airflow_hiveacid.operators.worker import HiveAcidWorkerOrSparkOperator
 from hiveacid.errors import InvalidJob
-from hiveacid.jobs.compaction_need import parse_needs, partitions_of
-from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.reports.report import CompactReport
+from hiveacid.jobs.maintenance_jobs import CompactJob, parse_needs, partitions_of
+from hiveacid.jobs.report import CompactReport
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

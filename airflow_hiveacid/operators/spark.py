@@ -10,19 +10,22 @@ from airflow.providers.common.compat.sdk import AirflowException, conf
 from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
 from airflow_hiveacid.cluster.spark_master import require_master
-from airflow_hiveacid.cluster.spark_settings import uses_local_paths
-from airflow_hiveacid.cluster.spark_submission import runs_in_cluster, spark_connection
-from airflow_hiveacid.cluster.spark_text import require_spark_sizes
+from airflow_hiveacid.cluster.spark_submission import (
+    require_spark_sizes,
+    runs_in_cluster,
+    spark_connection,
+    uses_local_paths,
+)
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
-from airflow_hiveacid.hooks.task_failures import task_failure
+from airflow_hiveacid.hooks.tasks import task_failure
 from airflow_hiveacid.lineage import with_parent_job
 from airflow_hiveacid.links import SparkApplicationLink, TableHealthLink, table_health_url
 from airflow_hiveacid.operators.base import HiveAcidJobOperator, JobT
 from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger, require_patience
 from hiveacid.errors import HiveAcidError, InvalidJob
 from hiveacid.jobs import codec
-from hiveacid.jobs.field_checks import before_rendering, is_task_output, require_mapping
-from hiveacid.jobs.reports.report import ErrorReport, Report
+from hiveacid.jobs.fields import before_rendering, is_task_output, require_mapping
+from hiveacid.jobs.report import ErrorReport, Report
 
 try:
     from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
@@ -35,7 +38,7 @@ except ImportError:  # Before Airflow 3.3.
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.cluster.cluster_run import ClusterRun
+    from airflow_hiveacid.cluster.runs import ClusterRun
     from airflow_hiveacid.cluster.spark_run import SparkRun
 
 DeployMode = Literal["client", "cluster"]
@@ -209,8 +212,8 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
     def _run(self, job: JobT, context: "Context") -> dict[str, Any]:
         """Submit the application, or find that of an earlier attempt, and wait for its end."""
         # Arrow takes a second to import, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.cluster.cluster_run import ClusterRun
-        from hiveacid.tables.location_owners import require_known_tables
+        from airflow_hiveacid.cluster.runs import ClusterRun
+        from hiveacid.tables.locations import require_known_tables
 
         self._push_table_health(job, context)
         run = self._spark_run = self._run_of(job, context)
@@ -273,8 +276,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             Preflight(client, files, lambda text: self.log.info("%s", text)).check(job)
 
     def _run_of(self, job: JobT, context: "Context") -> "SparkRun":
-        from airflow_hiveacid.cluster.cluster_run import ClusterRun
-        from airflow_hiveacid.cluster.local_run import LocalRun
+        from airflow_hiveacid.cluster.runs import ClusterRun, LocalRun
 
         connection = spark_connection(self.spark_conn_id)
         if not runs_in_cluster(connection, self.deploy_mode):
@@ -306,7 +308,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         self, event: Mapping[str, Any], job: JobT, context: "Context"
     ) -> dict[str, Any]:
         """Return the report of an application that a trigger has seen end."""
-        from airflow_hiveacid.cluster.cluster_run import ClusterRun, Submitted
+        from airflow_hiveacid.cluster.runs import ClusterRun, Submitted
 
         application_id = event["application_id"]
         run = ClusterRun(

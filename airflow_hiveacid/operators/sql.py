@@ -5,22 +5,22 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.assets import emit_assets
-from airflow_hiveacid.operators.killable import KillObserver
-from airflow_hiveacid.operators.worker_or_spark import HiveAcidWorkerOrSparkOperator
-from hiveacid.jobs.field_checks import (
+from airflow_hiveacid.operators.base import KillObserver
+from airflow_hiveacid.operators.worker import HiveAcidWorkerOrSparkOperator
+from hiveacid.jobs.fields import (
+    Parameters,
     is_template,
     require_mapping,
     require_text,
 )
-from hiveacid.jobs.options.run_options import OrcCodec
-from hiveacid.jobs.parameters import Parameters
+from hiveacid.jobs.options import OrcCodec
 from hiveacid.jobs.script_job import ScriptJob
-from hiveacid.rules.conflicts import ConflictPolicy
+from hiveacid.rules.locks import ConflictPolicy
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from hiveacid.jobs.reports.script_report import ScriptReport
+    from hiveacid.jobs.report import ScriptReport
 
 _FILE = ".sql"
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from hiveacid.errors import HiveAcidError
-from hiveacid.jobs.options.run_token import source_token
+from hiveacid.jobs.options import source_token
 from hiveacid.jobs.stream_job import StreamJob
 
 if TYPE_CHECKING:

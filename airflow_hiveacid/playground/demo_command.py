@@ -3,9 +3,8 @@
 import argparse
 from pathlib import Path
 
-from hiveacid.cli.command import Command
+from hiveacid.cli.command import Command, until_ended
 from hiveacid.cli.commands.metastore import add_version
-from hiveacid.cli.foreground import until_ended
 from hiveacid.errors import UserError
 
 _LEAST_SECONDS = 5.0

@@ -1,22 +1,115 @@
 """An Airflow of its own on this machine: its settings, its commands and its processes."""
 
+import fcntl
 import json
 import os
 import secrets
+import shutil
 import signal
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from airflow_hiveacid.playground.programs import run_program, wait_for
-from hiveacid.errors import DemoFailed
-from hiveacid.metastore.dev.embedded import HOST, free_port
-from hiveacid.metastore.dev.guarded_process import GuardedProcess
+from hiveacid.errors import DemoFailed, UserError
+from hiveacid.metastore.dev.embedded import HOST, GuardedProcess, free_port
+
+# A folder that is ours, so that it may be emptied
+
+
+_OWN = "_hiveacid_demo"
+
+
+@contextmanager
+def own_folder(folder: Path, *, fresh: bool) -> Iterator[None]:
+    """Hold a folder that no other process uses, and that contains only our own files.
+
+    Args:
+        folder: The folder; it is created if it is missing.
+        fresh: Whether to empty it first.
+
+    Raises:
+        UserError: The folder contains other files, or is in use.
+    """
+    mark = folder / _OWN
+    if folder.exists() and not mark.exists() and any(folder.iterdir()):
+        raise UserError(
+            f"{folder} contains other files, which may be lost.",
+            remedy="Name a folder that is empty or not there yet.",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    with mark.open("a") as lock:
+        try:
+            # The kernel gives it back when we end, however that happens.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"Another process already works in {folder}.",
+                remedy="End that, or name another folder.",
+            ) from None
+        if fresh:
+            for entry in folder.iterdir():
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry)
+                elif entry != mark:
+                    entry.unlink()
+        yield
+
+
+# Programs that show their progress to a waiting user
+
+
+_LOOK_SECONDS, _DOT_SECONDS = 0.2, 2.0
+
+
+def run_program(
+    title: str, command: Sequence[str], *, environment: Mapping[str, str], log: Path
+) -> str:
+    """Run a program to its end, with its output in a log; an interrupted wait ends it, too.
+
+    Args:
+        title: The printed title.
+        command: The words of the program.
+        environment: Its variables.
+        log: The file to which the output is appended.
+
+    Returns:
+        The output of the program.
+
+    Raises:
+        DemoFailed: The program ended with an error.
+    """
+    before = log.stat().st_size if log.exists() else 0
+    program = GuardedProcess(command, log=log, environment=environment, directory=Path.cwd())
+    try:
+        wait_for(title, lambda: program.status is not None)
+        if program.status:
+            raise DemoFailed(
+                f"{title} ended with exit status {program.status}:\n{program.tail()}",
+                remedy=f"All of it is in {log}.",
+            )
+    finally:
+        program.kill()
+    return log.read_bytes()[before:].decode(errors="replace")
+
+
+def wait_for(title: str, done: Callable[[], bool]) -> None:
+    """Wait until something is done, with a dot every two seconds, and print how long that took."""
+    begun = dotted = time.monotonic()
+    print(f"   {title} ", end="", flush=True)
+    try:
+        while not done():
+            time.sleep(_LOOK_SECONDS)
+            if time.monotonic() - dotted >= _DOT_SECONDS:
+                dotted += _DOT_SECONDS
+                print(".", end="", flush=True)
+    finally:
+        print(f" {time.monotonic() - begun:.0f} s", flush=True)
+
 
 _START_SECONDS = 600
 _PORT = 8080

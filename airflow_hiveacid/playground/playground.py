@@ -9,9 +9,8 @@ from pathlib import Path
 
 from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.playground import shop
-from airflow_hiveacid.playground.local_airflow import LocalAirflow
-from airflow_hiveacid.playground.own_folder import own_folder
-from hiveacid.jobs.options.metastore_options import METASTORE_VARIABLE
+from airflow_hiveacid.playground.local_airflow import LocalAirflow, own_folder
+from hiveacid.jobs.options import METASTORE_VARIABLE
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore, free_port
 
 DAGS = Path(__file__).parent / "dags"

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from airflow_hiveacid.playground.programs import run_program
+from airflow_hiveacid.playground.local_airflow import run_program
 
 TABLES = ("shop.orders", "shop.customers", "shop.clicks", "shop.carts")
 _THRESHOLD = "compactorthreshold.hive.compactor.delta"

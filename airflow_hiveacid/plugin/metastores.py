@@ -1,33 +1,251 @@
 """The metastores on the page, as Airflow's configuration and connections name them."""
 
+import asyncio
 import json
+import logging
+import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from airflow.providers.common.compat.sdk import conf
 
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-from airflow_hiveacid.plugin.file_access import FileAccess
-from airflow_hiveacid.plugin.measuring import Measuring
-from hiveacid.errors import InvalidJob
+from hiveacid.errors import InvalidJob, StorageUnreachable
 from hiveacid.jobs import codec
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.report import ErrorReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.snapshot import Snapshot
-from hiveacid.records.directories import HistoryDirectory
-from hiveacid.records.entries import HistoryEntry
+from hiveacid.records.history_entries import HistoryDirectory, HistoryEntry
 from hiveacid.records.mirror_notes import KnownMirror, known_mirrors
-from hiveacid.records.stream_places import stream_states
-from hiveacid.records.stream_state import StreamState
+from hiveacid.records.stream_places import StreamState, stream_states
 from hiveacid.records.table_history import table_history, version_directories
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.names import TableRef
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.upkeep.health import HealthMeter
 from hiveacid.upkeep.health_score import TableHealth
+
+# Access to files on behalf of the page, which cannot block other routes of Airflow
+
+
+T = TypeVar("T")
+
+_REMEDY = (
+    "Check whether the storage of the table answers. To exclude locations, set page_locations in the "
+    "section hive_acid of Airflow's configuration."
+)
+
+
+class FileAccess:
+    """Looks into tables in threads of its own: a few at a time, and each for a limited time.
+
+    Clients of stores cannot be interrupted. A look whose time is over keeps its thread until the
+    client gives up, and counts as one of the few until then; callers do not wait for it.
+    """
+
+    def __init__(self, seconds: float, *, most: int = 16, most_of_table: int = 4) -> None:
+        """Set the limits.
+
+        Args:
+            seconds: The time that a caller waits for a look.
+            most: The most looks at one time.
+            most_of_table: The most of them at one table.
+        """
+        self._seconds = seconds
+        self._most = most
+        self._most_of_table = most_of_table
+        self._running: dict[tuple[str, Hashable], Future[Any]] = {}
+        # Threads are used again: each has a connection of its own to a metastore.
+        self._idle: list[SimpleQueue[Callable[[], None]]] = []
+        self._lock = threading.Lock()
+
+    async def answer(self, table: str, kind: Hashable, read: Callable[[], T]) -> T:
+        """Look into a table for a route.
+
+        Args:
+            table: The table.
+            kind: Distinguishes looks at the table: equal looks at the same time are one.
+            read: Opens the files.
+
+        Raises:
+            StorageUnreachable: It takes too long, or too many others are looked into.
+        """
+        reading = asyncio.wrap_future(self._start(table, kind, read))
+        try:
+            return await asyncio.wait_for(reading, self._seconds)
+        except TimeoutError as error:
+            raise self._timed_out(table) from error
+
+    def wait(self, table: str, read: Callable[[], T]) -> T:
+        """Look into a table for a thread that may wait; see ``answer``."""
+        reading = self._start(table, object(), read)
+        try:
+            return reading.result(self._seconds)
+        except TimeoutError as error:
+            raise self._timed_out(table) from error
+
+    def _start(self, table: str, kind: Hashable, read: Callable[[], T]) -> "Future[T]":
+        key = table, kind
+        with self._lock:
+            if key in self._running:
+                return self._running[key]
+            of_table = sum(other == table for other, _ in self._running)
+            if len(self._running) >= self._most or of_table >= self._most_of_table:
+                raise StorageUnreachable(
+                    f"{table} is not read now, because {len(self._running)} earlier reads for the "
+                    f"page have not ended, {of_table} of them of this table.",
+                    remedy=f"Try again later. {_REMEDY}",
+                )
+            reading: Future[T] = Future()
+            reading.set_running_or_notify_cancel()  # A caller that gives up ends it for no other.
+            self._running[key] = reading
+            tasks = self._idle.pop() if self._idle else _new_thread()
+        tasks.put(partial(self._run, tasks, key, read, reading))
+        return reading
+
+    def _run(
+        self,
+        tasks: "SimpleQueue[Callable[[], None]]",
+        key: tuple[str, Hashable],
+        read: Callable[[], T],
+        reading: "Future[T]",
+    ) -> None:
+        ended: Callable[[], None]
+        try:
+            ended = partial(reading.set_result, read())
+        except BaseException as error:  # noqa: BLE001
+            ended = partial(reading.set_exception, error)  # A panic in Rust is no Exception.
+        with self._lock:
+            del self._running[key]
+            self._idle.append(tasks)
+        ended()
+
+    def _timed_out(self, table: str) -> StorageUnreachable:
+        return StorageUnreachable(
+            f"{table} was not read within {self._seconds:g} seconds.", remedy=_REMEDY
+        )
+
+
+def _new_thread() -> "SimpleQueue[Callable[[], None]]":
+    tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    def work() -> None:
+        while True:
+            tasks.get()()
+
+    # A daemon: a store that never answers must not keep the process from ending.
+    threading.Thread(target=work, name="hiveacid-files", daemon=True).start()
+    return tasks
+
+
+# Background measurement of a metastore's tables, so that requests do not wait for it
+
+
+log = logging.getLogger(__name__)
+# However many users force it, so much time is between two measurements.
+_FORCED_SECONDS = 10.0
+# Interval between the partial results of a first measurement.
+_PARTIAL_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The results at a moment.
+
+    Attributes:
+        tables: The tables; during the first measurement those that it has measured so far. None
+            before any is measured.
+        at: The time of the last complete measurement in seconds since 1970; None before the first.
+        seconds: Its duration.
+        running: Whether another measurement is running.
+        done: The number of tables that it has measured so far.
+        error: The reason why the latest attempt failed; the tables are then from an earlier one.
+    """
+
+    tables: tuple[TableHealth, ...] | None = None
+    at: float | None = None
+    seconds: float | None = None
+    running: bool = False
+    done: int = 0
+    error: ErrorReport | None = None
+
+
+class Measuring:
+    """Measures on request; a request returns the available results at once.
+
+    A request for results older than the refresh interval starts a new measurement, and the old
+    results are shown until it ends. Without requests, nothing is measured.
+    """
+
+    def __init__(
+        self,
+        measure: Callable[[], Iterable[TableHealth]],
+        refresh_seconds: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare; nothing is measured yet.
+
+        Args:
+            measure: Yields the health of every table; runs in one thread at a time.
+            refresh_seconds: The maximum age of the figures.
+            clock: Returns the time in seconds since 1970.
+        """
+        self._measure = measure
+        self._refresh_seconds = refresh_seconds
+        self._clock = clock
+        self._known = Measured()
+        self._tried_at: float | None = None
+        self._lock = threading.Lock()
+
+    def latest(self, *, refresh: bool = False) -> Measured:
+        """Return the available results; measure in the background if they are too old.
+
+        Args:
+            refresh: Measure again regardless of age. All users together are limited: between two
+                measurements are 10 seconds, or as many as the last one took.
+        """
+        with self._lock:
+            now = self._clock()
+            forced = max(self._known.seconds or 0, _FORCED_SECONDS)
+            age = min(forced, self._refresh_seconds) if refresh else self._refresh_seconds
+            due = self._tried_at is None or now - self._tried_at >= age
+            if due and not self._known.running:
+                self._known = replace(self._known, running=True, done=0)
+                threading.Thread(target=self._run, name="hiveacid-health", daemon=True).start()
+            return self._known
+
+    def _run(self) -> None:
+        begun, tables, error = self._clock(), [], None
+        next_partial = begun
+        try:
+            for health in self._measure():
+                tables.append(health)
+                # Assigned whole, by this thread alone while it runs.
+                self._known = replace(self._known, done=len(tables))
+                if self._known.at is None and self._clock() >= next_partial:
+                    self._known = replace(self._known, tables=tuple(tables))
+                    next_partial = self._clock() + _PARTIAL_SECONDS
+        except BaseException as failure:  # noqa: BLE001
+            # Any error is shown; it must not stop later measurements. A panic of a client that is
+            # written in Rust is no Exception.
+            log.warning("The Hive ACID tables could not be measured: %s", failure)
+            error = ErrorReport.of(failure)
+        with self._lock:
+            now = self._tried_at = self._clock()
+            if error is None:
+                self._known = Measured(tuple(tables), now, now - begun)
+            else:
+                complete = None if self._known.at is None else self._known.tables
+                self._known = replace(
+                    self._known, tables=complete, running=False, done=0, error=error
+                )
+
 
 _SECTION = "hive_acid"
 # A user waits for an answer on one table.

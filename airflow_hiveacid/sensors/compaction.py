@@ -4,18 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from airflow_hiveacid.hooks.task_metrics import emit
+from airflow_hiveacid.hooks.tasks import emit
 from airflow_hiveacid.hooks.template_fields import rendered_setting
 from airflow_hiveacid.sensors.condition import ConditionSensor
 from airflow_hiveacid.triggers.condition import Condition, Poller
-from hiveacid.jobs.compaction_need import compaction_groups
-from hiveacid.jobs.field_checks import (
+from hiveacid.jobs.fields import (
     before_rendering,
     is_template,
     require_choice,
     require_partition_names,
     require_text,
 )
+from hiveacid.jobs.maintenance_jobs import compaction_groups
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy, Measure
 from hiveacid.rules.names import TableRef
 

@@ -11,13 +11,13 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused, task_failure
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskRefused, task_failure
 from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
 from airflow_hiveacid.triggers.condition import Condition, HiveAcidConditionTrigger, Poller
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs import codec
 from hiveacid.jobs.job import READ, Access
-from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.jobs.report import ErrorReport
 from hiveacid.metastore.authorizer import require_access, user_of
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from airflow_hiveacid.sensors.condition import ConditionSensor
 from airflow_hiveacid.triggers.condition import Condition, Poller
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import codec
-from hiveacid.jobs.field_checks import before_rendering, is_task_output, is_template
+from hiveacid.jobs.fields import before_rendering, is_task_output, is_template
 from hiveacid.jobs.iceberg_job import IcebergExportJob
-from hiveacid.rules.mirror_lag import LagLimits
+from hiveacid.rules.lag import LagLimits
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

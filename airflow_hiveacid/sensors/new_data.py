@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.sensors.condition import ConditionSensor
 from airflow_hiveacid.triggers.condition import Condition, Poller
-from hiveacid.jobs.field_checks import before_rendering, is_task_output, is_template
+from hiveacid.jobs.fields import before_rendering, is_task_output, is_template
 from hiveacid.jobs.sources import ChangesSource
-from hiveacid.rules.consumers import require_consumer
+from hiveacid.rules.lag import require_consumer
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -17,14 +17,14 @@ from airflow_hiveacid.triggers.base import StoredTrigger, ask_airflow
 from airflow_hiveacid.triggers.polls import THREADS, Server
 from hiveacid.errors import ClusterUnreachable, HiveAcidError
 from hiveacid.jobs import codec
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
-from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.report import ErrorReport
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
     from airflow_hiveacid.cluster.applications import Application
-    from airflow_hiveacid.cluster.cluster_run import ClusterRun
+    from airflow_hiveacid.cluster.runs import ClusterRun
 
 ResultT = TypeVar("ResultT")
 
@@ -163,7 +163,7 @@ class HiveAcidApplicationTrigger(StoredTrigger):
 
     def _build_run(self, connection: "Connection", xcoms: "_TaskXComs") -> "ClusterRun":
         # Arrow takes a second to import, and DAG files import this module.
-        from airflow_hiveacid.cluster.cluster_run import ClusterRun, Submitted
+        from airflow_hiveacid.cluster.runs import ClusterRun, Submitted
 
         submitted = Submitted(self.application_id, self.report, self.adopted)
         return ClusterRun(connection, self.tag, xcoms, self.log, submitted)

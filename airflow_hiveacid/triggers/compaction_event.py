@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-from airflow_hiveacid.hooks.task_metrics import emit
+from airflow_hiveacid.hooks.tasks import emit
 from airflow_hiveacid.triggers.base import StoredTrigger, ask_airflow
 from airflow_hiveacid.triggers.polls import THREADS, Server
 from hiveacid.errors import HiveAcidError
@@ -21,7 +21,7 @@ from hiveacid.jobs import codec
 from hiveacid.rules.compaction_policy import CompactionPolicy
 
 if TYPE_CHECKING:
-    from hiveacid.jobs.options.metastore_options import MetastoreOptions
+    from hiveacid.jobs.options import MetastoreOptions
     from hiveacid.upkeep.compaction_poll import CompactionPoll, PollResult
 
 log = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ from airflow_hiveacid.triggers.base import StoredTrigger, ask_airflow
 from airflow_hiveacid.triggers.polls import THREADS, Server
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs import codec
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
-from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.report import ErrorReport
 
 
 def _permit(_: Iterable[str]) -> None:

@@ -13,11 +13,11 @@ from airflow_hiveacid.triggers.base import StoredTrigger, ask_airflow
 from airflow_hiveacid.triggers.condition import Condition
 from airflow_hiveacid.triggers.polls import THREADS, Server
 from hiveacid.errors import HiveAcidError
-from hiveacid.rules.consumers import last_final_version
+from hiveacid.rules.lag import last_final_version
 from hiveacid.rules.names import TableRef
 
 if TYPE_CHECKING:
-    from hiveacid.jobs.options.metastore_options import MetastoreOptions
+    from hiveacid.jobs.options import MetastoreOptions
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class HiveAcidNewDataEventTrigger(StoredTrigger, BaseEventTrigger):
     def _newest_version(self, options: "MetastoreOptions") -> tuple[int, str]:
         """The newest version, and the creation of the table that it is of."""
         from hiveacid.metastore.client import MetastoreClient
-        from hiveacid.metastore.same_table import located
+        from hiveacid.metastore.table_rules import located
         from hiveacid.metastore.txn.snapshot import Snapshot
 
         ref = TableRef.parse(self.table)

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from hiveacid.cli.bar import Bar
+from hiveacid.cli.output import Bar
 from hiveacid.drivers.java_start import NO_PAGES
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.reports.report import Report
-from hiveacid.rules.printable import print_lines
+from hiveacid.jobs.report import Report
+from hiveacid.rules.texts import print_lines
 
 if TYPE_CHECKING:
     from hiveacid.drivers.checks import Preflight

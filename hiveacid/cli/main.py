@@ -11,28 +11,21 @@ from importlib.util import find_spec
 
 import hiveacid
 from hiveacid.cli.command import Command
-from hiveacid.cli.commands import (
-    cat,
-    changes,
-    clean,
-    compact,
-    compare_iceberg,
-    consumers,
-    diff,
-    doctor,
-    history,
-    inspect,
-    locks,
-    maintain,
-    metastore,
-    metrics,
-    mirrors,
-    plan,
-    sql,
-    tables,
-    to_iceberg,
-    txns,
-)
+from hiveacid.cli.commands import compactions as clean
+from hiveacid.cli.commands import compactions as compact
+from hiveacid.cli.commands import compactions as maintain
+from hiveacid.cli.commands import doctor, metastore, metrics, plan, sql, tables
+from hiveacid.cli.commands import iceberg as compare_iceberg
+from hiveacid.cli.commands import iceberg as mirrors
+from hiveacid.cli.commands import iceberg as to_iceberg
+from hiveacid.cli.commands import tables as cat
+from hiveacid.cli.commands import tables as inspect
+from hiveacid.cli.commands import transactions as locks
+from hiveacid.cli.commands import transactions as txns
+from hiveacid.cli.commands import versions as changes
+from hiveacid.cli.commands import versions as consumers
+from hiveacid.cli.commands import versions as diff
+from hiveacid.cli.commands import versions as history
 from hiveacid.orc.format.process_memory import use_one_heap
 
 _PROVIDER, _DEMO = "airflow_hiveacid", "airflow_hiveacid.playground.demo_command"

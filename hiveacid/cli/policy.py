@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import get_args
 
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy, Engine, Measure
-from hiveacid.rules.quantities import parse_duration
+from hiveacid.rules.texts import parse_duration
 
 _HIVE = CompactionPolicy()
 

@@ -5,14 +5,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.cli import local_spark, target
-from hiveacid.cli.terminal import print_table
-from hiveacid.rules.printable import print_lines
+from hiveacid.cli.output import print_table
+from hiveacid.rules.texts import print_lines
 
 if TYPE_CHECKING:
     from pyarrow import Table
 
     from hiveacid.cli.answers import Answer
-    from hiveacid.jobs.options.metastore_options import MetastoreOptions
+    from hiveacid.jobs.options import MetastoreOptions
     from hiveacid.sql.questions import Select
 
 
@@ -64,8 +64,8 @@ def print_answer(answer: "Answer") -> None:
 
 def _scanned(question: "Select", metastore: "MetastoreOptions", limit: int) -> "Table | None":
     """Return the rows from our own reader; None if only Spark can read them."""
+    from hiveacid.metastore.catalog import StorageFormat
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.metastore.formats import StorageFormat
     from hiveacid.metastore.table_rules import column_names, existing_table
     from hiveacid.rules.names import TableRef
     from hiveacid.rules.schema import TableKind
@@ -98,6 +98,6 @@ def _queried(question: "Select", metastore: "MetastoreOptions", limit: int, mast
     with MetastoreClient(metastore) as client:
         local_spark.preflight(client, master).check_query(question.query)
     with local_spark.a_spark(master, "hiveacid sql") as spark:
-        from hiveacid.spark.query import query_rows
+        from hiveacid.spark.run import query_rows
 
         return query_rows(spark, metastore, question.query, limit)

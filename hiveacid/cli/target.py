@@ -3,23 +3,53 @@
 import argparse
 import os
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, get_args
 
-from hiveacid.cli.connection import connection_options
-from hiveacid.errors import UserError
-from hiveacid.jobs.field_checks import require_partition_names
-from hiveacid.jobs.options.metastore_options import (
+from hiveacid.errors import InvalidConnection, UserError
+from hiveacid.jobs.fields import require_partition_names
+from hiveacid.jobs.options import (
     KERBEROS,
     METASTORE_VARIABLE,
     NO_PROOF,
     PROTECTIONS,
     MetastoreOptions,
 )
-from hiveacid.rules.as_of import AsOf
-from hiveacid.rules.conflicts import ConflictPolicy
 from hiveacid.rules.directory import Rules
+from hiveacid.rules.locks import ConflictPolicy
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import ColumnMapping
+from hiveacid.rules.write_ids import AsOf
+
+# Metastore options of an Airflow connection, for commands outside of tasks
+
+
+# Imported by its name: the library does not depend on the provider.
+_HOOK = "airflow_hiveacid.hooks.metastore"
+
+
+def connection_options(conn_id: str) -> MetastoreOptions:
+    """Return the metastore options of an Airflow connection.
+
+    Args:
+        conn_id: The connection.
+
+    Raises:
+        InvalidConnection: The connection does not exist or is incomplete.
+    """
+    try:
+        hook = import_module(_HOOK).HiveAcidMetastoreHook
+    except ModuleNotFoundError as error:
+        raise InvalidConnection(
+            "A connection needs Airflow and the provider airflow-hiveacid, which are not installed "
+            "here.",
+            remedy="Use --metastore.",
+        ) from error
+    # As Airflow's own commands do: connections are read from its database, too.
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
+    options: MetastoreOptions = hook(conn_id).options()
+    return options
+
 
 # The metastore's address, unless an argument specifies it.
 _OF_KERBEROS = (

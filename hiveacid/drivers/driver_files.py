@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from hiveacid.errors import CorruptFile, StorageError
-from hiveacid.jobs.schema_text import columns_of_schema, require_header
+from hiveacid.jobs.fields import columns_of_schema, require_header
 from hiveacid.jobs.sources import PathSource
-from hiveacid.rules.file_kinds import HEAD, kind_of_file, mistaken_for
+from hiveacid.rules.directory import HEAD, kind_of_file, mistaken_for
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 # Spark interprets these as parts of a pattern, and a backslash as an escape.

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import codec
-from hiveacid.jobs.reports.report import Report
-from hiveacid.jobs.reports.stream_report import StreamProgress
+from hiveacid.jobs.report import Report
+from hiveacid.jobs.stream_job import StreamProgress
 from hiveacid.rules.names import LARGEST_NOTE, RUN_NOTES
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 

@@ -12,16 +12,17 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 
 from hiveacid.iceberg.data_file_task import DataFileTask, DeleteFileTask
-from hiveacid.iceberg.file_selection import FILE_BYTES, PartitionFiles
-from hiveacid.iceberg.partition_plan import (
+from hiveacid.iceberg.file_selection import (
+    FILE_BYTES,
     MirroredFile,
+    PartitionFiles,
     PartitionPlan,
     coverage,
     fully_covered,
     plan_partition,
 )
-from hiveacid.iceberg.provenance import read_provenance
-from hiveacid.orc.copying.flatten import FieldId
+from hiveacid.iceberg.mirror_state import read_provenance
+from hiveacid.orc.copying.transplant import FieldId
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.tables.scan.visible_table import PartitionDirectory, VisibleTable
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hiveacid.orc.copying.flatten import FieldId
-from hiveacid.rules.originals import SyntheticIds
+from hiveacid.orc.copying.transplant import FieldId
+from hiveacid.rules.directory import SyntheticIds
 from hiveacid.rules.schema import MappedColumns
 from hiveacid.upkeep.compaction.scheduling import COPIED_WHILE_ENCODED
 

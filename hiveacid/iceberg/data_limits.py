@@ -14,9 +14,8 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
 from hiveacid.errors import CorruptFile
 from hiveacid.iceberg.catalog_files import DataFiles
-from hiveacid.orc.format.arrow_memory import rows_at_a_time
-from hiveacid.orc.format.limits import most_rows
-from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.format.batches import rows_at_a_time
+from hiveacid.orc.format.tail import OrcTail, most_rows
 
 _LARGEST_FOOTER = 16 << 20
 _MOST_GROUPS = 1 << 15

@@ -23,14 +23,15 @@ from hiveacid.errors import (
 )
 from hiveacid.iceberg import attempt as attempts
 from hiveacid.iceberg.attempt import Attempt, AttemptNote, old_attempts
+from hiveacid.iceberg.catalog_files import overlap
 from hiveacid.iceberg.change_plan import ChangePlan, Mirrored
 from hiveacid.iceberg.data_file import named_task
 from hiveacid.iceberg.data_file_task import CopyShares
-from hiveacid.iceberg.file_selection import FILE_BYTES
+from hiveacid.iceberg.file_selection import FILE_BYTES, Age, age
 from hiveacid.iceberg.file_writing import planned_shares, write_files
+from hiveacid.iceberg.guarded_catalog import confirm, locked_table
 from hiveacid.iceberg.lag import note_run
-from hiveacid.iceberg.lake import ChangedTable, Lake
-from hiveacid.iceberg.locked_table import confirm, locked_table
+from hiveacid.iceberg.lake import ChangedFiles, ChangedTable, Lake
 from hiveacid.iceberg.mirror_state import (
     MirroredColumns,
     MirrorState,
@@ -38,31 +39,29 @@ from hiveacid.iceberg.mirror_state import (
     properties_of,
     read_state,
 )
-from hiveacid.iceberg.partition_plan import Age, age
 from hiveacid.iceberg.schema import (
     IcebergTableSchema,
     field_ids,
     require_evolved,
     schema_of,
 )
-from hiveacid.iceberg.snapshot_update import ChangedFiles
-from hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING
-from hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergFileFormat
-from hiveacid.jobs.reports.iceberg_report import (
+from hiveacid.jobs.iceberg_job import (
     CREATED,
     UNCHANGED,
     UPDATED,
     IcebergColumn,
+    IcebergExportJob,
     IcebergExportReport,
+    IcebergFileFormat,
 )
+from hiveacid.jobs.table_properties import COLUMN_MAPPING
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.rules.names import Base, TableRef
 from hiveacid.rules.write_ids import ValidWriteIdList
-from hiveacid.storage.places import overlap
-from hiveacid.tables.location_owners import require_free
+from hiveacid.tables.locations import require_free
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.visible_table import VisibleTable, see_table
 from hiveacid.upkeep.compaction.scheduling import Scheduler

@@ -1,28 +1,276 @@
 """The data files and delete files of one attempt: written by tasks, and described for Iceberg."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any
 
+import pyarrow as pa
+from pyiceberg.conversions import to_bytes
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
 
 from hiveacid.errors import StorageError
 from hiveacid.iceberg.data_file import deletes_task, share_task, write_task
 from hiveacid.iceberg.data_file_task import (
     CopyShares,
+    DataFileMeasures,
     DataFileTask,
     DeleteFileTask,
+    OrcMeasures,
     WrittenDataFile,
     WrittenDeleteFile,
 )
-from hiveacid.iceberg.lake import ChangedTable
-from hiveacid.iceberg.manifest_entry import manifest_entry, partition_record
+from hiveacid.iceberg.lake import ChangedFiles, ChangedTable
 from hiveacid.iceberg.position_delete_file import delete_entry
-from hiveacid.iceberg.snapshot_update import ChangedFiles
 from hiveacid.jobs.iceberg_job import IcebergFileFormat
+from hiveacid.orc.format.protobuf import Message
+from hiveacid.orc.format.statistics import (
+    BUCKETS,
+    COUNT,
+    DATES,
+    DECIMALS,
+    DOUBLES,
+    INTEGERS,
+    STRINGS,
+    TIMESTAMPS,
+    decimal_of,
+)
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.visible_table import PartitionDirectory
 from hiveacid.upkeep.compaction.scheduling import COPIED_WHILE_ENCODED, Tasks
+
+# Entries of a manifest of Iceberg for written data files, with measures from their footers
+
+
+# The length of the bounds of texts, which is Iceberg's default.
+_TEXT_LENGTH = 16
+_MICROS = 1000
+# Numbers that are no characters.
+_SURROGATES = range(0xD800, 0xE000)
+_EXACT = Context(prec=80)
+
+
+def manifest_entry(
+    file: WrittenDataFile,
+    path: str,
+    schema: Schema,
+    partition: Record,
+    spec_id: int,
+    keys: Sequence[str],
+) -> DataFile:
+    """Describe a data file for Iceberg.
+
+    Args:
+        file: The file.
+        path: Its location.
+        schema: The columns of the table.
+        partition: Its partition.
+        spec_id: The number of the definition of the partitions.
+        keys: The names of the partition keys.
+    """
+    measures, format_ = file.measures, FileFormat.PARQUET
+    if not isinstance(measures, DataFileMeasures):
+        measures, format_ = _measures(file.rows, measures, schema), FileFormat.ORC
+    values = {schema.find_field(name): partition[place] for place, name in enumerate(keys)}
+    measures = _with_keys(measures, file.rows, values)
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=path,
+        file_format=format_,
+        partition=partition,
+        record_count=file.rows,
+        file_size_in_bytes=file.bytes,
+        **asdict(measures),
+        split_offsets=list(file.split_offsets),
+        sort_order_id=None,
+        spec_id=spec_id,
+        equality_ids=None,
+        key_metadata=None,
+    )
+
+
+def _measures(rows: int, columns: Mapping[int, OrcMeasures], schema: Schema) -> DataFileMeasures:
+    counts: dict[int, int] = {}
+    nulls: dict[int, int] = {}
+    lower: dict[int, bytes] = {}
+    upper: dict[int, bytes] = {}
+    for number, measures in columns.items():
+        # Values inside of lists and maps are more or fewer than rows.
+        if measures.repeated:
+            continue
+        statistics = Message.decode(measures.statistics)
+        counts[number] = rows
+        # Without a count of them, nothing is known of the values; see ``stored_statistics``.
+        if statistics.number(COUNT, rows + 1) > rows:
+            continue
+        nulls[number] = rows - statistics.number(COUNT)
+        type_ = schema.find_type(number)
+        if isinstance(type_, PrimitiveType) and statistics.number(COUNT):
+            low, high = _bounds(type_, statistics)
+            if low is not None:
+                lower[number] = to_bytes(type_, low)
+            if high is not None:
+                upper[number] = to_bytes(type_, high)
+    return DataFileMeasures(
+        column_sizes={number: measures.size for number, measures in columns.items()},
+        value_counts=counts,
+        null_value_counts=nulls,
+        nan_value_counts={},
+        lower_bounds=lower,
+        upper_bounds=upper,
+    )
+
+
+def _with_keys(
+    measures: DataFileMeasures, rows: int, values: Mapping[NestedField, Any]
+) -> DataFileMeasures:
+    """Add the partition keys, which ORC files do not contain.
+
+    In Iceberg for Java a null partition is less than any value, and engines do not evaluate a
+    condition on an identity partition for each row. Only the counts of nulls exclude files of null
+    partitions from the result of such a condition.
+    """
+    counts = {key.field_id: rows for key in values}
+    nulls = {key.field_id: rows if value is None else 0 for key, value in values.items()}
+    bounds = {
+        key.field_id: to_bytes(key.field_type, value)
+        for key, value in values.items()
+        # The bounds of columns with NaN are unknown.
+        if value is not None and value == value and isinstance(key.field_type, PrimitiveType)
+    }
+    return replace(
+        measures,
+        value_counts={**measures.value_counts, **counts},
+        null_value_counts={**measures.null_value_counts, **nulls},
+        lower_bounds={**measures.lower_bounds, **bounds},
+        upper_bounds={**measures.upper_bounds, **bounds},
+    )
+
+
+def partition_record(values: Sequence[pa.Scalar]) -> Record:
+    """Return the values of partition keys in the form of manifests."""
+    return Record(*map(_partition_value, values))
+
+
+def _partition_value(value: pa.Scalar) -> Any:
+    if not value.is_valid:
+        return None
+    if pa.types.is_date32(value.type):
+        return value.cast(pa.int32()).as_py()
+    if pa.types.is_timestamp(value.type):
+        return value.cast(pa.timestamp("us", value.type.tz)).cast(pa.int64()).as_py()
+    return value.as_py()
+
+
+def _bounds(type_: IcebergType, statistics: Message) -> tuple[Any, Any]:
+    """Return the bounds of the values of a column, null where the footer does not contain them."""
+    match type_:
+        case IntegerType() | LongType():
+            return _signed(statistics.message(INTEGERS), 1, 2)
+        case DateType():
+            return _signed(statistics.message(DATES), 1, 2)
+        case TimestampType() | TimestamptzType():
+            # Milliseconds of UTC; those before 1970 may be rounded in either direction.
+            low, high = _signed(statistics.message(TIMESTAMPS), 3, 4)
+            return (
+                None if low is None else (low - 1) * _MICROS,
+                None if high is None else (high + 1) * _MICROS,
+            )
+        case FloatType() | DoubleType():
+            return _doubles(statistics.message(DOUBLES))
+        case StringType():
+            return _texts(statistics.message(STRINGS))
+        case DecimalType():
+            return _decimals(statistics.message(DECIMALS), type_.scale)
+        case BooleanType():
+            return _flags(statistics.message(BUCKETS), statistics.number(COUNT))
+    return None, None
+
+
+def _signed(range_: Message | None, first: int, last: int) -> tuple[int | None, int | None]:
+    if range_ is None:
+        return None, None
+    return (
+        range_.signed(first) if range_.has(first) else None,
+        range_.signed(last) if range_.has(last) else None,
+    )
+
+
+def _doubles(range_: Message | None) -> tuple[float | None, float | None]:
+    if range_ is None or not (range_.has(1) and range_.has(2)):
+        return None, None
+    return range_.real(1), range_.real(2)
+
+
+def _texts(range_: Message | None) -> tuple[str | None, str | None]:
+    if range_ is None:
+        return None, None
+    low, high = (
+        next((text for field in fields if (text := range_.data(field)) is not None), None)
+        for fields in ((1, 4), (2, 5))
+    )
+    try:
+        return (
+            None if low is None else low.decode()[:_TEXT_LENGTH],
+            None if high is None else _upper_bound(high.decode()),
+        )
+    except UnicodeDecodeError:
+        return None, None
+
+
+def _upper_bound(text: str) -> str | None:
+    """Return a short upper bound of a text; None if no short text is an upper bound."""
+    if len(text) <= _TEXT_LENGTH:
+        return text
+    for length in range(_TEXT_LENGTH, 0, -1):
+        following = ord(text[length - 1]) + 1
+        if following in _SURROGATES:
+            following = _SURROGATES.stop
+        if following <= sys.maxunicode:
+            return text[: length - 1] + chr(following)
+    return None
+
+
+def _decimals(range_: Message | None, scale: int) -> tuple[Decimal | None, Decimal | None]:
+    if range_ is None:
+        return None, None
+    bounds = [range_.data(field) for field in (1, 2)]
+    step = Decimal(1).scaleb(-scale)
+    try:
+        low, high = (
+            None if text is None else decimal_of(text).quantize(step, context=_EXACT)
+            for text in bounds
+        )
+    except InvalidOperation:
+        return None, None
+    return low, high
+
+
+def _flags(buckets: Message | None, count: int) -> tuple[bool | None, bool | None]:
+    trues = [] if buckets is None else buckets.all_numbers(1)
+    if not trues:
+        return None, None
+    return trues[0] == count, trues[0] > 0
+
 
 DataTask = tuple[PartitionDirectory, DataFileTask]
 DeleteTask = tuple[PartitionDirectory, DeleteFileTask]

@@ -14,20 +14,18 @@ from hiveacid.errors import (
 )
 from hiveacid.iceberg import attempt as attempts
 from hiveacid.iceberg.catalogs import require_free_database
+from hiveacid.iceberg.guarded_catalog import confirm
 from hiveacid.iceberg.lake import Lake
-from hiveacid.iceberg.locked_table import confirm
 from hiveacid.iceberg.mirror_state import MirrorState, read_state
-from hiveacid.jobs.iceberg_job import IcebergExportJob
-from hiveacid.jobs.options.run_token import unmarked_token
-from hiveacid.jobs.reports.iceberg_report import CREATED, UNCHANGED, IcebergExportReport
+from hiveacid.jobs.iceberg_job import CREATED, UNCHANGED, IcebergExportJob, IcebergExportReport
+from hiveacid.jobs.options import unmarked_token
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.same_table import located
-from hiveacid.metastore.table_rules import existing_table
+from hiveacid.metastore.table_rules import existing_table, located
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.mirror_notes import MirrorNote, last_mirror_note, write_mirror_note
-from hiveacid.rules.mirror_lag import MirrorLag, missing_versions
+from hiveacid.rules.lag import MirrorLag, missing_versions
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.versions import newest_version
 from hiveacid.rules.write_ids import CompactorWriteIdList, ValidWriteIdList

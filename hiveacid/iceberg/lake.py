@@ -1,10 +1,13 @@
 """The Iceberg table of an export in its catalog: created, or updated, together with its rows."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
 from uuid import UUID
 
+import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     BadRequestError,
@@ -22,9 +25,20 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
     ValidationError,
 )
+from pyiceberg.manifest import (
+    DataFile,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    ManifestWriter,
+    ManifestWriterV2,
+)
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import AssertTableUUID
+from pyiceberg.table.update.snapshot import _SnapshotProducer
 from thrift.transport.TTransport import TTransportException
 
 from hiveacid.errors import (
@@ -36,12 +50,183 @@ from hiveacid.errors import (
     MirrorRefused,
 )
 from hiveacid.iceberg import database_failure
-from hiveacid.iceberg.catalog_failure import Failure
 from hiveacid.iceberg.catalog_files import files_of
 from hiveacid.iceberg.catalogs import open_catalog, options_of
 from hiveacid.iceberg.schema import IcebergTableSchema, types_by_name
-from hiveacid.iceberg.snapshot_update import ChangedFiles, SnapshotUpdate
 from hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob
+from hiveacid.secret_text import secrets_of, without_secrets
+
+# Descriptions of failures of catalogs, without the content of files and without secrets
+
+
+_LONGEST = 1000
+# The messages of their subclasses quote what cannot be parsed.
+_QUOTING = (ValueError, LookupError, TypeError, AttributeError)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A description of an error.
+
+    Attributes:
+        text: Its type and its message, as far as others may read it.
+        cause: The error, unless its message quotes a file or a secret.
+    """
+
+    text: str
+    cause: Exception | None
+
+    @classmethod
+    def of(cls, error: Exception, options: Mapping[str, Any]) -> Self:
+        """Describe an error.
+
+        Args:
+            error: The error.
+            options: The options of the catalog.
+        """
+        name, message = type(error).__name__, str(error)
+        if _quotes(error):
+            return cls(f"{name}: the answer, or the file, is invalid", None)
+        # A header may have any name, and a secret in it.
+        headers = [str(text) for key, text in options.items() if key.startswith("header.")]
+        shown = without_secrets(message, [*secrets_of(options), *headers])
+        return cls(f"{name}: {shown[:_LONGEST]}", error if shown == message else None)
+
+
+def _quotes(error: BaseException | None) -> bool:
+    if isinstance(error, ValidationError):
+        return _quotes(error.__cause__)
+    own = type(error) is ValueError or isinstance(error, pa.ArrowException)
+    return isinstance(error, _QUOTING) and not own
+
+
+# The metadata of one snapshot of an Iceberg table with added and removed data and delete files.
+#
+# The updates of pyiceberg 0.12 neither add nor remove delete files, and search removed data files
+# by the values of their partitions.
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFiles:
+    """The files of a change.
+
+    Attributes:
+        added: The new data files.
+        removed: The data files that the snapshot does not have any more.
+        added_deletes: The new delete files.
+        removed_deletes: The delete files that the snapshot does not have any more.
+    """
+
+    added: Sequence[DataFile] = ()
+    removed: Sequence[DataFile] = ()
+    added_deletes: Sequence[DataFile] = ()
+    removed_deletes: Sequence[DataFile] = ()
+
+    @property
+    def operation(self) -> Operation:
+        """The kind of the change in the metadata."""
+        only_adds = not (self.removed or self.added_deletes or self.removed_deletes)
+        return Operation.APPEND if only_adds else Operation.OVERWRITE
+
+
+class SnapshotUpdate(_SnapshotProducer["SnapshotUpdate"]):
+    """Writes the manifests of a snapshot.
+
+    Args:
+        transaction: The change of the table.
+        files: Its files.
+        summary: Properties of the snapshot.
+        attempt: The attempt of the export, which the names of the manifests contain.
+    """
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        files: ChangedFiles,
+        summary: Mapping[str, str],
+        attempt: UUID,
+    ) -> None:
+        super().__init__(
+            files.operation,
+            transaction,
+            transaction._table.io,
+            commit_uuid=attempt,
+            snapshot_properties=dict(summary),
+        )
+        self._files = files
+        # The library counts these for the summary.
+        self._added_data_files = [*files.added, *files.added_deletes]
+        self._deleted_data_files = {*files.removed, *files.removed_deletes}
+
+    def _manifests(self) -> list[ManifestFile]:
+        return [
+            *self._added(self._files.added, ManifestContent.DATA),
+            *self._added(self._files.added_deletes, ManifestContent.DELETES),
+            *self._existing_manifests(),
+        ]
+
+    def _added(self, files: Sequence[DataFile], content: ManifestContent) -> Iterator[ManifestFile]:
+        if not files:
+            return
+        spec = self._transaction.table_metadata.default_spec_id
+        with self._writer(content, spec) as writer:
+            for file in files:
+                writer.add(
+                    ManifestEntry.from_args(
+                        status=ManifestEntryStatus.ADDED,
+                        snapshot_id=self._snapshot_id,
+                        sequence_number=None,
+                        file_sequence_number=None,
+                        data_file=file,
+                    )
+                )
+        yield writer.to_manifest_file()
+
+    def _existing_manifests(self) -> list[ManifestFile]:
+        """Return the manifests of the parent, written again if a file in them is removed."""
+        found = []
+        parent = self._transaction.table_metadata.snapshot_by_id(self._parent_snapshot_id or -1)
+        for manifest in () if parent is None else parent.manifests(self._io):
+            entries = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
+            if not entries:
+                continue
+            if not any(entry.data_file in self._deleted_data_files for entry in entries):
+                found.append(manifest)
+                continue
+            with self._writer(manifest.content, manifest.partition_spec_id) as writer:
+                for entry in entries:
+                    if entry.data_file in self._deleted_data_files:
+                        writer.delete(entry)
+                    else:
+                        writer.existing(entry)
+            found.append(writer.to_manifest_file())
+        return found
+
+    def _writer(self, content: ManifestContent, spec_id: int) -> ManifestWriter:
+        kind = ManifestWriterV2 if content is ManifestContent.DATA else _DeleteManifestWriter
+        return kind(
+            self.spec(spec_id),
+            self.schema(),
+            self.new_manifest_output(),
+            self._snapshot_id,
+            self._compression,
+        )
+
+    def _deleted_entries(self) -> list[ManifestEntry]:
+        # The manifests above contain them.
+        return []
+
+
+class _DeleteManifestWriter(ManifestWriterV2):
+    """Writes a manifest of delete files."""
+
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
 
 # Files that Iceberg's engines write later are Parquet files. Their readers decode ORC files row by row
 # unless this property is set.

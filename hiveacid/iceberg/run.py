@@ -12,12 +12,12 @@ from hiveacid.secret_text import secrets_of, without_secrets
 from hiveacid.upkeep.compaction.scheduling import Scheduler
 
 if TYPE_CHECKING:
-    from hiveacid.jobs.reports.iceberg_report import (
+    from hiveacid.jobs.iceberg_job import (
         IcebergCompareReport,
         IcebergExportReport,
     )
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.rules.mirror_lag import MirrorLag
+    from hiveacid.rules.lag import MirrorLag
 
 
 def export_to_iceberg(
@@ -47,7 +47,7 @@ def export_to_iceberg(
     with _secrets_hidden(job, f"The export of {job.target}"):
         from hiveacid.iceberg.catalogs import require_free_database
         from hiveacid.iceberg.export import Export
-        from hiveacid.iceberg.locked_table import transactional_table
+        from hiveacid.iceberg.guarded_catalog import transactional_table
 
         # Before the catalog is opened, which creates the database of a new catalog of SQLite.
         transactional_table(client, job)
@@ -99,7 +99,7 @@ def compare_with_iceberg(
     with _secrets_hidden(job, f"The comparison of {job.target}"):
         from hiveacid.iceberg.catalogs import require_free_database
         from hiveacid.iceberg.comparison import Comparison
-        from hiveacid.iceberg.locked_table import transactional_table
+        from hiveacid.iceberg.guarded_catalog import transactional_table
 
         transactional_table(client, job)
         require_free_database(client, job)

@@ -32,10 +32,10 @@ from pyiceberg.types import (
 
 from hiveacid.errors import MirrorRefused
 from hiveacid.iceberg.file_selection import readable
-from hiveacid.jobs.reports.iceberg_report import RejectedColumn
+from hiveacid.jobs.iceberg_job import RejectedColumn
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
-from hiveacid.orc.copying.flatten import ELEMENT, KEY, VALUE, FieldId
-from hiveacid.orc.format.row_types import row_types
+from hiveacid.orc.copying.transplant import ELEMENT, KEY, VALUE, FieldId
+from hiveacid.orc.format.tail import row_types
 from hiveacid.rules.schema import (
     LOCAL_ZONE,
     Array,

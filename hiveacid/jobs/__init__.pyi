@@ -1,20 +1,20 @@
 """Public jobs."""
 
-from hiveacid.jobs.analyze_job import AnalyzeJob as AnalyzeJob
+from hiveacid.jobs.definition_jobs import AnalyzeJob as AnalyzeJob
 from hiveacid.jobs.export_job import ExportChangesJob as ExportChangesJob
 from hiveacid.jobs.iceberg_job import IcebergCompareJob as IcebergCompareJob
-from hiveacid.jobs.iceberg_job import IcebergExportJob as IcebergExportJob
-from hiveacid.jobs.maintenance_jobs import CleanJob as CleanJob
-from hiveacid.jobs.maintenance_jobs import CompactJob as CompactJob
-from hiveacid.jobs.mirror import mirror_job as mirror_job
-from hiveacid.jobs.reports.iceberg_report import (
+from hiveacid.jobs.iceberg_job import (
     IcebergCompareReport as IcebergCompareReport,
 )
-from hiveacid.jobs.reports.iceberg_report import IcebergExportReport as IcebergExportReport
+from hiveacid.jobs.iceberg_job import IcebergExportJob as IcebergExportJob
+from hiveacid.jobs.iceberg_job import IcebergExportReport as IcebergExportReport
+from hiveacid.jobs.iceberg_job import mirror_job as mirror_job
+from hiveacid.jobs.maintenance_jobs import CleanJob as CleanJob
+from hiveacid.jobs.maintenance_jobs import CompactJob as CompactJob
 from hiveacid.jobs.stream_job import StreamJob as StreamJob
-from hiveacid.jobs.transaction_job import TransactionJob as TransactionJob
 from hiveacid.jobs.write_jobs import DeleteJob as DeleteJob
 from hiveacid.jobs.write_jobs import InsertJob as InsertJob
 from hiveacid.jobs.write_jobs import MergeJob as MergeJob
 from hiveacid.jobs.write_jobs import RestoreJob as RestoreJob
+from hiveacid.jobs.write_jobs import TransactionJob as TransactionJob
 from hiveacid.jobs.write_jobs import UpdateJob as UpdateJob

@@ -13,8 +13,8 @@ from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hiveacid.errors import InvalidJob
-from hiveacid.jobs.parameters import ParameterValue, decode_value, encode_value
-from hiveacid.rules.spelling import did_you_mean
+from hiveacid.jobs.fields import ParameterValue, decode_value, encode_value
+from hiveacid.rules.texts import did_you_mean
 
 # Format number of all records; increased when a field of one is removed or renamed.
 FORMAT = 1

@@ -6,19 +6,31 @@ itself without a server, so that errors are found while a DAG is parsed. Only th
 describes itself: generic code uses its attributes instead of its class.
 """
 
+import json
+import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Self
 
 from hiveacid.errors import CorruptFile, InvalidJob
-from hiveacid.jobs.field_checks import require_table
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
-from hiveacid.jobs.options.run_options import RunOptions
-from hiveacid.jobs.options.run_token import marked_token, source_token
-from hiveacid.jobs.reports.report import Report, RunReport
-from hiveacid.jobs.sources import QuerySource, Source
+from hiveacid.jobs import codec
+from hiveacid.jobs.fields import require_table
+from hiveacid.jobs.options import MetastoreOptions, RunOptions, marked_token, source_token
+from hiveacid.jobs.report import Report, RunReport
+from hiveacid.jobs.sources import ChangesSource, QuerySource, Source, TableSource
 from hiveacid.rules.locks import LockType, Operation
-from hiveacid.rules.spelling import did_you_mean
+from hiveacid.rules.merge import (
+    Clause,
+    MatchedDelete,
+    MatchedUpdate,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+)
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.texts import did_you_mean
+from hiveacid.secret_text import options_without_secrets, without_secrets
 
 # The action of an access that only reads; other actions are tags of jobs.
 READ = "read"
@@ -97,7 +109,6 @@ class Job(RunOptions):
     def __str__(self) -> str:
         """The job as YAML, as Airflow shows it among the rendered templates."""
         # job_text imports this module.
-        from hiveacid.jobs.job_text import job_text
 
         return job_text(self)
 
@@ -274,3 +285,200 @@ def _render(value: Any, template: Callable[[str], str], where: str) -> Any:
         }
         return replace(value, **rendered)
     return value
+
+
+# Tables and paths that a job accesses, as far as its fields name them
+
+
+def accesses_of(job: object) -> tuple[Access, ...]:
+    """List the accesses of a job, or of a question in SQL, and of all jobs inside it.
+
+    A query names its inputs; tables that Spark resolves by other names are not included.
+
+    Args:
+        job: The job or the question.
+
+    Returns:
+        The accesses; an empty tuple for an incomplete job, which ``require_access`` refuses.
+    """
+    return tuple(dict.fromkeys(_accesses(job)))
+
+
+def paths_read(job: object) -> tuple[str, ...]:
+    """List the locations that a job names, and reads."""
+    return _paths(job, "paths_read")
+
+
+def paths_written(job: object) -> tuple[str, ...]:
+    """List the locations that a job names, and creates or writes."""
+    return _paths(job, "paths_written")
+
+
+def paths_of(job: object) -> tuple[str, ...]:
+    """List the locations that a job names itself.
+
+    Args:
+        job: The job.
+    """
+    return tuple(dict.fromkeys((*paths_read(job), *paths_written(job))))
+
+
+def _paths(job: object, name: str) -> tuple[str, ...]:
+    found = (path for part in _parts(job) for path in getattr(part, name, ()))
+    return tuple(dict.fromkeys(found))
+
+
+def _accesses(job: object) -> Iterator[Access]:
+    for part in _parts(job):
+        if isinstance(part, TableSource | ChangesSource):
+            yield Access(part.name.lower(), None, READ)
+        elif isinstance(part, TableRef):
+            yield Access(part.full_name, None, READ)
+        elif (own_accesses := getattr(part, "own_accesses", None)) is not None:
+            yield from own_accesses()
+
+
+def _parts(value: object) -> Iterator[object]:
+    """Yield all dataclasses inside a value, and itself."""
+    if isinstance(value, Mapping):
+        for entry in value.values():
+            yield from _parts(entry)
+    elif isinstance(value, tuple | list):
+        for entry in value:
+            yield from _parts(entry)
+    elif is_dataclass(value):
+        yield value
+        for field in fields(value):
+            yield from _parts(getattr(value, field.name))
+
+
+# Job as readable text: YAML without default values, one clause of a merge per line
+
+
+_HEADS = {
+    MatchedUpdate: "MATCHED",
+    MatchedDelete: "MATCHED",
+    NotMatchedInsert: "NOT MATCHED",
+    NotMatchedBySourceUpdate: "NOT MATCHED BY SOURCE",
+    NotMatchedBySourceDelete: "NOT MATCHED BY SOURCE",
+}
+# Text that YAML parses as a string without quotes.
+_PLAIN = re.compile(r"[A-Za-z_/(](?!.*(: |:$| #)).*(?<! )")
+_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
+
+
+def job_text(job: object) -> str:
+    """Write a job as YAML.
+
+    Args:
+        job: Any job.
+    """
+    return "\n".join(_lines(_plain(job)))
+
+
+def _plain(value: Any) -> Any:
+    """Convert a value to mappings, lists and texts, without fields that have default values."""
+    if isinstance(value, Clause):
+        return without_secrets(_clause(value))
+    if is_dataclass(value) and not isinstance(value, type):
+        shown = {f.name: getattr(value, f.name) for f in fields(value) if not _is_usual(value, f)}
+        for name in shown.keys() & {"options", "catalog_options", "properties"}:
+            shown[name] = options_without_secrets(shown[name])
+        if "params" in shown:
+            shown["params"] = dict.fromkeys(shown["params"], "***")
+        if isinstance(shown.get("sql"), str):
+            # In a DAG file, the text is indented and begins with an empty line.
+            shown["sql"] = textwrap.dedent(shown["sql"]).strip("\n ")
+        return codec.tag_of(value) | {name: _plain(entry) for name, entry in shown.items()}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(entry) for entry in value]
+    return without_secrets(value) if isinstance(value, str) else value
+
+
+def _is_usual(value: object, field: Field[Any]) -> bool:
+    usual = field.default
+    if field.default_factory is not MISSING:
+        usual = field.default_factory()
+    return bool(getattr(value, field.name) == usual)
+
+
+def _clause(clause: Clause) -> str:
+    """Write a clause as SQL."""
+    also = "" if clause.condition is None else f" AND {clause.condition}"
+    return f"WHEN {_HEADS[type(clause)]}{also} THEN {_action(clause)}"
+
+
+def _action(clause: Clause) -> str:
+    if isinstance(clause, MatchedDelete | NotMatchedBySourceDelete):
+        return "DELETE"
+    if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
+        if clause.set is None:
+            return "UPDATE SET *"
+        return f"UPDATE SET {', '.join(f'{name} = {to}' for name, to in clause.set.items())}"
+    if clause.row is not None:
+        return f"INSERT VALUES ({', '.join(clause.row)})"
+    if clause.values is None:
+        return "INSERT *"
+    return f"INSERT ({', '.join(clause.values)}) VALUES ({', '.join(clause.values.values())})"
+
+
+def _lines(value: Any) -> Iterator[str]:
+    """Yield the lines of a mapping or of a list that is not empty."""
+    if isinstance(value, Mapping):
+        for key, entry in value.items():
+            yield from _entry(f"{_text(key)}:", entry)
+        return
+    for entry in value:
+        if isinstance(entry, Mapping | list) and entry:
+            first, *others = _lines(entry)
+            yield f"- {first}"
+            yield from (f"  {line}" for line in others)
+        else:
+            yield from _entry("-", entry)
+
+
+def _entry(head: str, value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping | list) and value:
+        yield head
+        below: Iterator[str] = _lines(value)
+    elif isinstance(value, str) and _is_block(value):
+        yield f"{head} |-"
+        below = iter(value.split("\n"))
+    else:
+        yield f"{head} {_scalar(value)}"
+        return
+    yield from (f"  {line}" if line else "" for line in below)
+
+
+def _is_block(text: str) -> bool:
+    """Whether a text of several lines, mostly SQL, can be written unchanged."""
+    lines = text.split("\n")
+    return (
+        len(lines) > 1
+        and bool(lines[0])
+        and bool(lines[-1])
+        and not lines[0].startswith(" ")
+        and all(line == "" or line.isprintable() for line in lines)
+    )
+
+
+def _scalar(value: Any) -> str:
+    if not isinstance(value, str):
+        return json.dumps(value, default=str)
+    return _quoted(value) if value.lower() in _WORDS else _text(value)
+
+
+def _text(text: str) -> str:
+    return text if text.isprintable() and _PLAIN.fullmatch(text) else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    return f'"{"".join(map(_character, text))}"'
+
+
+def _character(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    return character if character.isprintable() else f"\\U{ord(character):08x}"

@@ -4,24 +4,7 @@ import json
 from typing import Any
 
 from hiveacid.errors import InvalidJob
-from hiveacid.jobs import (  # noqa: F401 - importing a module makes its jobs known.
-    analyze_job,
-    export_job,
-    iceberg_job,
-    maintenance_jobs,
-    script_job,
-    stream_job,
-    transaction_job,
-    write_jobs,
-)
 from hiveacid.jobs.codec import decode, encode
-from hiveacid.jobs.definitions import (  # noqa: F401 - as above.
-    catalog_jobs,
-    create_table_as,
-    ddl_jobs,
-    partitions_job,
-    view_job,
-)
 from hiveacid.jobs.job import Job
 
 

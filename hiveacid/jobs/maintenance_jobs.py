@@ -1,24 +1,143 @@
 """Jobs for the maintenance of one table: compaction of its partitions, and cleaning."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from hiveacid.errors import InvalidJob
-from hiveacid.jobs.field_checks import (
+from hiveacid.jobs import codec
+from hiveacid.jobs.fields import (
     awaits_rendering,
     freeze,
     require_choice,
+    require_list,
     require_partition_names,
     require_text,
 )
 from hiveacid.jobs.job import EVERYTHING, Access, Job, ScriptedJob
-from hiveacid.jobs.reports.report import CompactReport, Report
+from hiveacid.jobs.report import CompactReport, ErrorReport, Report
 from hiveacid.rules.compaction import OWN_COMPACTORS, CompactionType, CompactionTypeName
+from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy, WorkerLimits
 from hiveacid.rules.locks import LockType
-from hiveacid.rules.quantities import parse_duration
-from hiveacid.rules.sort_order import SortColumn
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import SortColumn
+from hiveacid.rules.texts import bytes_in_words, parse_duration
+
+# Partition that a sensor found worth compacting, as passed between tasks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionNeed:
+    """Partition, or table without partitions, that is worth compacting.
+
+    Attributes:
+        table: "database.table".
+        partition: The name of the partition; None for a table without partitions.
+        type: "minor" or "major".
+        reason: The reason in a sentence.
+        deltas: The number of delta directories.
+        delta_bytes: Their size.
+        delta_rows: Their rows and delete events; None if they were not counted.
+        base_bytes: The size of the base; 0 without a base.
+        base_rows: Its rows; None if they were not counted.
+        delta_ratio: The size of the deltas as a share of the base's; None without a base.
+        bytes: The size of the input of the compaction.
+    """
+
+    table: str
+    partition: str | None
+    type: str
+    reason: str
+    deltas: int
+    delta_bytes: int
+    delta_rows: int | None = None
+    base_bytes: int
+    base_rows: int | None = None
+    delta_ratio: float | None = None
+    bytes: int
+
+    @classmethod
+    def of(cls, decision: Decision) -> Self | None:
+        """Return the compaction that a decision requires; None without one."""
+        if decision.type is None:
+            return None
+        size = decision.size
+        ratio = size.delta_bytes / size.base_bytes if size.base_bytes else None
+        return cls(
+            table=size.table,
+            partition=size.partition,
+            type=decision.type.value,
+            reason=decision.reason,
+            deltas=len(size.deltas),
+            delta_bytes=size.delta_bytes,
+            delta_rows=size.delta_rows,
+            base_bytes=size.base_bytes,
+            base_rows=size.base_rows,
+            delta_ratio=None if ratio is None else round(ratio, 4),
+            bytes=decision.bytes,
+        )
+
+    @property
+    def name(self) -> str:
+        """The table and the partition in one text."""
+        return self.table if self.partition is None else f"{self.table}/{self.partition}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the need as plain values for JSON and XCom."""
+        return codec.to_record(self)
+
+
+def parse_needs(data: object) -> list[CompactionNeed]:
+    """Parse one need, or a list of needs of one table, as made by to_dict of any version.
+
+    Raises:
+        InvalidJob: The data has another form, or the needs are of several tables.
+    """
+    listed = [data] if isinstance(data, Mapping) else data
+    if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
+        raise InvalidJob(
+            f"need must be the result of a sensor, not {data!r}.",
+            remedy="Pass one element of a compaction sensor's output, or a list of such.",
+        )
+    needs: list[CompactionNeed] = [
+        codec.from_record(CompactionNeed, need, f"need[{index}]")
+        for index, need in enumerate(listed)
+    ]
+    if tables := sorted({need.table for need in needs} - {needs[0].table}):
+        raise InvalidJob(
+            f"need has partitions of {needs[0].table} and of {tables[0]}.",
+            remedy="Group the result of the sensor by table, as compaction_groups does.",
+        )
+    return needs
+
+
+def partitions_of(needs: Sequence[CompactionNeed]) -> list[str] | None:
+    """Return the partitions of some needs; None for a table without partitions."""
+    return [need.partition for need in needs if need.partition is not None] or None
+
+
+def compaction_groups(needs: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Group needs for one Spark application each, since starting one takes time.
+
+    All needs of a group have one table and type, for ``.expand(need=...)`` of
+    HiveAcidCompactOperator.
+
+    Example::
+
+        >>> days = [{"table": "a.t", "type": "minor", "partition": f"d={n}"} for n in (1, 2)]
+        >>> [len(group) for group in compaction_groups([*days, {"table": "a.u", "type": "minor"}])]
+        [2, 1]
+
+    Args:
+        needs: Needs of any tables, the most useful first, as ``compaction_needs`` of
+            HiveAcidMetastoreHook returns them and HiveAcidCompactionEventTrigger sends them.
+    """
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for need in needs:
+        groups.setdefault((need["table"], need["type"]), []).append(dict(need))
+    return list(groups.values())
+
 
 CompactionMode = Literal["auto", "queue", "worker"]
 CompactionPlace = Literal["auto", "worker", "spark"]
@@ -168,3 +287,137 @@ class CleanJob(Job):
                 require_text(period, name)
                 if not awaits_rendering(period):
                     parse_duration(period, name)
+
+
+# Maintenance of many tables in one task: its settings, and its report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintenance:
+    """Settings of the maintenance of all tables that match patterns.
+
+    Attributes:
+        tables: Names or patterns: "sales.orders", "sales.*".
+        policy: The rules for partitions that are worth compacting.
+        budget: The limits of this run for all tables together.
+        worker: The limits of one compaction in the worker; a larger one is left for Spark.
+        parallel: The number of tables that are maintained concurrently.
+        lock_wait_seconds: The maximum waiting time for each lock.
+    """
+
+    tables: Sequence[str]
+    policy: CompactionPolicy = field(default_factory=CompactionPolicy)
+    budget: Budget = field(default_factory=Budget)
+    worker: WorkerLimits = field(default_factory=WorkerLimits)
+    parallel: int = 2
+    lock_wait_seconds: float = 300
+
+    def __post_init__(self) -> None:
+        freeze(self, "tables")
+
+    def validate(self) -> None:
+        """Raise InvalidJob if a setting is invalid; contacts no server."""
+        require_list(self.tables, "tables", 'tables=["sales.*"]')
+        if not self.tables:
+            raise InvalidJob(
+                "tables is empty.", remedy='Pass names or patterns, for example ["sales.*"].'
+            )
+        for pattern in self.tables:
+            require_text(pattern, "tables")
+            TableRef.parse(pattern)
+        self.policy.validate()
+        self.budget.validate()
+        self.worker.validate()
+        if self.parallel < 1:
+            raise InvalidJob("parallel must be at least 1.")
+        if self.lock_wait_seconds < 0:
+            raise InvalidJob("lock_wait_seconds must not be negative.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedWork:
+    """A compaction that is useful, or could be, and was not run.
+
+    Attributes:
+        table: "database.table".
+        partition: The name of the partition; None for a table, or for all of its partitions.
+        reason: The reason.
+    """
+
+    table: str
+    partition: str | None = None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMaintenance:
+    """Result of the maintenance of one table.
+
+    Attributes:
+        table: "database.table".
+        compacted: The number of compacted partitions; 1 for a table without partitions.
+        bytes_read: The size of the replaced files.
+        bytes_written: The size of the published files.
+        removed: The number of removed directories and notes.
+        bytes_removed: Their size.
+        seconds: The duration.
+        warnings: Information for the reader.
+        error: The error; None after success.
+    """
+
+    table: str
+    compacted: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    removed: int = 0
+    bytes_removed: int = 0
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+    error: ErrorReport | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceReport:
+    """Result of the maintenance of many tables.
+
+    Attributes:
+        surveyed: The number of tables that match the patterns.
+        tables: The tables that were compacted or cleaned, or that failed.
+        skipped: The work that was not run, with the reasons.
+        on_spark: The compactions that require Spark, in one group for each table and type, for
+            ``.expand(need=...)`` of HiveAcidCompactOperator.
+    """
+
+    surveyed: int
+    tables: tuple[TableMaintenance, ...] = ()
+    skipped: tuple[SkippedWork, ...] = ()
+    on_spark: tuple[tuple[CompactionNeed, ...], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values for JSON and XCom."""
+        return codec.to_record(self)
+
+    @property
+    def summary(self) -> str:
+        """The result in a line."""
+        compacted = sum(each.compacted for each in self.tables)
+        removed = sum(each.bytes_removed for each in self.tables)
+        waiting = sum(map(len, self.on_spark))
+        parts = (
+            f"tables: {self.surveyed} surveyed",
+            f"partitions: {compacted} compacted",
+            waiting and f"{waiting} left for Spark",
+            self.skipped and f"{len(self.skipped)} skipped",
+            f"{bytes_in_words(removed)} removed",
+        )
+        return ", ".join(part for part in parts if part)
+
+    @property
+    def error(self) -> ErrorReport | None:
+        """The failures of all tables as one error; None if no table failed."""
+        failed = [each for each in self.tables if each.error is not None]
+        names = ", ".join(each.table for each in failed)
+        return ErrorReport.joint(
+            [each.error for each in failed if each.error is not None],
+            f"{len(failed)} of {self.surveyed} tables failed ({names})",
+        )

@@ -8,14 +8,12 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Self
 
 from hiveacid.errors import InvalidJob
-from hiveacid.jobs.definitions.catalog_jobs import DropTableJob
-from hiveacid.jobs.definitions.ddl_jobs import CatalogJob
-from hiveacid.jobs.field_checks import awaits_rendering, freeze, require_table
+from hiveacid.jobs.definition_jobs import CatalogJob, DropTableJob
+from hiveacid.jobs.fields import awaits_rendering, freeze, require_table
 from hiveacid.jobs.job import Access, Job, ScriptedJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.options.run_token import STATEMENT_LENGTH, statement_token
-from hiveacid.jobs.reports.report import Report
-from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.options import STATEMENT_LENGTH, statement_token
+from hiveacid.jobs.report import Report, ScriptReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,19 +6,20 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
 from hiveacid.errors import InvalidJob
-from hiveacid.jobs.field_checks import (
+from hiveacid.jobs.fields import (
+    Parameters,
     awaits_rendering,
     freeze,
     require_choice,
     require_list,
     require_mapping,
+    require_parameters,
     require_sql,
     require_table,
     require_text,
+    require_types,
 )
-from hiveacid.jobs.parameters import Parameters, require_parameters
-from hiveacid.jobs.schema_text import require_types
-from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.write_ids import AsOf
 
 PathFormat = Literal["orc", "parquet", "csv", "json"]
 PATH_FORMATS = frozenset(get_args(PathFormat))

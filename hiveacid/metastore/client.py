@@ -8,8 +8,7 @@ from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
 from hiveacid.errors import AnswerLost, MetastoreCallFailed, MetastoreTroubled, UserError
-from hiveacid.jobs.options.allowed_locations import AllowedLocations
-from hiveacid.jobs.options.metastore_options import ALWAYS, AUTO, MetastoreOptions
+from hiveacid.jobs.options import ALWAYS, AUTO, AllowedLocations, MetastoreOptions
 from hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
 from hiveacid.metastore.thrift import idl_tables, idl_txns
 from hiveacid.metastore.thrift.answers import (
@@ -24,7 +23,7 @@ from hiveacid.metastore.thrift.session import Session
 from hiveacid.rules.locks import DataOperation, LockComponent
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.partition_keys import require_different_values
+from hiveacid.rules.partitions import require_different_values
 from hiveacid.rules.schema import ColumnMapping
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 

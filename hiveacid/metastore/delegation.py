@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from hiveacid.errors import MetastoreError
-from hiveacid.jobs.options.metastore_options import DELEGATION_TOKEN, MetastoreOptions
+from hiveacid.jobs.options import DELEGATION_TOKEN, MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.sasl.delegation_token import DelegationToken
 from hiveacid.metastore.thrift import idl_tokens

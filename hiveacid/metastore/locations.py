@@ -6,11 +6,9 @@ from threading import Lock
 from hiveacid.errors import TableNotFound
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.many_tables import projected_tables
-from hiveacid.metastore.partition_storage import partitions_of
+from hiveacid.metastore.table_rules import partitions_of, projected_tables
 from hiveacid.metastore.thrift import idl_tables
-from hiveacid.rules.locations import plain_location
-from hiveacid.rules.names import TableRef, partition_name
+from hiveacid.rules.names import TableRef, partition_name, plain_location
 
 
 def other_locations(client: MetastoreClient, besides: HiveTable) -> Iterator[tuple[str, str]]:

@@ -16,11 +16,12 @@ from hiveacid.errors import TableReplaced
 from hiveacid.metastore.alteration import (
     ACCURATE,
     Writer,
+    alter_partitions,
     alter_table,
+    forget_statistics,
 )
 from hiveacid.metastore.catalog import ROW_COUNT, HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.partition_alteration import alter_partitions, forget_statistics
 from hiveacid.metastore.thrift import idl_statistics as idl
 from hiveacid.rules.column_statistics import ColumnStatistics, StatisticsKind
 from hiveacid.rules.names import TableRef

@@ -1,38 +1,45 @@
 """Validation of a job against the metastore's definition of its tables, with or without Spark."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any, Self
 
 from hiveacid.errors import (
     HiveAcidError,
     InsertOnlyTable,
+    MetastoreCallFailed,
     MetastoreError,
     NotTransactional,
     TableNotFound,
+    TableReplaced,
     UnknownColumn,
+    UnsupportedTable,
     UserError,
 )
-from hiveacid.metastore.catalog import HiveDatabase, HiveTable
-from hiveacid.metastore.client import MetastoreClient
+from hiveacid.jobs.table_properties import FILE_PROPERTIES
+from hiveacid.metastore.catalog import HiveColumn, HiveDatabase, HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient, batches
+from hiveacid.metastore.thrift import idl_tables
 from hiveacid.rules.locks import Operation
-from hiveacid.rules.names import TableRef
-from hiveacid.rules.partition_filter import (
+from hiveacid.rules.names import LocatedTable, TableRef, partition_name, plain_location, same_place
+from hiveacid.rules.partitions import (
     KeyComparison,
     canonical_name,
-    find_partitions,
-    matching_partitions,
-)
-from hiveacid.rules.partition_keys import (
     equal_partitions,
+    find_partitions,
     has_one_meaning,
     have_one_text,
     is_invalid,
+    matching_partitions,
     named_partition,
+    require_different_values,
     values_by_name,
 )
 from hiveacid.rules.schema import TableKind
-from hiveacid.rules.spelling import did_you_mean
 from hiveacid.rules.sql_tokens import columns_of
+from hiveacid.rules.texts import did_you_mean
 
 
 def existing_table(client: MetastoreClient, ref: TableRef) -> HiveTable:
@@ -411,3 +418,405 @@ def _meant(client: MetastoreClient, ref: TableRef) -> str:
     except MetastoreError:
         return ""
     return did_you_mean(ref.name, tables, before=f"{ref.database}.")
+
+
+# Parameters of views that Spark has stored: its text alone does not define a view of Spark
+
+
+# The prefixes of the parameters, which describe one text.
+PREFIXES = ("view.", "spark.sql.")
+
+
+def database_of(view: HiveTable) -> str:
+    """Return the database of tables that the query of a view names without one.
+
+    Raises:
+        UnsupportedTable: Spark would look for them in another catalog.
+    """
+    catalog, *names = _numbered(view, "view.catalogAndNamespace.part.") or ("spark_catalog",)
+    if catalog != "spark_catalog" or len(names) > 1:
+        raise UnsupportedTable(
+            f"The view {view.ref.full_name} reads tables of the catalog {catalog} of Spark.",
+            remedy="Name catalog and database of each table in a query of your own.",
+        )
+    return names[0] if names else view.parameters.get("view.default.database", view.ref.database)
+
+
+def outputs_of(view: HiveTable) -> Sequence[str]:
+    """Return the columns of the query that are those of a view; empty if Spark stored none."""
+    return _numbered(view, "view.query.out.col.")
+
+
+def _numbered(view: HiveTable, prefix: str) -> Sequence[str]:
+    """Return the values of the parameters for the elements of a list."""
+    values: list[str] = []
+    while (value := view.parameters.get(f"{prefix}{len(values)}")) is not None:
+        values.append(value)
+    return values
+
+
+# Locations and storage of partitions, read without their columns and properties
+
+
+# Version 4 fetches these fields by SQL of its own, at less than half the cost of a complete description.
+_FIELDS = [
+    "values",
+    "createTime",
+    "sd.location",
+    "sd.inputFormat",
+    "sd.numBuckets",
+    "sd.bucketCols",
+    "sd.serdeInfo.serializationLib",
+    "sd.serdeInfo.parameters",
+]
+# PartitionFilterMode of the metastore.
+_BY_NAMES = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStorage:
+    """Everything about a partition that decides where its files are and how they are read.
+
+    Attributes:
+        location: Its folder, without redundant slashes.
+        created: The time of its creation in seconds; 0 if this process has added it.
+        bucket_columns: The columns that its rows are distributed by.
+        num_buckets: The number of its buckets; 0 without buckets, also where an engine stores -1.
+        input_format: The Java class that reads the partition.
+        serde: The Java class of the row format.
+        serde_parameters: The properties of the row format.
+    """
+
+    location: str | None
+    created: int
+    bucket_columns: tuple[str, ...]
+    num_buckets: int
+    input_format: str | None
+    serde: str | None
+    serde_parameters: Mapping[str, str]
+
+    @classmethod
+    def of(cls, partition: HivePartition) -> Self:
+        """Take it from a complete description."""
+        return cls._from_thrift(partition.raw, partition.raw.sd, partition.location)
+
+    @classmethod
+    def _from_thrift(cls, partition: Any, storage: Any, location: str | None) -> Self:
+        serde = storage.serdeInfo or idl_tables.SerDeInfo()
+        return cls(
+            location=location and plain_location(location),
+            created=partition.createTime or 0,
+            bucket_columns=tuple(storage.bucketCols or ()),
+            num_buckets=max(storage.numBuckets or 0, 0),
+            input_format=storage.inputFormat,
+            serde=serde.serializationLib,
+            serde_parameters=dict(serde.parameters or {}),
+        )
+
+    @classmethod
+    def read(
+        cls, client: MetastoreClient, table: HiveTable, names: Sequence[str]
+    ) -> dict[str, Self]:
+        """Read the storage of those partitions of the given names that exist.
+
+        Args:
+            client: The metastore.
+            table: The table.
+            names: The names of partitions.
+
+        Raises:
+            TableNotFound: The table was dropped meanwhile.
+        """
+        if not client.version.takes_requests:
+            return {each.name: cls.of(each) for each in client.get_partitions(table, names)}
+        try:
+            specs = [
+                spec
+                for batch in batches(names)
+                for spec in client.call(
+                    idl_tables.get_partitions_with_specs,
+                    _request(table, batch),
+                    about=table.ref.full_name,
+                ).partitionSpec
+            ]
+        except MetastoreCallFailed:
+            client.get_table(table.ref)  # If it was dropped, the error says so.
+            raise
+        keys = [key.name for key in table.partition_keys]
+        return {
+            partition_name(keys, each.values): cls._from_thrift(each, storage, location)
+            for spec in specs
+            for each, storage, location in partitions_of(spec)
+        }
+
+
+def partitions_of(spec: Any) -> Iterator[tuple[Any, Any, str]]:
+    """Yield the partitions of an answer, the storage that some have in common, and their locations."""
+    if spec.partitionList is not None:
+        for partition in spec.partitionList.partitions:
+            yield partition, partition.sd, partition.sd.location
+    if spec.sharedSDPartitionSpec is not None:
+        storage = spec.sharedSDPartitionSpec.sd
+        for partition in spec.sharedSDPartitionSpec.partitions:
+            # Without a slash in between: of "/t" and "/t2/p=1" the relative path is "2/p=1".
+            yield partition, storage, f"{storage.location}{partition.relativePath}"
+
+
+def _request(table: HiveTable, names: Sequence[str]) -> Any:
+    return idl_tables.GetPartitionsRequest(
+        catName=table.raw.catName,
+        dbName=table.ref.database,
+        tblName=table.ref.name,
+        projectionSpec=idl_tables.GetPartitionsProjectionSpec(_FIELDS),
+        filterSpec=idl_tables.GetPartitionsFilterSpec(_BY_NAMES, list(names)),
+    )
+
+
+# Detection of tables that were replaced or changed while a job was running.
+#
+# Locks do not prevent other clients that request no locks from dropping, moving or changing a
+# table.
+
+
+def require_same_table(
+    client: MetastoreClient, table: HiveTable, allocated: tuple[int, int] | None = None
+) -> HiveTable:
+    """Verify that a table was neither dropped nor moved.
+
+    Args:
+        client: The metastore.
+        table: The table as it was.
+        allocated: A transaction, and its write id for the table: write ids of a new table restart
+            at 1. They are compared if the metastore does not number its tables: the creation time
+            alone is in whole seconds.
+
+    Returns:
+        The current table.
+
+    Raises:
+        TableReplaced: The table was dropped, moved or replaced.
+    """
+    now = same_creation(client, table)
+    _require_same_write_id(client, now, table, allocated)
+    if not same_place(now.location, table.location):
+        raise TableReplaced(
+            f"{table.ref} was moved from {table.location} to {now.location} meanwhile."
+        )
+    return now
+
+
+def _require_same_write_id(
+    client: MetastoreClient, now: HiveTable, table: HiveTable, allocated: tuple[int, int] | None
+) -> None:
+    numbered = now.identity.id is not None and table.identity.id is not None
+    if allocated is not None and not numbered:
+        txn, write_id = allocated
+        if (other := client.allocate_write_id(txn, table.ref)) != write_id:
+            raise TableReplaced(
+                f"{table.ref} was dropped and created again meanwhile: transaction {txn} had write"
+                f" id {write_id}, and has {other}."
+            )
+
+
+def same_creation(client: MetastoreClient, table: HiveTable) -> HiveTable:
+    """Return the current definition of a table, which may have been moved.
+
+    Raises:
+        TableReplaced: The table was dropped or replaced.
+    """
+    try:
+        now = client.get_table(table.ref)
+    except TableNotFound as error:
+        raise TableReplaced(f"{table.ref} was dropped or renamed meanwhile.") from error
+    if not now.identity.is_same(table.identity):
+        raise TableReplaced(
+            f"{table.ref} was dropped and created again meanwhile: it was {table.identity}, and is"
+            f" {now.identity}."
+        )
+    return now
+
+
+def located(table: HiveTable) -> LocatedTable:
+    """Describe a table for files that must remain distinct from those of any other table.
+
+    Raises:
+        UnsupportedTable: The table has no files, like a view.
+    """
+    return LocatedTable(
+        name=table.ref.full_name,
+        location=table.folder,
+        identity=table.identity,
+    )
+
+
+def require_same_definition(
+    client: MetastoreClient,
+    table: HiveTable,
+    partitions: Sequence[HivePartition] = (),
+    allocated: tuple[int, int] | None = None,
+    *,
+    may_grow: bool = False,
+    now: HiveTable | None = None,
+) -> HiveTable:
+    """Verify that files written for a table, and for some partitions, still fit.
+
+    Args:
+        client: The metastore.
+        table: The table as it was.
+        partitions: The partitions as they were; all must exist by now.
+        allocated: See ``require_same_table``.
+        may_grow: Whether additional columns are allowed: new rows are null there, but a job that
+            rewrites rows would lose values that other writers stored there.
+        now: The current table, if ``require_same_table`` has just returned it, without a
+            transaction.
+
+    Returns:
+        The current table.
+
+    Raises:
+        TableReplaced: The table is another one, or has other columns or properties that decide how
+            its files are read; or a partition is missing, has another location, or has another
+            storage.
+    """
+    if now is None:
+        now = require_same_table(client, table, allocated)
+    else:
+        _require_same_write_id(client, now, table, allocated)
+    require_described(now, table, may_grow=may_grow)
+    if not partitions:
+        return now
+    present = PartitionStorage.read(client, now, [partition.name for partition in partitions])
+    for partition in partitions:
+        current, before = present.get(partition.name), PartitionStorage.of(partition)
+        what = f"The partition {partition.name} of {table.ref}"
+        remedy = "Nothing was published; run the job again."
+        if current is None:
+            # A metastore has not added a partition that it takes for another one.
+            known = [*present, *client.get_partition_names(table.ref)]
+            require_different_values(table.ref.full_name, [partition.name], known)
+            raise TableReplaced(f"{what} was dropped meanwhile.", remedy=remedy)
+        if not same_place(current.location, before.location):
+            raise TableReplaced(
+                f"{what} was moved from {before.location} to {current.location} meanwhile.",
+                remedy=remedy,
+            )
+        if before.created and current.created != before.created:
+            raise TableReplaced(f"{what} was dropped and added again meanwhile.", remedy=remedy)
+        if replace(current, location=None, created=0) != replace(before, location=None, created=0):
+            raise TableReplaced(
+                f"{what} has other buckets, another format, or other properties of the format than"
+                " before.",
+                remedy=remedy,
+            )
+    return now
+
+
+def require_described(now: HiveTable, table: HiveTable, *, may_grow: bool = False) -> None:
+    """Verify that an earlier definition of a table describes its files like the current one.
+
+    Args:
+        now: The current definition.
+        table: The earlier definition of the same table.
+        may_grow: See ``require_same_definition``.
+
+    Raises:
+        TableReplaced: The definitions differ.
+    """
+    kept = now.columns[: len(table.columns)] if may_grow else now.columns
+    if _layout(now) != _layout(table) or _types(kept) != _types(table.columns):
+        raise TableReplaced(
+            f"The columns of {table.ref}, its storage, or a property that decides how its files are"
+            " read, were changed meanwhile.",
+            remedy="Nothing was published; run the job again.",
+        )
+
+
+def _layout(table: HiveTable) -> tuple[object, ...]:
+    """Return everything that decides which rows the files of a table contain, besides the columns."""
+    return (
+        table.kind,
+        table.view_text,
+        _types(table.partition_keys),
+        table.bucket_columns,
+        max(table.num_buckets, 0),
+        table.serde,
+        dict(table.serde_parameters),
+        table.input_format,
+        {name: table.parameters.get(name) for name in FILE_PROPERTIES},
+    )
+
+
+def _types(columns: Sequence[HiveColumn]) -> list[tuple[str, str]]:
+    return [(column.name.lower(), column.type.lower()) for column in columns]
+
+
+# Access to many tables in few calls: all tables that match a pattern, or a few fields of each
+
+
+_WANTED = ("dbName", "tableName", "parameters")
+# With many more names in one query, Derby runs out of stack.
+TABLES_PER_CALL = 200
+
+
+def tables_of(client: MetastoreClient, pattern: str) -> list[TableRef]:
+    """Return the tables that match a pattern, by name.
+
+    Args:
+        client: The metastore.
+        pattern: "database.table" is that table, of any kind. Wildcards in the name of the table, as
+            in "sales.*" or "sales.day_*", match all transactional tables.
+
+    Raises:
+        TableNotFound: The database does not exist.
+    """
+    wanted = TableRef.parse(pattern)
+    if "*" not in wanted.name:
+        return [wanted]
+    database = existing_database(client, wanted.database).name
+    names = [name for name in client.get_tables(database) if fnmatchcase(name, wanted.name)]
+    return sorted(
+        TableRef(table.dbName, table.tableName)
+        for table in projected_tables(client, database, names, _WANTED)
+        if TableKind.of(table.parameters or {}) is not TableKind.NOT_ACID
+    )
+
+
+def transactional_tables(
+    client: MetastoreClient, database: str, names: Sequence[str] | None = None
+) -> Iterator[HiveTable]:
+    """Describe the transactional tables of a database.
+
+    Args:
+        client: The metastore: two calls, and more only for a very large database.
+        database: The database; a missing one has no tables.
+        names: Search only these names; by default all.
+    """
+    among = client.get_tables(database) if names is None else names
+    for table in map(HiveTable.from_thrift, projected_tables(client, database, among)):
+        if table.kind is not TableKind.NOT_ACID:
+            yield table
+
+
+def projected_tables(
+    client: MetastoreClient, database: str, names: Sequence[str], fields: Sequence[str] = ()
+) -> Iterator[Any]:
+    """Yield the metastore's structs of the existing tables with these names.
+
+    Args:
+        client: The metastore, called once for every 200 tables.
+        database: The database of the tables.
+        names: Their names.
+        fields: The required fields, like "sd.location"; by default all. Version 4 omits the rest;
+            version 3 always sends all fields.
+    """
+    for start in range(0, len(names), TABLES_PER_CALL):
+        request = idl_tables.GetTablesRequest(
+            dbName=database,
+            tblNames=names[start : start + TABLES_PER_CALL],
+            capabilities=idl_tables.ClientCapabilities([idl_tables.INSERT_ONLY_TABLES]),
+            processorCapabilities=list(idl_tables.CAPABILITIES),
+            processorIdentifier=idl_tables.PROCESSOR,
+            projectionSpec=idl_tables.GetProjectionsSpec(list(fields)) if fields else None,
+        )
+        call = idl_tables.get_table_objects_by_name_req
+        yield from client.call(call, request, about=database).tables

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hiveacid.errors import MetastoreCallFailed, UnsupportedMetastore
-from hiveacid.jobs.options.metastore_options import ALWAYS, AUTO, NEVER
+from hiveacid.jobs.options import ALWAYS, AUTO, NEVER
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_events
@@ -131,3 +131,28 @@ def _described(files: Sequence[AddedFile]) -> Any:
         filesAddedChecksum=[file.checksum for file in files],
         subDirectoryList=[file.directory for file in files],
     )
+
+
+# Rules for cleaning on replicated databases: files that no dump has copied yet must stay
+
+
+# The property of a database that has a policy of replication.
+_SOURCE = "repl.source.for"
+
+
+def is_replicated(client: MetastoreClient, ref: TableRef) -> bool:
+    """Return whether a table belongs to a database that is the source of a replication."""
+    return bool(client.get_database(ref.database).parameters.get(_SOURCE, "").strip())
+
+
+def recycle(client: MetastoreClient, location: str) -> None:
+    """Make the metastore move removed files to a place that the next dump reads.
+
+    The metastore does nothing unless `hive.repl.cm.enabled` is set there.
+
+    Args:
+        client: The metastore.
+        location: The directory or the file that will be removed.
+    """
+    request = idl_events.CmRecycleRequest(dataPath=location, purge=True)
+    client.call(idl_events.cm_recycle, request, about=location)

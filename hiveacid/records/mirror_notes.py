@@ -17,11 +17,10 @@ from hiveacid.errors import MalformedSnapshot
 from hiveacid.jobs import codec
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.same_table import located
+from hiveacid.metastore.table_rules import located
 from hiveacid.records.numbered_file import NumberedFile
-from hiveacid.rules.located_table import LocatedTable
-from hiveacid.rules.mirror_lag import MirrorLag
-from hiveacid.rules.names import MIRROR_NOTES, TableRef
+from hiveacid.rules.lag import MirrorLag
+from hiveacid.rules.names import MIRROR_NOTES, LocatedTable, TableRef
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 

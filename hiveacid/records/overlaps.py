@@ -11,19 +11,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from hiveacid.errors import OverlapRefused
-from hiveacid.jobs.options.run_token import unmarked_token
+from hiveacid.jobs.options import unmarked_token
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.metastore.txn.snapshot import Snapshot
-from hiveacid.rules.blockers import describe_run
-from hiveacid.rules.conflicts import (
+from hiveacid.rules.cleaning import describe_run
+from hiveacid.rules.locks import (
     Finished,
+    Operation,
     WriteKind,
     describe_refusal,
     kind_of,
     refusing,
 )
-from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import (
     METADATA_FILE,
     SIDECAR_FILE,
@@ -32,7 +32,7 @@ from hiveacid.rules.names import (
     TableRef,
     parse_directory,
 )
-from hiveacid.rules.sidecar import parse_note, replaced_by
+from hiveacid.rules.notes import parse_note, replaced_by
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import Storage
 

@@ -6,13 +6,13 @@ request an earlier version: files for such versions are kept for the retention t
 """
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Self
 
-from hiveacid.errors import MalformedName
-from hiveacid.rules.blockers import Blocker
+from hiveacid.errors import MalformedName, UnsupportedTable, VersionGone
 from hiveacid.rules.directory import AcidDirectory
 from hiveacid.rules.names import (
     CONVERTED_BASE,
@@ -23,7 +23,86 @@ from hiveacid.rules.names import (
     parse_directory,
     staging_txn,
 )
-from hiveacid.rules.write_ids import Range, ValidTxnList, WriteIdList
+from hiveacid.rules.texts import duration_in_words, printable, timestamp_in_words
+from hiveacid.rules.versions import Replaced
+from hiveacid.rules.write_ids import AsOf, Range, ValidTxnList, WriteIdList
+
+# Open transactions and locks that keep a table from being compacted or cleaned, in words
+
+
+_DIGEST = re.compile(r"~[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocker:
+    """An open transaction or a lock.
+
+    Attributes:
+        txn_id: The transaction; None for a lock without one.
+        lock_id: The lock; None for a transaction without one.
+        user: The owner.
+        host: The machine that opened it, if known.
+        run: The run token of a job of this package: "dag/run/task/map index" of an Airflow task;
+            None for other programs.
+        since: The time when it began, if known.
+    """
+
+    txn_id: int | None = None
+    lock_id: int | None = None
+    user: str
+    host: str = ""
+    run: str | None = None
+    since: datetime | None = None
+
+    def describe(self, now: datetime) -> str:
+        """Describe the blocker in words for use in a sentence."""
+        what = f"lock {self.lock_id}" if self.txn_id is None else f"transaction {self.txn_id}"
+        run = "" if self.run is None else f" ({describe_run(self.run)})"
+        age = ""
+        if self.since is not None:
+            age = f", open for {duration_in_words((now - self.since).total_seconds())}"
+        return printable(f"{what} of {self.user}{run}{age}")
+
+
+def describe_run(token: str) -> str:
+    """Describe the run of a token in words.
+
+    Args:
+        token: A run token, without the mark of its tables.
+    """
+    parts = _parts(token)
+    if parts is None:
+        return f"run {token}"
+    airflow, colon, dag, run, task, map_index = parts
+    where = f" in Airflow {airflow}" if colon else ""
+    mapped = "" if map_index == "-1" else f"[{map_index}]"
+    # The metastore has no space for long run ids.
+    which = "" if _DIGEST.fullmatch(run) else f", run {run}"
+    return f"Airflow task {task}{mapped} of DAG {dag}{where}{which}"
+
+
+def task_of_run(token: str) -> str:
+    """Return a short name of a run: "dag.task" of an Airflow task, else the token.
+
+    Args:
+        token: A run token, without the mark of its tables.
+    """
+    parts = _parts(token)
+    return token if parts is None else f"{parts[2]}.{parts[4]}"
+
+
+def _parts(token: str) -> tuple[str, str, str, str, str, str] | None:
+    """The Airflow instance, its separator if present, the DAG, run, task and map index."""
+    # Only the first and the last two parts never contain slashes.
+    dag, slash, rest = token.partition("/")
+    parts = rest.rsplit("/", 2)
+    if not slash or len(parts) != 3:
+        return None
+    run, task, map_index = parts
+    map_index, _, _ = map_index.partition("#")  # In a script, a statement follows.
+    airflow, colon, dag = dag.rpartition(":")
+    return airflow, colon, dag, run, task, map_index
+
 
 _MOST_NAMED = 3
 _LONGEST_HOPE = timedelta(days=7)
@@ -392,3 +471,217 @@ def _covers(cover: Base | Delta, old: Base | Delta | None) -> bool:
         return False
     # Without a transaction of its own, the twin of a delta may never have been published.
     return cover.is_delete == old.is_delete or cover.visibility_txn > 0
+
+
+# Retention of directories by a cleaning, for readers of earlier versions.
+#
+# A version is read from the directories that a base, or the delta of a compaction, replaced
+# according to its note. While all of them exist, all versions that were visible until the
+# replacing directory appeared can be read. A directory that no note mentions is not used by any
+# version, and is not kept.
+#
+# A consumer of changes reads the version at its cursor. So directories that a base has replaced,
+# and that are newer than the cursor, are kept for the consumer, too. This has a time limit,
+# because the end of a consumer is not reported.
+
+
+# The table properties.
+RETENTION = "hiveacid.retention"
+CONSUMER_RETENTION = "hiveacid.consumer_retention"
+# A consumer that runs once a week, or has failed for a week, loses nothing.
+DEFAULT_CONSUMER_RETENTION = "30 days"
+_UNKNOWN = "unknown since when, so that it is kept until the next cleaning"
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Retention rules.
+
+    Attributes:
+        versions: The retention time of everything that versions are read from.
+        consumers: The maximum retention time of everything that consumers have not read yet.
+        behind: The versions of the consumers, by name.
+    """
+
+    versions: timedelta = timedelta(0)
+    consumers: timedelta = timedelta(0)
+    behind: Mapping[str, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.versions or (self.consumers and self.behind))
+
+    def reason(self, directory: str, since: datetime, now: datetime, *, known: bool) -> str | None:
+        """Return why the directories replaced by a directory are kept; None if they need not be.
+
+        Args:
+            directory: Its name.
+            since: The time when it appeared.
+            now: The current time.
+            known: Whether that time is known.
+        """
+        needed = []
+        if now - since < self.versions:
+            end = _until(since + self.versions) if known else f"and {_UNKNOWN} without retention"
+            needed.append(f"earlier versions need it {end}")
+        if now - since < self.consumers and (names := self._waiting(directory)):
+            end = (
+                _until(since + self.consumers)
+                if known
+                else f"{_UNKNOWN} without consumer retention"
+            )
+            needed.append(f"consumers still need it: {names}; {end}")
+        return f"{directory} holds its content, but {', and '.join(needed)}." if needed else None
+
+    def _waiting(self, directory: str) -> str:
+        """Return the consumers that have not reached the content of a directory.
+
+        Changes are read from outputs of minor compactions as well: the rows keep their write ids.
+        """
+        parsed = parse_directory(directory)
+        last = parsed.write_id if isinstance(parsed, Base) else 0
+        names = [f"{name} (at version {at})" for name, at in self.behind.items() if at < last]
+        more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+        return ", ".join([*names[:_MOST_NAMED], *more])
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Directory that has replaced others.
+
+    Attributes:
+        directory: Its name; the directory is committed.
+        replaced: The replaced directories according to its note.
+        since: The time when it appeared; None if it is unknown.
+    """
+
+    directory: str
+    replaced: Replaced
+    since: datetime | None
+
+
+def retained(
+    replacements: Iterable[Replacement],
+    paths: Collection[str],
+    *,
+    write_ids: WriteIdList,
+    retention: Retention,
+    now: datetime,
+) -> dict[str, str]:
+    """Return directories and files that must be kept for recent versions or for consumers.
+
+    A directory with rows of both committed and aborted writes is never kept, nor are directories
+    that are only useful together with it: after a request is marked as cleaned, the metastore no
+    longer has any aborted write.
+
+    Args:
+        replacements: All directories with a note on the directories that they replaced.
+        paths: All directories and files of the partition.
+        write_ids: The write ids that a new reader sees.
+        retention: The retention rules.
+        now: The current time.
+
+    Returns:
+        The reasons, by the names of directories and original files.
+    """
+    reasons: dict[str, str] = {}
+    remaining = list(replacements)
+    # Regardless of its name, a directory whose writer omitted aborted rows does not contain any.
+    mixed = set(paths) - {replacement.directory for replacement in remaining}
+    for replacement in sorted(remaining, key=lambda one: (_since(one, now), one.directory)):
+        replaced, since = replacement.replaced, _since(replacement, now)
+        known = since == replacement.since
+        reason = retention.reason(replacement.directory, since, now, known=known)
+        if (
+            reason is None
+            or replaced.may_hide_aborted
+            or replaced.aborted
+            or not all(path in paths for path in replaced.paths)
+            or any(_is_copy(path, replacement.directory) for path in replaced.paths)
+            or any(path in mixed and _has_aborted(path, write_ids) for path in replaced.paths)
+        ):
+            continue
+        reasons |= dict.fromkeys((path.partition("/")[0] for path in replaced.paths), reason)
+    return reasons
+
+
+def _until(time: datetime) -> str:
+    return f"until {timestamp_in_words(time.timestamp())} UTC"
+
+
+def _since(replacement: Replacement, now: datetime) -> datetime:
+    """Return when it appeared; an unknown or future time counts as now."""
+    return now if replacement.since is None else min(replacement.since, now)
+
+
+def _has_aborted(path: str, write_ids: WriteIdList) -> bool:
+    """Whether keeping it might make aborted rows visible."""
+    parsed = parse_directory(path)
+    if not isinstance(parsed, Delta) or parsed.visibility_txn:
+        return False
+    return write_ids.range_aborted(parsed.min_write_id, parsed.max_write_id) is not Range.NONE
+
+
+def _is_copy(path: str, cover: str) -> bool:
+    """Whether Hive and Trino would read its rows twice: they read both of two deltas of one range."""
+    parsed, newer = parse_directory(path), parse_directory(cover)
+    if not isinstance(parsed, Delta) or not isinstance(newer, Delta):
+        return False
+    extents = [
+        (each.min_write_id, each.max_write_id, each.statement_id) for each in (parsed, newer)
+    ]
+    return extents[0] == extents[1]
+
+
+# Table property that records the last drop of partitions.
+#
+# A dropped partition leaves no directory: an earlier version would be read without its rows. So
+# versions before the drop are refused.
+
+
+PARTITIONS_DROPPED = "hiveacid.partitions_dropped"
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedPartitions:
+    """Last statement that dropped partitions of a table.
+
+    Attributes:
+        version: Its write id.
+        time: Its time, in UTC.
+    """
+
+    version: int
+    time: datetime
+
+    def __str__(self) -> str:
+        return f"{self.version} {self.time.astimezone(UTC).isoformat()}"
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, str]) -> Self | None:
+        """Read the property of a table; None if this package has dropped no partition of it.
+
+        Raises:
+            UnsupportedTable: The value of the property is invalid.
+        """
+        text = parameters.get(PARTITIONS_DROPPED)
+        if text is None:
+            return None
+        version, _, time = text.partition(" ")
+        try:
+            return cls(int(version), datetime.fromisoformat(time).astimezone(UTC))
+        except ValueError as error:
+            raise UnsupportedTable(
+                f"The table has the property {PARTITIONS_DROPPED}={text[:100]!r}, which cannot be read.",
+                remedy="Remove the property if the table has no earlier versions.",
+            ) from error
+
+    def require_later(self, table: str, as_of: AsOf) -> None:
+        """Raise VersionGone for a version of the table before the drop."""
+        asked = as_of.time if as_of.write_id is None else as_of.write_id
+        first = self.time if as_of.write_id is None else self.version
+        if asked is not None and asked < first:  # type: ignore[operator]
+            raise VersionGone(
+                f"Partitions of {table} were dropped in version {self.version}, at {self.time}, and"
+                f" the rows of earlier versions are gone.",
+                remedy=f"Read version {self.version} or a later one.",
+            )

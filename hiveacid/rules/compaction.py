@@ -1,11 +1,18 @@
 """Inputs and outputs of a compaction."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, Self
 
-from hiveacid.errors import CorruptFile, NothingToCompact, SnapshotMoved, UnsupportedFile
+from hiveacid.errors import (
+    CorruptFile,
+    NothingToCompact,
+    ProofFailed,
+    SnapshotMoved,
+    UnsupportedFile,
+)
+from hiveacid.rules.compaction_policy import WorkerLimits
 from hiveacid.rules.directory import AcidDirectory, FileStatus
 from hiveacid.rules.names import (
     CONVERTED_BASE,
@@ -17,6 +24,7 @@ from hiveacid.rules.names import (
     parse_directory,
     parse_file,
 )
+from hiveacid.rules.texts import bytes_in_words
 from hiveacid.rules.trino import RIGHT, Misread, overlap
 
 # The beginning of the names of this package's own pools and workers in the queue of HMS 4; no user
@@ -328,3 +336,232 @@ def _parse_delta(name: str) -> Delta:
     delta = parse_directory(name)
     assert isinstance(delta, Delta), name
     return delta
+
+
+# Proof that a compaction kept every row, by counts and sums before the publication.
+#
+# A sum of hashes does not depend on the order of the rows, and changes if a row is lost,
+# duplicated or replaced by another one.
+
+
+_MODULUS = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Count and digest of rows, or of delete events, in any order.
+
+    Attributes:
+        rows: The count.
+        digest: The sum of their hashes, modulo 2^64.
+    """
+
+    rows: int = 0
+    digest: int = 0
+
+    def __add__(self, other: Self) -> Self:
+        """Return the sum."""
+        return type(self)(self.rows + other.rows, (self.digest + other.digest) % _MODULUS)
+
+    def __sub__(self, other: Self) -> Self:
+        """Return the difference."""
+        return type(self)(self.rows - other.rows, (self.digest - other.digest) % _MODULUS)
+
+    def __str__(self) -> str:
+        return f"{self.rows} ({self.digest:016x})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Balance:
+    """Tallies of the input and of the output of a compaction.
+
+    Attributes:
+        read: The rows or events in the replaced files.
+        deleted: The deleted ones of these.
+        aborted: Those of aborted write ids.
+        repeated: Those that had occurred before.
+        written: The rows or events in the new files.
+    """
+
+    read: Tally = Tally()
+    deleted: Tally = Tally()
+    aborted: Tally = Tally()
+    repeated: Tally = Tally()
+    written: Tally = Tally()
+
+    def __add__(self, other: Self) -> Self:
+        """Return the sum of both balances."""
+        return type(self)(
+            **{
+                field.name: getattr(self, field.name) + getattr(other, field.name)
+                for field in fields(self)
+            }
+        )
+
+    def check_count(self, what: str) -> None:
+        """Require the expected number of written rows, for rows that have got other row ids.
+
+        Args:
+            what: The subject of the balance, for the message.
+
+        Raises:
+            ProofFailed: The number is higher or lower.
+        """
+        wanted = self.read.rows - self.deleted.rows - self.aborted.rows
+        if self.written.rows != wanted:
+            raise ProofFailed(
+                f"{what}: {self.read.rows} rows were read, {self.deleted.rows} are deleted and"
+                f" {self.aborted.rows} aborted, which leaves {wanted}; {self.written.rows} were"
+                " written."
+            )
+
+    def check(self, what: str) -> None:
+        """Require that count and digest of the written rows are as expected.
+
+        Args:
+            what: The subject of the balance, for the message.
+
+        Raises:
+            ProofFailed: Count or digest differ.
+        """
+        wanted = self.read - self.deleted - self.aborted - self.repeated
+        if self.written != wanted:
+            raise ProofFailed(
+                f"{what}: {self.read} were read, {self.deleted} are deleted, {self.aborted} aborted"
+                f" and {self.repeated} repeated, which leaves {wanted}; {self.written} were"
+                " written."
+            )
+
+
+# Predicted work of compactions, and its comparison with the limits of the worker
+
+
+# Core-seconds as docs/benchmarks.md has measured them. A value takes a time of its own, also in a
+# stripe that is compressed to a few bytes.
+COPIED_BYTE = 1 / 250e6
+ENCODED_BYTE = 1 / 11e6
+ENCODED_VALUE = 1.2e-7
+DELETE_EVENT = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """Work of one or several compactions.
+
+    Attributes:
+        copied_bytes: The size of the stripes and files that are copied.
+        encoded_bytes: The size of the stripes that are decoded and written again.
+        delete_events: The number of delete events that are read.
+        encoded_rows: The rows of the stripes that are decoded and written again.
+        encoded_values: The values of these rows.
+        spark_reason: Why it requires Spark; None if it does not, as far as the footers show.
+    """
+
+    copied_bytes: int = 0
+    encoded_bytes: int = 0
+    delete_events: int = 0
+    encoded_rows: int = 0
+    encoded_values: int = 0
+    spark_reason: str | None = None
+
+    def __add__(self, other: Self) -> Self:
+        """Combine the work of two compactions."""
+        return replace(
+            self,
+            copied_bytes=self.copied_bytes + other.copied_bytes,
+            encoded_bytes=self.encoded_bytes + other.encoded_bytes,
+            delete_events=self.delete_events + other.delete_events,
+            encoded_rows=self.encoded_rows + other.encoded_rows,
+            encoded_values=self.encoded_values + other.encoded_values,
+            spark_reason=self.spark_reason or other.spark_reason,
+        )
+
+    @property
+    def core_seconds(self) -> float:
+        """The estimated processor time."""
+        return (
+            COPIED_BYTE * self.copied_bytes
+            + max(ENCODED_BYTE * self.encoded_bytes, ENCODED_VALUE * self.encoded_values)
+            + DELETE_EVENT * self.delete_events
+        )
+
+    def excess(self, limits: WorkerLimits) -> str | None:
+        """Return why the work is too much for the worker; None if it is not."""
+        if self.spark_reason is not None:
+            return self.spark_reason
+        for size, limit, what in (
+            (self.copied_bytes, limits.max_copied_bytes, "to copy"),
+            (self.encoded_bytes, limits.max_encoded_bytes, "to encode"),
+        ):
+            if size > limit:
+                return f"{bytes_in_words(size)} {what} (limit {bytes_in_words(limit)})."
+        if self.delete_events > limits.max_delete_events:
+            return f"{self.delete_events} delete events (limit {limits.max_delete_events})."
+        if self.encoded_rows > limits.max_encoded_rows:
+            return f"{self.encoded_rows} rows to encode (limit {limits.max_encoded_rows})."
+        if self.core_seconds > limits.max_core_seconds:
+            return f"{self.core_seconds:.3g} s of processor time (limit {limits.max_core_seconds:g} s)."
+        return None
+
+
+# Measurements of a partition, which decide on its compaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSize:
+    """Measurements of a partition, or of a table without partitions.
+
+    Attributes:
+        table: "database.table".
+        partition: The name of the partition; None for a table without partitions.
+        base: The directory of the base; None without a base.
+        base_bytes: Its size, or that of the original files if no base exists.
+        deltas: The deltas and delete deltas that a compaction may take, in reading order.
+        delta_bytes: Their size.
+        delete_bytes: The size of the delete deltas among them.
+        base_rows: The rows of the base; None if they were not counted.
+        delta_rows: The rows and delete events of the deltas; None if they were not counted.
+        obsolete: Directories with a newer replacement.
+        aborted: Directories that will never be read.
+        awaiting_removal: The sizes of both, by their names.
+        invisible: Directories that cannot be compacted yet, because a write id in them is open.
+        aborted_write_ids: The number of aborted write ids of the table.
+        oldest_abort_hours: The age of the oldest of them, if known.
+        base_age_hours: The age of the base; None without a base.
+        auto_off: The table or its database switches automatic compaction off.
+        one_by_one: The metastore cannot make two directories visible at once (Hive 3).
+        problem: Why the partition cannot be read; None without a problem.
+        misread: The directories that Trino misreads.
+        oldest_delta_hours: The age of the oldest delta, if known.
+        newest_delta_hours: The age of the newest delta, if known.
+        reads_per_day: The rate of reads that the table's property sets; None without it.
+    """
+
+    table: str
+    partition: str | None = None
+    base: str | None = None
+    base_bytes: int = 0
+    deltas: tuple[str, ...] = ()
+    delta_bytes: int = 0
+    delete_bytes: int = 0
+    base_rows: int | None = None
+    delta_rows: int | None = None
+    obsolete: tuple[str, ...] = ()
+    aborted: tuple[str, ...] = ()
+    awaiting_removal: Mapping[str, int] = field(default_factory=dict)
+    invisible: tuple[str, ...] = ()
+    aborted_write_ids: int = 0
+    oldest_abort_hours: float | None = None
+    base_age_hours: float | None = None
+    auto_off: bool = False
+    one_by_one: bool = False
+    problem: str | None = None
+    misread: Misread = RIGHT
+    oldest_delta_hours: float | None = None
+    newest_delta_hours: float | None = None
+    reads_per_day: float | None = None
+
+    @property
+    def has_originals(self) -> bool:
+        """Whether the partition has files older than the table's first write id."""
+        return self.base is None and self.base_bytes > 0

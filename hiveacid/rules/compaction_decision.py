@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hiveacid.rules.blockers import Blocker
+from hiveacid.rules.cleaning import Blocker
 from hiveacid.rules.compaction import (
     CompactionType,
+    PartitionSize,
     has_deletes,
     only_major,
     reason_to_skip,
     repair_type,
 )
 from hiveacid.rules.compaction_policy import USUAL_DELTAS, CompactionPolicy
-from hiveacid.rules.partition_size import PartitionSize
-from hiveacid.rules.quantities import bytes_in_words, duration_in_words
+from hiveacid.rules.texts import bytes_in_words, duration_in_words
 
 _NAMED_BLOCKERS = 3
 # Share of everything that is read, if no base exists for a comparison with the deltas.

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Literal, Self, TypeVar, get_args
 
 from hiveacid.errors import InvalidJob
-from hiveacid.rules.spelling import did_you_mean
+from hiveacid.rules.texts import did_you_mean
 
 Measure = Literal["bytes", "rows"]
 Engine = Literal["trino"]

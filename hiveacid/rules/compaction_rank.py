@@ -11,7 +11,7 @@ from dataclasses import replace
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.compaction_policy import Budget
-from hiveacid.rules.quantities import bytes_in_words
+from hiveacid.rules.texts import bytes_in_words
 
 READS_PROPERTY = "hiveacid.reads_per_day"
 

@@ -24,8 +24,10 @@ from hiveacid.rules.names import (
     hive_order,
     is_hidden,
     is_hidden_path,
+    original_bucket,
     parse_directory,
 )
+from hiveacid.rules.row_id import encode_bucket
 from hiveacid.rules.write_ids import NO_OPEN, Range, ValidTxnList, WriteIdList
 
 _COMPACTED = "compacted"
@@ -407,3 +409,118 @@ def _extent(delta: Delta) -> tuple[int, int, int | None]:
 
 def _is_data(file: FileStatus) -> bool:
     return not is_hidden_path(file.path) and not file.path.endswith((FLUSH_LENGTH_SUFFIX, "/"))
+
+
+# Files without row ids: older than their table's first write id, or moved in by LOAD DATA.
+#
+# Hive numbers the rows of such files and uses the numbers as row ids. Delete events name rows by
+# these ids, so the order of the files and the parsing of their names are part of the format.
+
+
+# The write id of rows that are older than the table's first write id.
+ORIGINAL_WRITE_ID = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticIds:
+    """Row ids of a file without stored ids: they count up from its first row.
+
+    Attributes:
+        path: The path of the file, as given.
+        write_id: The write id of every row.
+        bucket: The bucket property of every row; None for a file name without a bucket number,
+            so that row ids are impossible.
+        first_row: The row number of the first row.
+        rows: The number of rows.
+    """
+
+    path: str
+    write_id: int
+    bucket: int | None
+    first_row: int
+    rows: int
+
+
+def synthetic_ids(
+    rows: Mapping[str, int], write_id: int = ORIGINAL_WRITE_ID, statement_id: int | None = None
+) -> list[SyntheticIds]:
+    """Give the rows of one folder's files their row ids, as every version of Hive does.
+
+    Args:
+        rows: The number of rows of every file, by its path; all files of the partition, those in
+            folders of unions included, or all of one base or delta.
+        write_id: The write id of the base or delta; 0 for files older than all write ids.
+        statement_id: The statement id of the delta.
+
+    Returns:
+        The files in Hive's order.
+    """
+    counted: dict[int | None, int] = {}
+    ids = []
+    for path in sorted(rows, key=hive_order):
+        number = original_bucket(path)
+        first = counted.get(number, 0)
+        counted[number] = first + rows[path]
+        bucket = None if number is None else encode_bucket(number, statement_id or 0)
+        ids.append(SyntheticIds(path, write_id, bucket, first, rows[path]))
+    return ids
+
+
+def written_by(directory: Base | Delta | None) -> tuple[int, int | None]:
+    """Return the write and statement id of rows without row ids; None is an original file."""
+    if directory is None:
+        return ORIGINAL_WRITE_ID, None
+    if isinstance(directory, Base):
+        return directory.write_id, None
+    return directory.min_write_id, directory.statement_id
+
+
+# Detection of file formats by the first bytes
+
+
+HEAD = 512
+_MAGIC = (
+    (b"PAR1", "a Parquet file"),
+    (b"PARE", "an encrypted Parquet file"),
+    (b"ORC", "an ORC file"),
+    (b"Obj\x01", "an Avro file"),
+    (b"SEQ\x06", "a SequenceFile"),
+    (b"\x1f\x8b", "a gzip file"),
+    (b"BZh", "a bzip2 file"),
+    (b"PK\x03\x04", "a zip file"),
+)
+_RIGHT = {"orc": (b"ORC",), "parquet": (b"PAR1", b"PARE")}
+_NAMES = {"orc": "an ORC file", "parquet": "a Parquet file"}
+_TEXT = {9, 10, 13, *range(32, 127), *range(128, 256)}
+
+
+def kind_of_file(head: bytes) -> str | None:
+    """Return the format of a file, as "a Parquet file"; None if its beginning does not show it.
+
+    Args:
+        head: Its first bytes.
+    """
+    if not head:
+        return "empty"
+    for magic, kind in _MAGIC:
+        if head.startswith(magic):
+            return kind
+    if not _TEXT.issuperset(head):
+        return None
+    return "a text file, maybe JSON" if head.lstrip()[:1] in (b"{", b"[") else "a text file"
+
+
+def mistaken_for(format_: str, head: bytes) -> str | None:
+    """Describe a file that is read as a wrong format: "is a Parquet file, not an ORC file".
+
+    Args:
+        format_: The expected format: "orc" or "parquet"; other formats are not checked.
+        head: Its first bytes.
+
+    Returns:
+        None if the file may have the expected format.
+    """
+    if format_ not in _RIGHT or head.startswith(_RIGHT[format_]):
+        return None
+    kind = kind_of_file(head)
+    return None if kind is None else f"is {kind}, not {_NAMES[format_]}"

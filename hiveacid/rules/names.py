@@ -12,9 +12,49 @@ from typing import Self
 from urllib.parse import quote
 
 from hiveacid.errors import InvalidJob, MalformedName
-from hiveacid.rules.printable import printable
 from hiveacid.rules.row_id import MAX_WRITER_ID
-from hiveacid.rules.table_identity import TableIdentity
+from hiveacid.rules.texts import printable, timestamp_in_words
+
+# Identity of a table, as its name may belong to another table later on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableIdentity:
+    """Creation of a table.
+
+    Attributes:
+        created: The time of its creation in the metastore, in seconds since 1970.
+        id: Its number in the metastore; version 3.1 has no number.
+    """
+
+    created: int
+    id: int | None = None
+
+    def __str__(self) -> str:
+        number = "" if self.id is None else f"id {self.id}, "
+        return f"{number}created {timestamp_in_words(self.created)} UTC"
+
+    @property
+    def text(self) -> str:
+        """The number and the time as one text for notes."""
+        return f"{self.id}/{self.created}"
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """Parse a text made by ``text``.
+
+        Raises:
+            ValueError: The text has another form.
+        """
+        number, _, created = text.partition("/")
+        return cls(created=int(created), id=None if number == "None" else int(number))
+
+    def is_same(self, other: Self) -> bool:
+        """Compare two creations; also by their numbers if both are known."""
+        return self.created == other.created and (
+            self.id is None or other.id is None or self.id == other.id
+        )
+
 
 ACID_VERSION_FILE = "_orc_acid_version"
 METADATA_FILE = "_metadata_acid"
@@ -383,3 +423,73 @@ def _malformed(name: str, expected: str) -> MalformedName:
 def holds_deletes(directory: str) -> bool:
     """Whether a directory of such a name holds delete events."""
     return directory.startswith("delete_delta_")
+
+
+# Lists of names in messages, shortened if they are long
+
+
+def first_names(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names of a list, and the number of the others: "a, b and 3 more"."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+# Spelling of locations: equal folders have equal locations, and paths below a folder are relative
+
+
+_PARTS = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*:)(//[^/]+)?)?(.*)", re.DOTALL)
+
+
+def plain_location(location: str) -> str:
+    """Remove the slashes of a location that mean nothing: file:///a//b/ is file:/a/b."""
+    match = _PARTS.fullmatch(location)
+    assert match is not None
+    scheme, authority, path = match.groups("")
+    plain = re.sub("/+", "/", path)
+    return f"{scheme}{authority}{plain.rstrip('/') or ('' if authority else plain)}"
+
+
+def same_place(one: str | None, other: str | None) -> bool:
+    """Return whether two locations are equal apart from redundant slashes."""
+    return plain_location(one or "") == plain_location(other or "")
+
+
+def split_location(folder: str, location: str) -> tuple[str, str]:
+    """Split a location into a folder and the path below it.
+
+    Args:
+        folder: A folder, such as that of a table.
+        location: A location, such as that of a partition.
+
+    Returns:
+        The folder and the path if the location is inside of the folder; else the location and "".
+    """
+    root, place = plain_location(folder), plain_location(location)
+    path = place.removeprefix(f"{root}/")
+    return (root, path) if path != place else (place, "")
+
+
+# Reference to a table for files outside of the metastore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocatedTable:
+    """One creation of a table, at one location.
+
+    Attributes:
+        name: "database.table".
+        location: The folder, without redundant slashes.
+        identity: The creation.
+    """
+
+    name: str
+    location: str
+    identity: TableIdentity
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.identity}, at {self.location})"
+
+    def is_same_as(self, other: "LocatedTable") -> bool:
+        """Whether both are the same creation of a table, under one name and at one location."""
+        here, there = (self.name, self.location), (other.name, other.location)
+        return here == there and self.identity.is_same(other.identity)

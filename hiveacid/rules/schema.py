@@ -1,12 +1,15 @@
 """Kinds of tables, Hive's type text as a tree, and the mapping of columns to fields of files."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import Any, NamedTuple, Self
 
-from hiveacid.errors import UnsupportedTable
+from hiveacid.errors import InvalidJob, UnknownColumn, UnsupportedTable
+from hiveacid.rules.notes import written_files
+from hiveacid.rules.texts import did_you_mean
 
 # A point in time; a plain timestamp is the local time of a clock.
 LOCAL_ZONE = "timestamp with local time zone"
@@ -342,3 +345,382 @@ AS_STORED = MappedColumns()
 def is_unnamed(stored: Sequence[str]) -> bool:
     """Whether a file has no names for its fields."""
     return bool(stored) and all(map(_UNNAMED.fullmatch, stored))
+
+
+# Column changes that do not affect how any engine reads the files of a table
+
+
+# Hive's integer types, with the digits of their largest values.
+_INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_FRACTIONS = ("float", "double")
+_NEW_TABLE = "CREATE TABLE ... AS SELECT the columns as you want them."
+
+
+class Column(NamedTuple):
+    """Column with its name, its type in Hive's words, and its comment."""
+
+    name: str
+    type: str
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChange:
+    """Change of one column; a field that is None keeps the present value.
+
+    Attributes:
+        column: The column.
+        name: Its new name.
+        type: Its new type in Hive's words.
+        comment: Its new comment.
+        first: Whether it becomes the first column.
+        after: The column that it comes after.
+    """
+
+    column: str
+    name: str | None = None
+    type: str | None = None
+    comment: str | None = None
+    first: bool = False
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRules:
+    """Properties of a table that decide which changes are safe.
+
+    Attributes:
+        table: Its name, for messages.
+        by_position: Whether engines find the columns of its files by position.
+        keys: The partition keys, in lower case.
+        buckets: The columns that its rows are distributed by, in lower case.
+        constrained: The columns that a constraint names, in lower case.
+    """
+
+    table: str
+    by_position: bool
+    keys: Collection[str] = ()
+    buckets: Collection[str] = ()
+    constrained: Collection[str] = ()
+
+    def changed(self, columns: Sequence[Column], change: ColumnChange) -> list[Column]:
+        """Return the columns after a change.
+
+        Raises:
+            UnknownColumn: The table has no such column.
+            InvalidJob: The new name is taken.
+            UnsupportedTable: Rows would be lost, or read differently.
+        """
+        old = columns[self._index(columns, change.column)]
+        new = Column(
+            (change.name or old.name).lower(),
+            change.type or old.type,
+            old.comment if change.comment is None else change.comment,
+        )
+        others = [column for column in columns if column is not old]
+        if new.name in {*(column.name.lower() for column in others), *self.keys}:
+            raise InvalidJob(f"{self.table} has the column {new.name} already.")
+        self._require_safe(old, new)
+        at = columns.index(old)
+        if change.first:
+            at = 0
+        elif change.after is not None:
+            at = self._index(others, change.after) + 1
+        others.insert(at, new)
+        if others.index(new) != columns.index(old) and self.by_position:
+            raise UnsupportedTable(
+                f"{self.table}: the column {old.name} cannot be moved: engines find the columns of its"
+                " files by position.",
+                remedy=_NEW_TABLE,
+            )
+        return others
+
+    def is_renamed(self, columns: Sequence[Column], change: ColumnChange) -> bool:
+        """Whether a column already has the new name and the type of a change."""
+        types = {column.name.lower(): column.type for column in columns}
+        new = (change.name or change.column).lower()
+        is_there = change.column.lower() not in types and new in types
+        return is_there and change.type in (None, types[new])
+
+    def replaced(self, columns: Sequence[Column], wanted: Sequence[Column]) -> list[Column]:
+        """Return the columns of REPLACE COLUMNS: all current ones, perhaps wider, then new ones.
+
+        Raises:
+            UnsupportedTable: Rows would be lost, or read differently.
+            InvalidJob: A new column has the name of a partition key.
+        """
+        names = [column.name.lower() for column in wanted]
+        for column in columns:
+            if column.name.lower() not in names:
+                raise UnsupportedTable(
+                    f"{self.table}: REPLACE COLUMNS would drop the column {column.name}, whose values"
+                    " stay in the files and would belong to a later column.",
+                    remedy=f"CHANGE COLUMN gives it another name. To drop it, {_NEW_TABLE}",
+                )
+        if taken := [name for name in names if name in self.keys]:
+            raise InvalidJob(f"{self.table} has the partition key {taken[0]} already.")
+        kept = names[: len(columns)]
+        if kept != [column.name.lower() for column in columns] and (
+            self.by_position or set(kept) != {column.name.lower() for column in columns}
+        ):
+            raise UnsupportedTable(
+                f"{self.table}: REPLACE COLUMNS would move columns.",
+                remedy="Keep the order of the columns, and add new ones behind them.",
+            )
+        by_name = dict(zip(names, wanted, strict=True))
+        for column in columns:
+            self._require_safe(column, by_name[column.name.lower()])
+        return [Column(name, by_name[name].type, by_name[name].comment) for name in names]
+
+    def _index(self, columns: Sequence[Column], name: str) -> int:
+        if name.lower() in self.keys:
+            raise UnsupportedTable(
+                f"{name} is a partition key of {self.table}, and part of the names of its folders."
+            )
+        names = [column.name.lower() for column in columns]
+        if name.lower() not in names:
+            raise UnknownColumn(
+                f"{self.table} has no column {name}.",
+                remedy=did_you_mean(name, names) or f"The columns are {', '.join(names)}.",
+            )
+        return names.index(name.lower())
+
+    def _require_safe(self, old: Column, new: Column) -> None:
+        renamed = new.name.lower() != old.name.lower()
+        before, after = parse_type(old.type), parse_type(new.type)
+        is_same = not renamed and before == after
+        # The metastore forgets the constraints of a column that changes in any way.
+        changes = not is_same or (new.comment or "") != (old.comment or "")
+        if changes and old.name.lower() in self.constrained:
+            raise UnsupportedTable(
+                f"{self.table}: the column {old.name} has a constraint, which a change of the column"
+                " would drop.",
+                remedy="Drop the constraint in Hive first, and add it again after the change.",
+            )
+        if is_same:
+            return
+        if renamed and not self.by_position:
+            raise UnsupportedTable(
+                f"{self.table}: the column {old.name} cannot be renamed: engines find the columns of"
+                " its files by name, and the values that are there would be null.",
+                remedy=_NEW_TABLE,
+            )
+        if old.name.lower() in self.buckets:
+            raise UnsupportedTable(
+                f"{self.table}: the rows are distributed by the column {old.name}.",
+                remedy=_NEW_TABLE,
+            )
+        if not is_wider(before, after):
+            raise UnsupportedTable(
+                f"{self.table}: the column {old.name} cannot become {after}: not all values of the type"
+                f" {before} that are there fit, or not all engines read them so.",
+                remedy=_NEW_TABLE,
+            )
+
+
+def is_wider(old: HiveType, new: HiveType) -> bool:
+    """Whether engines read all values of files of one type as the same values of another type."""
+    if old == new:
+        return True
+    match old, new:
+        case (Varchar(), Primitive("string")):
+            return True
+        case (Varchar(length), Varchar(longer)) | (Char(length), Char(longer)):
+            return longer > length
+    return is_number(old) and is_number(new) and wider(old, new) == new
+
+
+def is_number(type_: HiveType) -> bool:
+    """Whether a type is one of Hive's numbers."""
+    names = (*_INTEGERS, *_FRACTIONS)
+    return isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in names)
+
+
+def wider(current: HiveType, given: HiveType) -> HiveType | None:
+    """Return the type for the numbers of both types, if a column may be changed to it."""
+    if current == Primitive("double"):
+        return current
+    if current == Primitive("float"):
+        return given if given == Primitive("double") else current
+    digits, other_digits = _digits(current), _digits(given)
+    if digits is None or other_digits is None:
+        return None
+    whole, scale = max(digits[0], other_digits[0]), max(digits[1], other_digits[1])
+    if (whole, scale) == digits:
+        return current
+    if (whole, scale) == other_digits and isinstance(given, Primitive):
+        return given
+    return Decimal(whole + scale, scale) if whole + scale <= MAX_DECIMAL_PRECISION else None
+
+
+def _digits(type_: HiveType) -> tuple[int, int] | None:
+    """Return the numbers of digits before and after the decimal point."""
+    match type_:
+        case Decimal(precision, scale):
+            return precision - scale, scale
+        case Primitive(name) if name in _INTEGERS:
+            return _INTEGERS[name], 0
+    return None
+
+
+# Columns for sorting, parsed from a job or from the text after ORDER BY in Hive's SQL
+
+
+_DIRECTION = re.compile(r"(?is)(.+?)(?:\s+(asc|desc))?(?:\s+nulls\s+(first|last))?")
+_QUOTED = re.compile(r"`((?:[^`]|``)+)`")
+# The text between two commas outside of quotes.
+_PART = re.compile(r"(?:`(?:[^`]|``)*`|[^,`])+")
+_PLAIN = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class SortColumn:
+    """Column to sort by.
+
+    Attributes:
+        name: Its name.
+        descending: Whether the largest value comes first.
+        nulls_last: Whether nulls come last; None uses the default of the direction, as in Spark.
+    """
+
+    name: str
+    descending: bool = False
+    nulls_last: bool | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse a column with its direction, like "ts DESC NULLS LAST" or "`my column`"."""
+        match_ = _DIRECTION.fullmatch(text.strip())
+        if match_ is None:
+            raise InvalidJob(f"Rows cannot be sorted by {text!r}: that names no column.")
+        name, direction, nulls = match_.groups()
+        if quoted := _QUOTED.fullmatch(name):
+            name = quoted[1].replace("``", "`")
+        return cls(
+            name,
+            descending=(direction or "").lower() == "desc",
+            nulls_last=None if nulls is None else nulls.lower() == "last",
+        )
+
+    def __str__(self) -> str:
+        name = self.name
+        words = [name if _PLAIN.fullmatch(name) else f"`{name.replace('`', '``')}`"]
+        words += ["DESC"] if self.descending else []
+        if self.nulls_last is not None:
+            words += ["NULLS", "LAST" if self.nulls_last else "FIRST"]
+        return " ".join(words)
+
+
+def split_order_by(clause: str) -> tuple[str, ...]:
+    """Split the ORDER BY of a statement into columns, each in the form of ``SortColumn.parse``.
+
+    Args:
+        clause: The clause, with or without its first two words.
+
+    Raises:
+        InvalidJob: The clause sorts by an expression other than a column.
+    """
+    text = re.sub(r"(?i)\s*order\s+by\s+", "", clause, count=1)
+    columns = tuple(part.strip() for part in _PART.findall(text))
+    if ",".join(_PART.findall(text)) != text:
+        raise InvalidJob(f"{clause!r} is no list of columns.")
+    for column in columns:
+        name = _DIRECTION.fullmatch(column)
+        if name is None or not (_QUOTED.fullmatch(name[1]) or _PLAIN.fullmatch(name[1])):
+            raise InvalidJob(
+                f"{clause!r} sorts by {column!r}, and only columns can be sorted by.",
+                remedy="Sort by columns, or let Hive do it.",
+            )
+    return columns
+
+
+# Distribution of rows over numbered files: the columns, and the number of files.
+#
+# The metastore keeps one such definition for a table and one for each of its partitions. Neither
+# proves how the rows of an existing file were distributed: ``ALTER TABLE ... CLUSTERED BY``
+# changes a definition under files that stay as they are. Hive and Trino then write new rows of old
+# partitions by the definition of the table, and Hive 4 gives it to a partition that an insert
+# names. Only the writer of a file knows, so this package records the layout of its files in the
+# note of their directory.
+
+
+# The field of a note that holds a layout.
+NOTED_LAYOUT = "buckets"
+
+
+@dataclass(frozen=True, slots=True)
+class BucketColumn:
+    """A clustering column when the rows were written.
+
+    Attributes:
+        position: The index among the columns of the table.
+        name: The name in lower case.
+        type: The Hive type in lower case; the hash of a value depends on it.
+    """
+
+    position: int
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class BucketLayout:
+    """A distribution of rows over files.
+
+    Attributes:
+        columns: The clustering columns, in the order in which they are hashed.
+        count: The number of buckets.
+        version: The version of Hive's hash function.
+    """
+
+    columns: tuple[BucketColumn, ...]
+    count: int
+    version: int
+
+    def to_note(self) -> dict[str, Any]:
+        """Return the fields for the note of a directory."""
+        columns = [
+            {"position": column.position, "name": column.name, "type": column.type}
+            for column in self.columns
+        ]
+        return {NOTED_LAYOUT: {"columns": columns, "count": self.count, "version": self.version}}
+
+    @classmethod
+    def of_note(cls, note: Mapping[str, Any]) -> Self | None:
+        """Read the layout in a note; None if the note has no layout, or no valid one."""
+        noted = note.get(NOTED_LAYOUT)
+        if not isinstance(noted, dict) or not isinstance(noted.get("columns"), list):
+            return None
+        count, version = noted.get("count"), noted.get("version")
+        columns = [_column(each) for each in noted["columns"]]
+        known = tuple(column for column in columns if column is not None)
+        if type(count) is not int or count < 1 or version not in (1, 2):
+            return None
+        if not known or len(known) < len(columns):
+            return None
+        return cls(known, count, version)
+
+
+def common_layout(notes: Iterable[Mapping[str, Any]]) -> BucketLayout | None:
+    """Return the layout that a compaction of some directories keeps.
+
+    Args:
+        notes: The notes of all directories that rows come from; an empty note for a directory
+            without one.
+
+    Returns:
+        None if a note records no layout or lists no files, or if the layouts differ.
+    """
+    layouts = {
+        None if written_files(note) is None else BucketLayout.of_note(note) for note in notes
+    }
+    return layouts.pop() if len(layouts) == 1 else None
+
+
+def _column(noted: object) -> BucketColumn | None:
+    if not isinstance(noted, dict):
+        return None
+    position, name, type_ = (noted.get(key) for key in ("position", "name", "type"))
+    if type(position) is not int or not isinstance(name, str) or not isinstance(type_, str):
+        return None
+    return BucketColumn(position, name, type_)

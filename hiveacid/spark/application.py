@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from hiveacid.drivers.run_files import RunFiles, Started
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.job_json import from_json
-from hiveacid.jobs.reports.report import ErrorReport, Report, RunReport
-from hiveacid.jobs.reports.stream_report import StreamProgress
+from hiveacid.jobs.report import ErrorReport, Report, RunReport
+from hiveacid.jobs.stream_job import StreamProgress
 from hiveacid.progress import SUBMITTED_VARIABLE, PhaseLog, PhaseObserver
 from hiveacid.spark.failures import translate
 from hiveacid.spark.session import application_session

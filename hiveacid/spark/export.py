@@ -12,22 +12,18 @@ from pyspark.sql import functions as F
 
 from hiveacid.errors import InvalidJob, StorageError
 from hiveacid.jobs import codec
-from hiveacid.jobs.changes_range import ranges_of
-from hiveacid.jobs.export_job import ExportChangesJob
-from hiveacid.jobs.reports.report import ChangesRange, RunReport
+from hiveacid.jobs.export_job import ExportChangesJob, ranges_of
+from hiveacid.jobs.report import ChangesRange, RunReport
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.same_table import located
-from hiveacid.metastore.table_rules import check_kind
-from hiveacid.metastore.txn.exclusive import ExclusiveTable
-from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.table_rules import check_kind, located
+from hiveacid.metastore.txn.transaction import ExclusiveTable, Transaction
 from hiveacid.progress import Phase, PhaseClock, PhaseObserver
-from hiveacid.records.exported_range import ExportedRange
-from hiveacid.rules.locations import plain_location
+from hiveacid.records.consumers import ExportedRange
 from hiveacid.rules.locks import Operation
-from hiveacid.rules.names import TableRef
+from hiveacid.rules.names import TableRef, plain_location
 from hiveacid.spark.failures import translated_spark_errors
-from hiveacid.spark.read.table_changes import (
+from hiveacid.spark.read.changes import (
     CHANGE,
     DELETE,
     INSERT,
@@ -37,11 +33,10 @@ from hiveacid.spark.read.table_changes import (
     VERSION,
 )
 from hiveacid.spark.read.table_reader import TableReader
-from hiveacid.spark.rows.columns import quoted
-from hiveacid.spark.rows.table_support import check_readable
+from hiveacid.spark.rows.columns import check_readable, quoted
 from hiveacid.spark.session import scan_session
 from hiveacid.storage.folder import Storage
-from hiveacid.tables.location_owners import require_free
+from hiveacid.tables.locations import require_free
 
 # Marks a folder as complete, and describes its contents. Readers of folders ignore such names.
 RANGE_FILE = "_range.json"

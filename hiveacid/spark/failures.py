@@ -31,8 +31,8 @@ from hiveacid.errors import (
     TypeMismatch,
     UnknownColumn,
 )
-from hiveacid.jobs.schema_text import HEADER_REMEDY
-from hiveacid.rules.file_kinds import HEAD, kind_of_file
+from hiveacid.jobs.fields import HEADER_REMEDY
+from hiveacid.rules.directory import HEAD, kind_of_file
 from hiveacid.spark.own_columns import OWN_COLUMNS
 from hiveacid.spark.spark_versions import error_condition
 from hiveacid.storage.filesystems import filesystem_of, translated_errors

@@ -1,41 +1,126 @@
 """Execution of one job of any type."""
 
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
+from typing import Self
 
+import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from hiveacid.errors import HiveAcidError, InvalidJob
-from hiveacid.jobs.changes_range import ranges_of
-from hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
-from hiveacid.jobs.definitions.ddl_jobs import CatalogJob, TruncateJob
-from hiveacid.jobs.definitions.view_job import CreateViewJob
-from hiveacid.jobs.export_job import ExportChangesJob
+from hiveacid.jobs.definition_jobs import CatalogJob, CreateTableAsJob, CreateViewJob, TruncateJob
+from hiveacid.jobs.export_job import ExportChangesJob, ranges_of
 from hiveacid.jobs.job import Job, ScriptedJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
-from hiveacid.jobs.reports.report import CompactReport, Report, RunReport
-from hiveacid.jobs.reports.script_report import ScriptReport
-from hiveacid.jobs.reports.stream_report import StreamReport
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.report import CompactReport, Report, RunReport, ScriptReport
 from hiveacid.jobs.script_job import ScriptJob
-from hiveacid.jobs.stream_job import StreamJob
-from hiveacid.jobs.transaction_job import TransactionJob
-from hiveacid.jobs.write_jobs import RowJob
+from hiveacid.jobs.sources import QuerySource
+from hiveacid.jobs.stream_job import StreamJob, StreamReport
+from hiveacid.jobs.write_jobs import RowJob, TransactionJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import abort_open_transactions
-from hiveacid.progress import PhaseObserver, watching
-from hiveacid.records.earlier_attempts import require_same_statements
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import REPORT_SECONDS, PhaseLog, PhaseObserver, watching
+from hiveacid.records.run_notes import require_same_statements
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.compaction.table import compact_table
+from hiveacid.spark.compaction import compact_table
 from hiveacid.spark.export import export_changes
-from hiveacid.spark.spark_progress_log import SparkProgressLog
+from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.read.table_reader import TableReader
+from hiveacid.spark.spark_versions import to_arrow
 from hiveacid.spark.statements.from_job import statement_of
+from hiveacid.spark.statements.source import SourceFrame
 from hiveacid.spark.statements.table_of_query import create_table_of, create_view_of
-from hiveacid.spark.streaming.run import StreamRun
+from hiveacid.spark.streaming import StreamRun
 from hiveacid.spark.write.atomic_write import run_statements
 from hiveacid.spark.write.statement import WriteOptions
 from hiveacid.tables.definitions.run import run_ddl, run_script
+
+# Progress of Spark, logged after every ten seconds of silence
+
+
+class SparkProgressLog:
+    """Logs the finished Spark tasks and rows, while it is entered."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        """Prepare the log; it starts when it is entered.
+
+        Args:
+            spark: The session of the application.
+        """
+        self._spark = spark
+        self._log = PhaseLog()
+        self._over = threading.Event()
+        # A daemon thread, since the job must be able to end even if Java does not respond any more.
+        self._thread = threading.Thread(
+            target=self._log_progress, name="spark-progress", daemon=True
+        )
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(timeout=1)
+
+    def describe(self) -> str | None:
+        """Return a description of Spark's current work; None without active stages."""
+        active = self._spark._jsparkSession.sparkContext().statusStore().activeStages()
+        stages = [active.apply(number) for number in range(active.size())]
+        if not stages:
+            return None
+        tasks = sum(stage.numTasks() for stage in stages)
+        done = sum(stage.numCompleteTasks() for stage in stages)
+        message = f"Spark has done {done} of {tasks} tasks"
+        for count, verb in (
+            (sum(stage.outputRecords() for stage in stages), "written"),
+            (sum(stage.inputRecords() for stage in stages), "read"),
+        ):
+            if count:
+                return f"{message}, {count} rows {verb} so far"
+        return message
+
+    def _log_progress(self) -> None:
+        rest = REPORT_SECONDS
+        while not self._over.wait(rest):
+            rest = PhaseLog.last + REPORT_SECONDS - time.monotonic()
+            if rest > 0:
+                continue
+            rest = REPORT_SECONDS
+            try:
+                message = self.describe()
+            except (Py4JError, OSError):
+                return  # Spark has stopped, which is reported elsewhere.
+            if message is not None and not self._over.is_set():
+                self._log.note(message)
+
+
+# The rows of a query, for display
+
+
+def query_rows(
+    spark: SparkSession, metastore: MetastoreOptions, query: QuerySource, limit: int
+) -> pa.Table:
+    """The first rows of a query, whose tables are all read in one transaction.
+
+    Args:
+        spark: The session, which is not changed.
+        metastore: The options of the metastore connection.
+        query: The query.
+        limit: The maximum number of rows.
+    """
+    with MetastoreClient(metastore) as client:
+        source = SourceFrame(spark, client, query)
+        with Transaction(client, reads=source.acid_tables) as txn:
+            rows = source.frame(TableReader(client, txn)).limit(limit)
+            with translated_spark_errors("The query"):
+                return to_arrow(rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,22 +7,22 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
-from hiveacid.jobs.definitions.catalog_jobs import (
+from hiveacid.jobs.definition_jobs import (
     AddColumnsJob,
     AlterColumnsJob,
+    ColumnSpec,
+    ConvertJob,
+    PartitionsJob,
     RenameTableJob,
     TablePropertiesJob,
 )
-from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, ConvertJob
-from hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.rules.column_changes import ColumnChange
 from hiveacid.rules.compaction import CompactionType
-from hiveacid.rules.partition_filter import KeyComparison
-from hiveacid.rules.spelling import did_you_mean
+from hiveacid.rules.partitions import KeyComparison
+from hiveacid.rules.schema import ColumnChange
+from hiveacid.rules.texts import did_you_mean
 from hiveacid.sql.statement import SqlStatement, tokens_of
-from hiveacid.sql.tables import columns_of
-from hiveacid.sql.understood import UNDERSTOOD
+from hiveacid.sql.tables import UNDERSTOOD, columns_of
 from hiveacid.sql.words import Words
 
 AlterJob = (

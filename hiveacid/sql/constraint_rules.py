@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from hiveacid.errors import InvalidJob, UnsupportedTable
-from hiveacid.jobs.definitions.ddl_jobs import CreateTableJob
+from hiveacid.jobs.definition_jobs import CreateTableJob
 from hiveacid.rules.constraints import (
     Check,
     Default,

@@ -32,7 +32,7 @@ from hiveacid.rules.hive_values import (
     parse_literal,
     require_kind,
 )
-from hiveacid.sql.dialect import HiveAcidSql
+from hiveacid.sql.statement import HiveAcidSql
 
 _TOKEN = re.compile(
     r"""

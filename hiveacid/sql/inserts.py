@@ -11,12 +11,9 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
 from hiveacid.jobs.sources import QuerySource
-from hiveacid.jobs.transaction_job import TransactionJob
-from hiveacid.jobs.write_jobs import InsertJob
-from hiveacid.sql.inputs import Inputs
-from hiveacid.sql.relations import free_name, names_in
+from hiveacid.jobs.write_jobs import InsertJob, TransactionJob
+from hiveacid.sql.relations import QUERY_WORDS, Inputs, free_name, names_in, query_with
 from hiveacid.sql.statement import Edit, SqlStatement
-from hiveacid.sql.with_clauses import QUERY_WORDS, query_with
 from hiveacid.sql.words import Words, keyword_of, separated
 
 _PARTS = ("this", "expression", "overwrite", "with_", "by_name", "source")

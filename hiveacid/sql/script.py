@@ -3,25 +3,29 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
+from typing import TypeVar
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from hiveacid.errors import BadCondition, InvalidJob
-from hiveacid.jobs.definitions.ddl_jobs import CreateTableJob
+from hiveacid.errors import BadCondition, InvalidJob, SqlError
+from hiveacid.jobs.definition_jobs import CreateTableAsJob, CreateTableJob
+from hiveacid.jobs.fields import Parameters, awaits_rendering
 from hiveacid.jobs.job import ScriptedJob
-from hiveacid.jobs.parameters import Parameters
 from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.jobs.sources import QuerySource
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, TransactionJob, UpdateJob
 from hiveacid.rules.constraints import Constraint
+from hiveacid.rules.sql_tokens import parameter_places, parameters_of
 from hiveacid.sql.changes import delete_job, merge_job, update_job
 from hiveacid.sql.constraint_rules import require_supported
 from hiveacid.sql.constraints import without_constraints
-from hiveacid.sql.definitions import DATABASE
 from hiveacid.sql.inserts import insert_job, multi_insert_job
-from hiveacid.sql.parameters import require_bound, require_used, with_parameters
 from hiveacid.sql.questions import (
+    DATABASE,
     Explain,
     Question,
+    Select,
     is_question,
     question_of,
     select_of,
@@ -30,6 +34,77 @@ from hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement, tokens_of
 from hiveacid.sql.statements import reader_of, refuse_unknown
 from hiveacid.sql.tables import create_job
 from hiveacid.sql.words import Words, keyword_of
+
+# The parameters of a text of SQL, given to the jobs of its statements
+
+
+StepT = TypeVar("StepT")
+
+
+def require_used(text: str, params: Parameters) -> None:
+    """Refuse values that no statement of a text uses.
+
+    Raises:
+        SqlError: A value is unused.
+    """
+    unused = sorted(params.keys() - parameters_of(text))
+    if unused and not awaits_rendering(text):
+        raise SqlError(
+            f"The parameter {unused[0]} is not used.",
+            remedy=f"Write :{unused[0]} in the SQL, outside of quotes, or remove the value.",
+        )
+
+
+def require_bound(statement: SqlStatement) -> None:
+    """Refuse a parameter of a statement without a value.
+
+    Raises:
+        SqlError: A value is missing; the message contains the position of the parameter.
+    """
+    if awaits_rendering(statement.text):
+        return
+    start = statement.tokens[0].start
+    for place, name in parameter_places(statement.text[start : statement.tokens[-1].end + 1]):
+        if name not in statement.params:
+            statement.refuse(
+                start + place,
+                f"The parameter :{name} has no value.",
+                f"Add a value with the name {name} to the parameters.",
+            )
+
+
+def with_parameters(step: StepT, params: Parameters, trusted: bool) -> StepT:
+    """A job or a question with the values of its own parameters.
+
+    Args:
+        step: The job or the question.
+        params: The values of the whole text.
+        trusted: Whether the text may run scripts, call Java and read files by their paths.
+    """
+    changed: object = step
+    match step:
+        case TransactionJob():
+            each = (with_parameters(job, params, trusted) for job in step.statements)
+            changed = replace(step, statements=tuple(each))
+        case Select():
+            changed = replace(step, query=_query(step.query, params, trusted))
+        case InsertJob() | CreateTableAsJob() | MergeJob() if isinstance(step.source, QuerySource):
+            changed = replace(step, source=_query(step.source, params, trusted))
+    if isinstance(changed, UpdateJob | DeleteJob | MergeJob):
+        own = _used(changed.expressions, params)
+        changed = replace(changed, params=own, trusted=trusted)
+    return changed  # type: ignore[return-value]
+
+
+def _query(query: QuerySource, params: Parameters, trusted: bool) -> QuerySource:
+    own = _used((query.sql, *query.common.values()), params)
+    return replace(query, params=own, trusted=trusted)
+
+
+def _used(texts: tuple[str, ...], params: Parameters) -> Parameters:
+    used = {name for text in texts for name in parameters_of(text)}
+    return {name: value for name, value in params.items() if name in used}
+
 
 _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
     exp.Insert: insert_job,

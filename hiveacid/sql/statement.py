@@ -1,21 +1,146 @@
 """One statement of a text, with the shared context of its parts: names, values and errors."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
-from typing import NoReturn, Self
+from itertools import pairwise, zip_longest
+from typing import Any, ClassVar, NoReturn, Self
 
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.hive import HiveParser
+from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from hiveacid.errors import HiveAcidError, SqlError
-from hiveacid.jobs.parameters import Parameters
+from hiveacid.jobs.fields import Parameters
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.spelling import did_you_mean
 from hiveacid.rules.sql_tokens import name_in_double_quotes, remedy_for_quotes, unended
-from hiveacid.sql.dialect import HiveAcidSql
-from hiveacid.sql.unknown_types import TYPES, unknown_type
+from hiveacid.rules.texts import did_you_mean
+
+# The dialect that sqlglot reads: Spark's own, with every function left as it is
+
+
+# Limit of the parser's steps; typical statements take two steps per word.
+_STEPS, _STEPS_PER_WORD = 5_000, 20
+# Those whose arguments are no list: CAST(a AS int), EXTRACT(year FROM a).
+_OWN_SYNTAX = ("CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM", "TRY_CAST")
+
+
+class HiveAcidSql(Spark):
+    """Spark's SQL dialect, which is read and never written: Spark gets the text of the author.
+
+    sqlglot translates between databases, and interprets functions. All functions of this dialect are
+    unknown.
+    """
+
+    class Tokenizer(Spark.Tokenizer):
+        """Splits every statement into words; sqlglot keeps the rest of some as one text."""
+
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            word: kind
+            for word, kind in Spark.Tokenizer.KEYWORDS.items()
+            if kind is not TokenType.COMMAND
+        }
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+    class Parser(SparkParser):
+        """Takes every function for one that it does not know."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+        # Else the elements of array(1, 2)[0] get lost: it is taken for the literal of a list.
+        ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: parser
+            for name, parser in SparkParser.FUNCTION_PARSERS.items()
+            if name in _OWN_SYNTAX
+        }
+        # Those of Spark that sqlglot does not know.
+        VERSION_PHRASES: ClassVar[dict[tuple[str, ...], str]] = {
+            **SparkParser.VERSION_PHRASES,
+            ("FOR", "SYSTEM_VERSION"): "VERSION",
+            ("SYSTEM_VERSION", "AS", "OF"): "VERSION",
+            ("SYSTEM_TIME", "AS", "OF"): "TIMESTAMP",
+        }
+        _steps = 0
+
+        def _advance(self, times: int = 1) -> None:
+            # The parser reads an ambiguous part several times, and nested ambiguous parts
+            # exponentially often: some texts of a hundred words would take years.
+            self._steps += 1
+            if self._steps > _STEPS_PER_WORD * len(self._tokens) + _STEPS:
+                raise SqlError("It can be read in too many ways.", remedy="Use brackets.")
+            super()._advance(times)
+
+        def _warn_unsupported(self) -> None:
+            """Log nothing: a statement that becomes a command is refused."""
+
+        def _parse_types(
+            self,
+            check_func: bool = False,
+            schema: bool = False,
+            allow_identifiers: bool = True,
+            with_collation: bool = False,
+        ) -> exp.Expr | None:
+            # Not the parser of Hive, which replaces char and varchar by string in a CAST. Spark does
+            # so itself, but CREATE TABLE ... AS gives the columns the lengths of casts.
+            return super(HiveParser, self)._parse_types(
+                check_func, schema, allow_identifiers, with_collation
+            )
+
+
+# Misspelled types in the text of a statement that cannot be read
+
+
+TYPES = (
+    *("boolean", "tinyint", "smallint", "int", "integer", "bigint", "float", "real", "double"),
+    *("decimal", "dec", "numeric", "string", "char", "varchar", "binary", "date", "timestamp"),
+    *("timestamplocaltz", "void"),
+    *("array", "map", "struct", "uniontype"),
+)
+_OPENING_BRACKETS = (TokenType.L_PAREN, TokenType.COMMA)
+_BEFORE_ELEMENT = (TokenType.LT, TokenType.COLON, TokenType.COMMA)
+
+
+def unknown_type(tokens: Sequence[Token], start: int) -> Token | None:
+    """Return the first word in the place of a type that names none, if any.
+
+    Args:
+        tokens: The words of a statement that sqlglot cannot read.
+        start: The offset of the word that it cannot read; a struct, from its first field.
+    """
+    for word in _words_for_types(tokens, start):
+        known = word.token_type is not TokenType.VAR or word.text.lower() in TYPES
+        if not known and word.start >= start:
+            return word
+    return None
+
+
+def _words_for_types(tokens: Sequence[Token], start: int) -> Iterator[Token]:
+    """The words behind CAST(... AS, behind the names of columns, and in the brackets of types."""
+    defines = bool(tokens) and tokens[0].token_type is TokenType.CREATE
+    angles, before = 0, None
+    for token, word in pairwise(tokens):
+        kind = token.token_type
+        if kind is TokenType.ALIAS:
+            defines = False
+            if word.start == start:
+                yield word
+        elif defines:
+            angles += (kind is TokenType.LT) - (kind is TokenType.GT)
+            is_name = kind in (TokenType.VAR, TokenType.IDENTIFIER)
+            if (angles > 0 and kind in _BEFORE_ELEMENT and not _names_field(tokens, word)) or (
+                angles == 0 and is_name and before in _OPENING_BRACKETS
+            ):
+                yield word
+        before = kind
+
+
+def _names_field(tokens: Sequence[Token], word: Token) -> bool:
+    after = tokens.index(word) + 1
+    return after < len(tokens) and tokens[after].token_type is TokenType.COLON
+
 
 # The parser takes some twenty frames for each, and Spark's own is not better.
 _DEEPEST = 40

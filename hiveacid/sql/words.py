@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from sqlglot.tokenizer_core import Token, TokenType
 
 from hiveacid.errors import HiveAcidError, InvalidJob
-from hiveacid.jobs.parameters import partition_text
-from hiveacid.rules.as_of import AsOf
+from hiveacid.jobs.fields import partition_text
 from hiveacid.rules.names import TableRef, partition_name
-from hiveacid.rules.partition_filter import OPERATORS, KeyComparison
-from hiveacid.rules.sort_order import SortColumn
+from hiveacid.rules.partitions import OPERATORS, KeyComparison
+from hiveacid.rules.schema import SortColumn
+from hiveacid.rules.write_ids import AsOf
 from hiveacid.sql.statement import SqlStatement
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})

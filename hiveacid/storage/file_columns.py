@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from pyarrow import parquet
 
-from hiveacid.metastore.catalog import HiveTable
-from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.orc.format.envelope import column_names
-from hiveacid.orc.format.row_types import row_types
+from hiveacid.orc.format.tail import row_types
 from hiveacid.rules.schema import row_struct
 from hiveacid.storage.filesystems import translated_os_errors
 from hiveacid.storage.folder import ReadOnlyStorage

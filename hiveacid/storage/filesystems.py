@@ -8,8 +8,13 @@ import errno
 import os
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any, TypeVar
+from xml.etree import ElementTree as ET
 
 import pyarrow as pa  # noqa: TID253
 from pyarrow import fs  # noqa: TID253
@@ -22,9 +27,35 @@ from hiveacid.errors import (
     StorageUnreachable,
 )
 from hiveacid.secret_text import address_without_secrets
-from hiveacid.storage.google import google_store
-from hiveacid.storage.hdfs import HdfsFileSystem, hdfs_of
-from hiveacid.storage.hdfs_login import LoginRefused
+from hiveacid.storage.hdfs import HdfsFileSystem, LoginRefused, hdfs_of
+
+# Waiting work in threads, such as listings of folders
+
+
+# Listing mostly waits for the file system: more threads than cores help.
+THREADS = 16
+# The seconds of items that do not wait, as on a local disk, where threads would take three times as long:
+# of each, and of exceptions among them.
+_SHORT, _SLACK = 0.001, 0.005
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Apply a function to many items, in threads if it waits."""
+    listed = list(items)
+    done: list[R] = []
+    started = perf_counter()
+    is_short = len(listed) > THREADS
+    while len(done) < len(listed) and (is_short or len(listed) == 1):
+        done.append(work(listed[len(done)]))
+        is_short = perf_counter() - started < _SHORT * len(done) + _SLACK
+    if left := listed[len(done) :]:
+        with ThreadPoolExecutor(min(THREADS, len(left))) as pool:
+            done += pool.map(work, left)
+    return done
+
 
 _LOCATION = re.compile(
     r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/]*))?(?P<path>.*)"
@@ -152,3 +183,63 @@ def translated_errors(path: str) -> Iterator[None]:
             f"{path!r} cannot be looked at: {error}.",
             remedy="Look there for names that are not UTF-8, and rename or remove them.",
         ) from error
+
+
+# Google's store through Arrow, which omits non-empty directories from listings
+
+
+def google_store() -> fs.FileSystem:
+    """Google's store, or the emulator of it that the variable of Google's own tools names."""
+    emulator = os.environ.get("STORAGE_EMULATOR_HOST")
+    if emulator is None:
+        return fs.GcsFileSystem()
+    scheme, _, host = emulator.rpartition("://")
+    return fs.GcsFileSystem(anonymous=True, scheme=scheme or "http", endpoint_override=host)
+
+
+def with_directories(found: list[Any], top: str, recursive: bool) -> list[Any]:
+    """Return the contents of a folder, including its directories.
+
+    Args:
+        found: All that Arrow has found below it, at any depth.
+        top: The folder.
+        recursive: Whether to include deeper levels.
+    """
+    known = {info.path: info for info in found}
+    begin = len(top.rstrip("/")) + 1
+    for info in found:
+        parts = info.path[begin:].split("/")
+        for depth in range(1, len(parts)):
+            path = info.path[:begin] + "/".join(parts[:depth])
+            known.setdefault(path, fs.FileInfo(path, fs.FileType.Directory))
+    return [info for path, info in known.items() if recursive or "/" not in path[begin:]]
+
+
+# Properties of Hadoop's configuration, as this process finds it
+
+
+_FILES = ("core-site.xml", "hdfs-site.xml", "viewfs-mount-table.xml")
+
+
+def hadoop_properties() -> dict[str, str]:
+    """Read the properties of HADOOP_CONF_DIR; empty without it.
+
+    Raises:
+        StorageError: A file cannot be read.
+    """
+    folder = os.environ.get("HADOOP_CONF_DIR")
+    if folder is None and (home := os.environ.get("HADOOP_HOME")):
+        folder = str(Path(home, "etc", "hadoop"))
+    properties: dict[str, str] = {}
+    for file in (Path(folder, name) for name in _FILES) if folder else ():
+        if not file.exists():
+            continue
+        try:
+            root = ET.parse(file).getroot()
+        except (OSError, ET.ParseError) as error:
+            raise StorageError(f"Hadoop's configuration {file} cannot be read: {error}.") from error
+        for entry in root.iter("property"):
+            name, value = entry.findtext("name"), entry.findtext("value")
+            if name and value:
+                properties[name.strip()] = value.strip()
+    return properties

@@ -1,6 +1,7 @@
 """Files of one table or partition, on the file system of its location."""
 
 import errno
+import io
 import os
 import shutil
 import uuid
@@ -13,16 +14,9 @@ from pyarrow import fs  # noqa: TID253
 
 from hiveacid.errors import DirectoryMissing, OutsideTable, StorageError
 from hiveacid.rules.directory import FileStatus
-from hiveacid.rules.names import (
-    LARGEST_NOTE,
-    METADATA_FILE,
-    SIDECAR_FILE,
-    UNFINISHED_PREFIX,
-)
-from hiveacid.storage.filesystems import filesystem_of, translated_errors
-from hiveacid.storage.google import with_directories
+from hiveacid.rules.names import LARGEST_NOTE, METADATA_FILE, SIDECAR_FILE, UNFINISHED_PREFIX
+from hiveacid.storage.filesystems import filesystem_of, translated_errors, with_directories
 from hiveacid.storage.hdfs import HdfsFileSystem
-from hiveacid.storage.object_file import ObjectFile
 from hiveacid.storage.uploads import Uploads
 
 # There, a directory is only a common prefix of names: it is moved file by file.
@@ -477,3 +471,64 @@ def _unless_gone(_: object, __: str, failure: Any) -> None:
     """Ignore a concurrent deletion of the same directory."""
     if not isinstance(failure[1], FileNotFoundError):
         raise failure[1]
+
+
+# An object of a store as a file: read from any place, by few requests
+
+
+# Most files are read from front to back, in pieces that would be a request each. A task may have
+# hundreds of them open, so this is the memory that each of them needs.
+_READ_AT_ONCE = 1 << 18
+
+
+class ObjectFile(io.RawIOBase):
+    """Reads ranges of an object. Only reading calls the store; seeking does not."""
+
+    def __init__(self, source: Any) -> None:
+        """Use ``buffered``.
+
+        Args:
+            source: The object as Arrow opens it.
+        """
+        super().__init__()
+        self._source = source
+        self._size = source.size()
+        self._at = 0
+
+    @classmethod
+    def buffered(cls, source: Any) -> io.BufferedReader:
+        """Return the object with a read-ahead buffer."""
+        return io.BufferedReader(cls(source), _READ_AT_ONCE)
+
+    def readable(self) -> bool:
+        """Report that the object is readable."""
+        return True
+
+    def seekable(self) -> bool:
+        """Report that the object is seekable."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position of the next read."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Set the position of the next read; reads beyond the end return no data."""
+        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(begin + offset, 0)
+        return self._at
+
+    def readinto(self, target: Any) -> int:
+        """Read up to the size of the buffer or the end."""
+        wanted = min(len(target), self._size - self._at)
+        if wanted <= 0:
+            return 0
+        content = self._source.read_at(wanted, self._at)
+        target[: len(content)] = content
+        self._at += len(content)
+        return len(content)
+
+    def close(self) -> None:
+        """Release the store's connection."""
+        self._source.close()
+        super().close()

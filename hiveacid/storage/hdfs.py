@@ -17,15 +17,163 @@ import errno
 import gc
 import io
 import os
+import re
+import socket
 import time
+from collections.abc import Callable
 from functools import cache, cached_property
-from typing import Any, BinaryIO, cast
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
 
 from pyarrow import fs  # noqa: TID253
 
 from hiveacid.errors import StorageError
-from hiveacid.storage.hdfs_calls import PATIENCE_SECONDS, NotYet, ask, once
-from hiveacid.storage.hdfs_login import as_in_token, who
+
+# Authentication to an HDFS that requires Kerberos: by a ticket, or in a cluster by a token
+
+
+# In a container of YARN: the file with the credentials of its application.
+_TOKENS = "HADOOP_TOKEN_FILE_LOCATION"
+# Variables for the user's identity and the configuration of a cluster.
+_VARIABLES = (
+    *("HADOOP_CONF_DIR", "HADOOP_HOME", "HADOOP_USER_NAME", "HADOOP_PROXY_USER"),
+    *(_TOKENS, "KRB5CCNAME", "KRB5_CONFIG"),
+)
+_SERVER = re.compile(r"hdfs://(?P<host>[^/:]+):(?P<port>\d+)")
+# Messages of the client without a ticket, and of the NameNode for an expired token.
+_REFUSED = re.compile(
+    r"GSSAPIError\(.*, \d+, \"(?P<message>.*)\"\)|SASLError|NoSASLMechanism|^InvalidToken", re.S
+)
+
+
+class LoginRefused(PermissionError):
+    """The NameNode rejects the identity of the caller."""
+
+
+def who() -> tuple[str | None, ...]:
+    """Return the variables that identify this process's user; the client keeps its connections."""
+    return tuple(map(os.environ.get, _VARIABLES))
+
+
+def as_in_token(url: str) -> str:
+    """Return the NameNode's url with its address, if this process has a token for that address.
+
+    Hadoop issues tokens for addresses, unless hadoop.security.token.service.use_ip is false, and
+    the client searches for a token with the text of the url.
+
+    Args:
+        url: The file system.
+    """
+    server, file = _SERVER.fullmatch(url), os.environ.get(_TOKENS)
+    if server is None or file is None:
+        return url
+    try:
+        tokens = Path(file).read_bytes()
+        address = f"{socket.gethostbyname(server['host'])}:{server['port']}"
+    except OSError:
+        return url  # The call to the NameNode reports the error.
+    # In both formats of the file the text comes after its length.
+    return f"hdfs://{address}" if bytes([len(address)]) + address.encode() in tokens else url
+
+
+def login_refused(message: str) -> LoginRefused | None:
+    """Return the error for a failed login, unless the failure has another cause.
+
+    Args:
+        message: The message of the client or of the NameNode.
+    """
+    match = _REFUSED.search(message)
+    return None if match is None else LoginRefused(errno.EACCES, match["message"] or message)
+
+
+# Calls of HDFS: conversion of its errors into system errors, and retries of temporary failures.
+#
+# The client waits for a NameNode that restarts, or for a failover, as long as
+# ``dfs.client.failover.*`` of hdfs-site.xml allow, except for the call during which the NameNode
+# was killed. That call is repeated here, and safe mode is awaited.
+
+
+T = TypeVar("T")
+
+# The longest wait for the end of safe mode, and the pause between two checks.
+PATIENCE_SECONDS = 120.0
+_PAUSE_SECONDS = 0.5
+
+_EXCEPTION = re.compile(r'(?:Fatal)?RPCError\("(?:\w+[.$])*(?P<name>\w+)", "(?P<text>.*)"\)', re.S)
+_NUMBER = re.compile(r"\(os error (\d+)\)")
+_PASSES = frozenset({"SafeModeException", "RetriableException"})
+_ERRNO = {
+    "AccessControlException": errno.EACCES,
+    "AuthorizationException": errno.EACCES,
+    "NSQuotaExceededException": errno.EDQUOT,
+    "DSQuotaExceededException": errno.EDQUOT,
+    "QuotaByStorageTypeExceededException": errno.EDQUOT,
+    "FileAlreadyExistsException": errno.EEXIST,
+    "ParentNotDirectoryException": errno.ENOTDIR,
+    "PathIsNotEmptyDirectoryException": errno.ENOTEMPTY,
+    "InvalidPathException": errno.EINVAL,
+    # All NameNodes were on standby during the client's attempts.
+    "StandbyException": errno.EHOSTDOWN,
+    "ObserverRetryOnActiveException": errno.EHOSTDOWN,
+}
+
+
+class NotYet(ConnectionError):
+    """The NameNode ended before it answered, or has only just started: a retry is possible."""
+
+
+def ask(call: Callable[..., T], *arguments: object) -> T:
+    """Make an idempotent call to the NameNode; retry while it stops, starts or is in safe mode.
+
+    Args:
+        call: A method of the client.
+        arguments: The arguments of the method.
+    """
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return once(call, *arguments)
+        except NotYet:
+            if time.monotonic() > give_up:
+                raise
+        time.sleep(_PAUSE_SECONDS)
+
+
+def once(call: Callable[..., T], *arguments: object) -> T:
+    """Make one call to the NameNode that must not be repeated without a check; see ``ask``.
+
+    Raises:
+        NotYet: The outcome of the call is unknown, and another call is possible.
+    """
+    try:
+        return call(*arguments)
+    except (OSError, RuntimeError) as error:
+        raise _in_words(error) from error
+
+
+def _in_words(error: OSError | RuntimeError) -> OSError:
+    """Convert the client's errors into system errors with their numbers."""
+    text = str(error)
+    if isinstance(error, RuntimeError):
+        if match := _EXCEPTION.search(text):
+            message = match["text"].replace('\\"', '"').split("\\n")[0]
+            message = f"{match['name']}: {message}"
+            if match["name"] in _PASSES:
+                return NotYet(errno.EIO, message)
+            number = _ERRNO.get(match["name"], errno.EIO)
+            return login_refused(message) or OSError(number, message)
+        return login_refused(text) or OSError(errno.EIO, text)
+    if isinstance(error, FileExistsError):
+        return FileExistsError(errno.EEXIST, "exists already")
+    if isinstance(error, FileNotFoundError):
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if isinstance(error, IsADirectoryError):
+        return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if numbered := _NUMBER.search(text):
+        return OSError(int(numbered[1]), text)
+    cut = "RPC listener disconnected" in text
+    return NotYet(errno.ECONNABORTED, text) if cut else error
+
 
 _READ_AHEAD = 64 << 10
 _WRITE_BUFFER = 1 << 20

@@ -17,18 +17,18 @@ from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.rules.directory import DROPPED, Rules
-from hiveacid.rules.name_list import first_names
 from hiveacid.rules.names import (
     ACID_PREFIXES,
     METADATA_FILE,
     Base,
+    first_names,
     is_hidden,
     parse_directory,
 )
 from hiveacid.rules.write_ids import ValidWriteIdList
+from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import read_marker
-from hiveacid.storage.threads import in_threads
 
 
 def require_unused_partitions(

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from hiveacid.jobs.compaction_need import CompactionNeed
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.maintenance_jobs import CompactionNeed
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.many_tables import tables_of
+from hiveacid.metastore.table_rules import tables_of
+from hiveacid.rules.compaction import PartitionSize
 from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
 from hiveacid.rules.compaction_rank import rank
-from hiveacid.rules.partition_size import PartitionSize
 from hiveacid.upkeep.metric_collection import survey_samples
 from hiveacid.upkeep.metrics import Sample
 from hiveacid.upkeep.survey import Survey

@@ -6,25 +6,23 @@ from datetime import UTC, datetime
 from functools import partial
 
 from hiveacid.errors import HiveAcidError, TableNotFound
-from hiveacid.jobs.compaction_need import CompactionNeed
-from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.jobs.maintenance_jobs import CompactionNeed
+from hiveacid.jobs.report import ErrorReport
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import CompactionQueue, QueuedCompaction
-from hiveacid.metastore.many_tables import TABLES_PER_CALL, transactional_tables
-from hiveacid.metastore.table_rules import existing_database
+from hiveacid.metastore.compactions import CompactionQueue, QueuedCompaction
+from hiveacid.metastore.table_rules import TABLES_PER_CALL, existing_database, transactional_tables
 from hiveacid.metastore.txn.snapshot import Snapshot
-from hiveacid.rules.blockers import Blocker
+from hiveacid.rules.cleaning import Blocker
 from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
 from hiveacid.rules.compaction_rank import rank
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.tables.partition_folders import folder_of
-from hiveacid.upkeep.blocker_search import blockers_by_table
+from hiveacid.tables.locations import folder_of
 from hiveacid.upkeep.health_score import BlockingTxn, QueueEntry, TableHealth, score_of
 from hiveacid.upkeep.inspection import InspectedFolder, Inspection
-from hiveacid.upkeep.survey import Runner, Survey, at_once
+from hiveacid.upkeep.survey import Runner, Survey, at_once, blockers_by_table
 from hiveacid.upkeep.table_cleaning import retention_of
 
 _FAILED = ("failed", "did not initiate")

@@ -26,11 +26,10 @@ from typing import TYPE_CHECKING, Any
 
 from hiveacid.rules.compaction_decision import Decision, Excess
 from hiveacid.rules.compaction_policy import CompactionPolicy
-from hiveacid.rules.printable import printable
-from hiveacid.rules.quantities import bytes_in_words, duration_in_words
+from hiveacid.rules.texts import bytes_in_words, duration_in_words, printable
 
 if TYPE_CHECKING:
-    from hiveacid.jobs.reports.report import ErrorReport
+    from hiveacid.jobs.report import ErrorReport
 
 # In Hive's words.
 _CLEANING = "ready for cleaning"

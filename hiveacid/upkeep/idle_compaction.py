@@ -2,9 +2,9 @@
 
 from hiveacid.errors import DataError, StorageError
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.reports.report import CompactReport, PartitionReport
+from hiveacid.jobs.report import CompactReport, PartitionReport
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.txn.owner import abort_open_transactions
 from hiveacid.rules.compaction import CompactionType, reason_to_skip
 from hiveacid.rules.compaction_decision import Decision

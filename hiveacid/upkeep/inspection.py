@@ -10,14 +10,18 @@ from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.records.proofs import NoteName, RunOutcome
-from hiveacid.records.run_note_folder import NoteFile, RunNoteFolder
+from hiveacid.records.run_notes import NoteFile, RunNoteFolder
 from hiveacid.records.stream_places import digests_of_next_batches
-from hiveacid.rules.blockers import Blocker
 from hiveacid.rules.cleaning import (
+    CONSUMER_RETENTION,
+    RETENTION,
+    Blocker,
     CleaningPlan,
     KeptPath,
+    Retention,
     is_stale_upload,
     plan_cleaning,
+    retained,
     stale_staging,
 )
 from hiveacid.rules.directory import FileStatus, Rules
@@ -26,18 +30,11 @@ from hiveacid.rules.names import (
     is_hidden,
     removal_identity,
 )
-from hiveacid.rules.retention import (
-    CONSUMER_RETENTION,
-    RETENTION,
-    Retention,
-    retained,
-)
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import check_notes, list_files, read_notes, read_state
 from hiveacid.storage.uploads import Uploads
-from hiveacid.tables.folder_listing import FolderListing
-from hiveacid.tables.partition_folders import PartitionFolder
-from hiveacid.upkeep.blocker_search import blockers_of
+from hiveacid.tables.locations import FolderListing, PartitionFolder
+from hiveacid.upkeep.survey import blockers_of
 
 _HALF_A_NOTE = "This is an unfinished note on the readers of replaced directories."
 _UNFINISHED = "This is the beginning of a note, on a run that was not committed."

@@ -14,7 +14,7 @@ from typing import Self
 
 from hiveacid.errors import MetastoreCallFailed
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import (
+from hiveacid.metastore.compactions import (
     READY_FOR_CLEANING,
     CompactionQueue,
     QueuedCompaction,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import (
+from hiveacid.metastore.compactions import (
     INITIATED,
     READY_FOR_CLEANING,
     WORKING,
@@ -13,7 +13,7 @@ from hiveacid.metastore.compaction.queue import (
     QueuedCompaction,
 )
 from hiveacid.metastore.thrift.answers import HeldLock, LockState, TxnInfo, TxnState
-from hiveacid.records.entries import HistoryEntry, HistoryState
+from hiveacid.records.history_entries import HistoryEntry, HistoryState
 from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.names import TableRef
 from hiveacid.upkeep import metrics

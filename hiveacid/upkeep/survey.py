@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -21,28 +21,347 @@ from hiveacid.errors import (
     UnsupportedTable,
 )
 from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.options import unmarked_token
 from hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import partition_locations
-from hiveacid.metastore.many_tables import TABLES_PER_CALL, transactional_tables
 from hiveacid.metastore.table_rules import (
+    TABLES_PER_CALL,
     existing_table,
     requested_partitions,
     require_transactional,
+    transactional_tables,
 )
+from hiveacid.metastore.thrift.answers import HeldLock, TxnInfo, TxnState
 from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.rules.cleaning import Blocker
+from hiveacid.rules.compaction import PartitionSize
 from hiveacid.rules.compaction_decision import Decision, decide
 from hiveacid.rules.compaction_policy import CompactionPolicy, auto_compaction_off
 from hiveacid.rules.compaction_rank import reads_per_day
-from hiveacid.rules.directory import Rules
-from hiveacid.rules.names import TableRef
-from hiveacid.rules.partition_filter import find_partitions
-from hiveacid.rules.partition_keys import have_one_text
-from hiveacid.rules.partition_size import PartitionSize
-from hiveacid.rules.write_ids import CompactorWriteIdList, ValidWriteIdList
-from hiveacid.storage.directory_sizes import DirectorySizes, parted
-from hiveacid.upkeep.blocker_search import blockers_of
-from hiveacid.upkeep.partition_sizes import PartitionSizes
+from hiveacid.rules.directory import FileStatus, Rules, acid_state
+from hiveacid.rules.names import METADATA_FILE, Base, Delta, TableRef, parse_directory
+from hiveacid.rules.partitions import find_partitions, have_one_text
+from hiveacid.rules.trino import Misread
+from hiveacid.rules.write_ids import CompactorWriteIdList, Range, ValidTxnList, ValidWriteIdList
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.listing import (
+    ORIGINALS,
+    DirectorySizes,
+    data_files,
+    list_files,
+    parted,
+    read_marker,
+    read_state,
+    read_tail,
+)
+
+# Sizes of one table's partitions: base, deltas, deletes and data pending cleaning.
+#
+# A table may have thousands of partitions that look alike, so the rules are applied once to each
+# distinct set of directory names.
+
+
+_ORIGINAL_FILE = FileStatus("000000_0", 1)
+_DELETES = "delete_delta_"
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A compactor's view of one set of directory names."""
+
+    base: str | None = None
+    deltas: tuple[str, ...] = ()
+    obsolete: tuple[str, ...] = ()
+    aborted: tuple[str, ...] = ()
+    invisible: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+class PartitionSizes:
+    """Measures the partitions of one table by one snapshot.
+
+    Attributes:
+        rows: The rows of the directories that were counted, by location.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        write_ids: CompactorWriteIdList,
+        txns: ValidTxnList,
+        rules: Rules,
+        *,
+        counted: Mapping[str, int] | None = None,
+        reads_per_day: float | None = None,
+    ) -> None:
+        """Prepare for one table.
+
+        Args:
+            table: "database.table".
+            write_ids: The write ids that a compaction may include.
+            txns: The visible transactions.
+            rules: The rules for reading a directory.
+            counted: The rows that were counted before; If None, no rows are counted.
+            reads_per_day: The rate of reads that the table's property sets.
+        """
+        self._table = table
+        self._write_ids = write_ids
+        self._txns = txns
+        self._rules = rules
+        self._counted = counted
+        self._reads_per_day = reads_per_day
+        self._states: dict[tuple[object, ...], _State] = {}
+        self.rows: dict[str, int] = {}
+
+    def measure(
+        self, folder: DirectorySizes, partitions: Mapping[str, str | None], now: datetime
+    ) -> list[PartitionSize]:
+        """Measure the partitions in a folder.
+
+        Args:
+            folder: The content of the folder.
+            partitions: The name of each partition by its path below the folder; "" is the folder
+                itself.
+            now: The time, with its zone.
+        """
+        return [
+            self._measure(folder, path, partitions[path], sizes, now)
+            for path, sizes in folder.contents(partitions).items()
+        ]
+
+    def _measure(
+        self,
+        folder: DirectorySizes,
+        path: str,
+        name: str | None,
+        sizes: dict[str, int],
+        now: datetime,
+    ) -> PartitionSize:
+        prefix = f"{path}/" if path else ""
+        originals = sizes.pop(ORIGINALS, 0)
+        state = self._state(folder, prefix, tuple(sorted(sizes)), originals > 0)
+        base = [] if state.base is None else [f"{prefix}{state.base}"]
+        oldest, newest = folder.ages((f"{prefix}{name}" for name in state.deltas), now)
+        base_rows = delta_rows = None
+        problem = state.problem
+        if self._counted is not None and problem is None and state.deltas:
+            try:
+                rows = self._rows_of(f"{folder.storage.location}/{path}".rstrip("/"), state)
+                delta_rows = sum(map(rows.__getitem__, state.deltas))
+                base_rows = sum(rows.values()) - delta_rows
+            except HiveAcidError as error:
+                problem = str(error)
+        return PartitionSize(
+            table=self._table,
+            partition=name,
+            base=state.base,
+            base_bytes=originals if state.base is None else sizes[state.base],
+            deltas=state.deltas,
+            delta_bytes=sum(map(sizes.__getitem__, state.deltas)),
+            delete_bytes=sum(sizes[delta] for delta in state.deltas if delta.startswith(_DELETES)),
+            base_rows=base_rows,
+            delta_rows=delta_rows,
+            obsolete=state.obsolete,
+            aborted=state.aborted,
+            awaiting_removal={name: sizes[name] for name in (*state.obsolete, *state.aborted)},
+            invisible=state.invisible,
+            aborted_write_ids=len(self._write_ids.aborted),
+            oldest_abort_hours=folder.age((f"{prefix}{name}" for name in state.aborted), now),
+            base_age_hours=folder.age(base, now),
+            one_by_one=self._rules is Rules.HIVE3,
+            problem=problem,
+            misread=self._misread(folder, prefix, state, originals > 0),
+            oldest_delta_hours=oldest,
+            newest_delta_hours=newest,
+            reads_per_day=self._reads_per_day,
+        )
+
+    def _misread(
+        self, folder: DirectorySizes, prefix: str, state: _State, originals: bool
+    ) -> Misread:
+        def matching(paths: Collection[str], names: Iterable[str]) -> set[str]:
+            return {name for name in names if f"{prefix}{name}" in paths}
+
+        bases = [] if state.base is None else [state.base]
+        beside = (*state.aborted, *state.invisible)
+        everything = (*bases, *state.deltas, *state.obsolete, *beside)
+        return Misread.find(
+            state.base,
+            state.deltas,
+            state.obsolete,
+            beside,
+            self._write_ids,
+            filled=matching(folder.written, everything),
+            with_attempts=matching(folder.with_attempts, state.deltas),
+            noted=matching(folder.noted, state.deltas),
+            originals=originals,
+        )
+
+    def _state(
+        self, folder: DirectorySizes, prefix: str, directories: tuple[str, ...], originals: bool
+    ) -> _State:
+        marked = [name for name in directories if f"{prefix}{name}" in folder.marked]
+        key = directories, tuple(marked), originals
+        if (known := self._states.get(key)) is not None:
+            return known
+        read: list[str] = []
+
+        def data_format(directory: str) -> str | None:
+            base = parse_directory(directory)
+            assert isinstance(base, Base), directory
+            # Of a base whose write id is committed the marker makes no difference: no need to
+            # open a file in each of thousands of partitions.
+            if self._write_ids.is_valid(base.write_id):
+                return "compacted"
+            read.append(directory)
+            return read_marker(folder.storage, f"{prefix}{directory}")
+
+        state = self._choose(directories, marked, originals, data_format)
+        if not read:
+            self._states[key] = state
+        return state
+
+    def _choose(
+        self,
+        directories: tuple[str, ...],
+        marked: Iterable[str],
+        originals: bool,
+        data_format: Callable[[str], str | None],
+    ) -> _State:
+        files = [FileStatus(f"{directory}/", 0) for directory in directories]
+        files += [FileStatus(f"{directory}/{METADATA_FILE}", 1) for directory in marked]
+        if originals:
+            files.append(_ORIGINAL_FILE)
+        try:
+            state = acid_state(
+                files, self._write_ids, self._txns, rules=self._rules, metadata_acid=data_format
+            )
+        except HiveAcidError as error:
+            return _State(problem=str(error))
+        listed = frozenset(directories)
+        rest = listed.difference([state.base], state.deltas, state.obsolete, state.aborted)
+        # Hive 3 sees in an aborted delta one more to take, with no row to be kept.
+        aborted = frozenset(filter(self._is_aborted, rest.union(state.deltas)))
+        return _State(
+            base=state.base,
+            deltas=tuple(delta for delta in state.deltas if delta not in aborted),
+            obsolete=tuple(name for name in state.obsolete if name in listed),
+            aborted=tuple(sorted(aborted.union(state.aborted))),
+            invisible=tuple(sorted(rest - aborted)),
+        )
+
+    def _is_aborted(self, directory: str) -> bool:
+        delta = parse_directory(directory)
+        if not isinstance(delta, Delta):
+            return False
+        extent = delta.min_write_id, delta.max_write_id
+        return self._write_ids.range_aborted(*extent) is Range.ALL
+
+    def _rows_of(self, location: str, state: _State) -> dict[str, int]:
+        """The rows of the base, or of the original files, and those of each delta."""
+        names = (state.base or ORIGINALS, *state.deltas)
+        # The content of a directory never changes.
+        rows = {name: (self._counted or {}).get(f"{location}/{name}") for name in names}
+        if None in rows.values():
+            storage = ReadOnlyStorage.of(location)
+            files = list_files(storage)
+            listed = read_state(storage, files, self._write_ids, self._txns, rules=self._rules)
+            unknown = {name for name, count in rows.items() if count is None}
+            rows |= dict.fromkeys(unknown, 0)
+            for file in data_files(storage, listed):
+                name = ORIGINALS if file.directory is None else file.path.partition("/")[0]
+                if name in unknown:
+                    rows[name] = (rows[name] or 0) + read_tail(storage, file.path, file.size).rows
+        counted = {name: count or 0 for name, count in rows.items()}
+        self.rows |= {f"{location}/{name}": count for name, count in counted.items()}
+        return counted
+
+
+# Search for blockers of a table's compactions and cleanings: open transactions and locks
+
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+def blockers_of(
+    client: MetastoreClient,
+    ref: TableRef,
+    *,
+    everywhere: bool = False,
+    besides: int | None = None,
+) -> list[Blocker]:
+    """Return the transactions that use a table, oldest first.
+
+    Args:
+        client: The metastore.
+        ref: The table.
+        everywhere: Count transactions, too, that hold no lock on the table: one that began before
+            something was replaced may still read it without a lock.
+        besides: A transaction that does not count: one's own.
+    """
+    locks = [lock for lock in client.show_locks(ref) if not besides or lock.txn_id != besides]
+    by_txn = {lock.txn_id: lock for lock in locks if lock.txn_id is not None}
+    # HMS 4 leaves readers out of the list of open transactions, but not out of the smallest one.
+    anybody = bool(by_txn) or (everywhere and client.get_open_txns().min_open is not None)
+    infos = [
+        txn
+        for txn in (client.get_open_txns_info() if anybody else ())
+        if txn.state is TxnState.OPEN
+        and txn.txn_id != besides
+        and (everywhere or txn.txn_id in by_txn)
+    ]
+    listed = {txn.txn_id for txn in infos}
+    blockers = [_of_txn(txn, by_txn.get(txn.txn_id)) for txn in infos]
+    blockers += [_of_lock(lock) for lock in locks if lock.txn_id not in listed]
+    return sorted(blockers, key=_age)
+
+
+def blockers_by_table(client: MetastoreClient) -> dict[TableRef, list[Blocker]]:
+    """Return the holders of and waiters for locks of all tables, oldest first.
+
+    Args:
+        client: The metastore: one request, and a second one if any lock exists.
+    """
+    by_table: dict[TableRef, dict[int, HeldLock]] = {}
+    for lock in client.show_locks():
+        if lock.table is not None:
+            by_table.setdefault(lock.table, {})[lock.txn_id or -lock.lock_id] = lock
+    infos = client.get_open_txns_info() if by_table else ()
+    txns = {txn.txn_id: txn for txn in infos if txn.state is TxnState.OPEN}
+    return {
+        table: sorted(
+            (
+                _of_txn(txn, lock) if (txn := txns.get(holder)) else _of_lock(lock)
+                for holder, lock in locks.items()
+            ),
+            key=_age,
+        )
+        for table, locks in by_table.items()
+    }
+
+
+def _age(blocker: Blocker) -> datetime:
+    return blocker.since or _LONG_AGO
+
+
+def _of_txn(txn: TxnInfo, lock: HeldLock | None) -> Blocker:
+    return Blocker(
+        txn_id=txn.txn_id,
+        lock_id=None if lock is None else lock.lock_id,
+        user=txn.user,
+        host=txn.machine,
+        run=unmarked_token(txn.token) or None,
+        since=txn.started_at,
+    )
+
+
+def _of_lock(lock: HeldLock) -> Blocker:
+    since = lock.acquired_at or lock.last_heartbeat
+    return Blocker(
+        txn_id=lock.txn_id, lock_id=lock.lock_id, user=lock.user, host=lock.host, since=since
+    )
+
 
 log = logging.getLogger(__name__)
 

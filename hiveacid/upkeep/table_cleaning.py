@@ -9,7 +9,7 @@ table, its partitions, and that no other table has files there; only then they a
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property, partial
 
@@ -21,52 +21,81 @@ from hiveacid.errors import (
     TransactionAborted,
 )
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.reports.report import CleanReport, KeptDirectory, RemovedDirectory
+from hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import (
-    READY_FOR_CLEANING,
-    CompactionQueue,
-    QueuedCompaction,
-)
-from hiveacid.metastore.locations import (
-    Locations,
-    other_locations,
-    partition_locations,
-)
-from hiveacid.metastore.replication import is_replicated, recycle
-from hiveacid.metastore.same_table import require_same_table
-from hiveacid.metastore.table_rules import existing_table
+from hiveacid.metastore.compactions import READY_FOR_CLEANING, CompactionQueue, QueuedCompaction
+from hiveacid.metastore.locations import Locations, other_locations, partition_locations
+from hiveacid.metastore.table_rules import existing_table, require_same_table
 from hiveacid.metastore.txn.owner import abort_open_transactions
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.write_events import is_replicated, recycle
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.records.consumers import consumer_versions
-from hiveacid.records.reader_notes import note_readers
-from hiveacid.records.run_note_folder import NoteFile, mark_committed
-from hiveacid.rules.cleaning import KeptPath
-from hiveacid.rules.names import (
-    Base,
-    TableRef,
-    parse_directory,
-    removal_identity,
-)
-from hiveacid.rules.quantities import parse_duration
-from hiveacid.rules.retention import (
+from hiveacid.records.proofs import note_readers
+from hiveacid.records.run_notes import NoteFile, mark_committed
+from hiveacid.rules.cleaning import (
     CONSUMER_RETENTION,
     DEFAULT_CONSUMER_RETENTION,
     RETENTION,
+    KeptPath,
     Retention,
 )
+from hiveacid.rules.names import Base, TableRef, parse_directory, removal_identity
 from hiveacid.rules.schema import TableKind
+from hiveacid.rules.texts import parse_duration
 from hiveacid.rules.write_ids import ValidTxnList
 from hiveacid.storage.filesystems import keeps_checksums
 from hiveacid.storage.folder import Storage
-from hiveacid.storage.removal import Removal, put_back
+from hiveacid.storage.hidden_folder import Removal, put_back
 from hiveacid.storage.uploads import Uploads
-from hiveacid.tables.partition_folders import PartitionFolder, TableFolders
-from hiveacid.upkeep.folder_removal import FolderRemoval
+from hiveacid.tables.locations import PartitionFolder, TableFolders
 from hiveacid.upkeep.inspection import Garbage, InspectedFolder, Inspection
+
+# The removal of the garbage of one folder: hidden, then deleted or put back
+
+
+@dataclass
+class FolderRemoval:
+    """The removal of the garbage of one folder.
+
+    Attributes:
+        inspected: The inspected folder.
+        storage: The opened folder.
+        hidden: The garbage with public names.
+        garbage: The garbage that is removed.
+        keep: The garbage that must stay.
+    """
+
+    inspected: InspectedFolder
+    storage: Storage
+    hidden: Removal
+    garbage: list[Garbage] = field(default_factory=list)
+    keep: list[KeptPath] = field(default_factory=list)
+
+    def is_hidden(self, garbage: Garbage) -> bool:
+        """Return whether garbage is hidden before it is deleted; stores cannot rename."""
+        return garbage.is_public and self.storage.renames_at_once
+
+    def path(self, garbage: Garbage) -> str:
+        """Return the current path of garbage below the folder."""
+        return self.hidden.path(garbage.path) if self.is_hidden(garbage) else garbage.path
+
+    def put_back(self, why: str) -> None:
+        """Remove nothing, and give everything hidden its name again."""
+        self.hidden.put_back()
+        self.keep += [KeptPath(each.path, why) for each in self.garbage] or [KeptPath("", why)]
+        self.garbage.clear()
+
+    @property
+    def result(self) -> InspectedFolder:
+        """The removed files and directories, and the remaining ones."""
+        inspected = self.inspected
+        plan = None if self.keep else inspected.plan
+        keep = (*inspected.keep, *self.keep)
+        return replace(inspected, garbage=tuple(self.garbage), keep=keep, plan=plan)
+
 
 # So many share the questions to the metastore.
 _FOLDERS_AT_A_TIME = 200

@@ -11,11 +11,17 @@ from hiveacid.metastore.locations import partition_locations
 from hiveacid.metastore.table_rules import existing_table, require_transactional
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.records.consumers import KnownConsumer, known_consumers
-from hiveacid.records.directories import Trace, directories_of, traces_of
-from hiveacid.records.entries import HistoryEntry, Overwrites, compaction_entry
+from hiveacid.records.history_entries import (
+    HistoryEntry,
+    Overwrites,
+    Trace,
+    compaction_entry,
+    directories_of,
+    traces_of,
+)
 from hiveacid.records.mirror_notes import KnownMirror, known_mirrors
+from hiveacid.rules.cleaning import DroppedPartitions
 from hiveacid.rules.directory import acid_state
-from hiveacid.rules.dropped_partitions import DroppedPartitions
 from hiveacid.rules.names import (
     METADATA_FILE,
     SIDECAR_FILE,
@@ -23,10 +29,9 @@ from hiveacid.rules.names import (
     TableRef,
     parse_directory,
 )
-from hiveacid.rules.quantities import bytes_in_words, timestamp_in_words
+from hiveacid.rules.notes import parse_note
 from hiveacid.rules.schema import TableKind
-from hiveacid.rules.sidecar import parse_note
-from hiveacid.rules.text_table import aligned, html_table
+from hiveacid.rules.texts import aligned, bytes_in_words, html_table, timestamp_in_words
 from hiveacid.rules.versions import newest_version
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import list_files, read_marker, versions_of

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hiveacid.rules.blockers import Blocker
+from hiveacid.rules.cleaning import Blocker
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from hiveacid.rules.bucket_layout import BucketColumn, BucketLayout, common_layout
 from hiveacid.rules.names import may_delete
+from hiveacid.rules.schema import BucketColumn, BucketLayout, common_layout
 
 LAYOUT = BucketLayout((BucketColumn(2, "id", "int"), BucketColumn(0, "name", "string")), 4, 2)
 NOTED: dict[str, Any] = {

@@ -4,7 +4,7 @@ import posixpath
 
 import pytest
 
-from hiveacid.tables.canonical_locations import MountTables, OwnPlaces, places
+from hiveacid.tables.locations import MountTables, OwnPlaces, places
 
 NO_MOUNTS = MountTables({})
 MOUNTS = MountTables(

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hiveacid.rules.blockers import Blocker
 from hiveacid.rules.cleaning import (
+    Blocker,
     ReaderNote,
     is_stale_upload,
     plan_cleaning,

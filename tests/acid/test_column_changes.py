@@ -3,8 +3,7 @@
 import pytest
 
 from hiveacid.errors import HiveAcidError, InvalidJob, UnknownColumn, UnsupportedTable
-from hiveacid.rules.column_changes import ChangeRules, Column, ColumnChange, is_wider
-from hiveacid.rules.schema import parse_type
+from hiveacid.rules.schema import ChangeRules, Column, ColumnChange, is_wider, parse_type
 
 COLUMNS = [Column("id", "int", "the key"), Column("n", "int"), Column("v", "varchar(5)")]
 BY_POSITION = ChangeRules("db.t", by_position=True, keys=["day"])

@@ -4,11 +4,10 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from hiveacid.errors import InvalidJob
-from hiveacid.rules.blockers import Blocker
-from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.cleaning import Blocker
+from hiveacid.rules.compaction import CompactionType, PartitionSize
 from hiveacid.rules.compaction_decision import decide
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy, auto_compaction_off
-from hiveacid.rules.partition_size import PartitionSize
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 3, 1, 0, 0, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.compaction import CompactionType, PartitionSize
 from hiveacid.rules.compaction_decision import Decision, decide
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
 from hiveacid.rules.compaction_rank import (
@@ -17,7 +17,6 @@ from hiveacid.rules.compaction_rank import (
     reads_per_day,
     saved_bytes,
 )
-from hiveacid.rules.partition_size import PartitionSize
 from hiveacid.rules.trino import Misread
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

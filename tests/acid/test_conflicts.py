@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.rules.conflicts import (
+from hiveacid.rules.locks import (
     KIND_NAMES,
     Finished,
+    Operation,
     WriteKind,
     describe_refusal,
     describe_shared_rows,
@@ -16,7 +17,6 @@ from hiveacid.rules.conflicts import (
     refusing,
     succeeds,
 )
-from hiveacid.rules.locks import Operation
 
 OVERWRITE, APPEND, CHANGE, MINOR, MAJOR = WriteKind
 BOTH, FIRST = True, False

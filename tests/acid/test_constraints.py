@@ -3,7 +3,7 @@
 import pytest
 
 from hiveacid.errors import InvalidJob, UnsupportedTable
-from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
+from hiveacid.jobs.definition_jobs import ColumnSpec, CreateTableJob
 from hiveacid.rules.constraints import (
     Check,
     Constraint,

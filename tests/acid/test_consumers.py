@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.rules.consumers import consumer_token, last_final_version
-from hiveacid.rules.located_table import LocatedTable
-from hiveacid.rules.table_identity import TableIdentity
+from hiveacid.rules.lag import consumer_token, last_final_version
+from hiveacid.rules.names import LocatedTable, TableIdentity
 from hiveacid.rules.write_ids import ValidWriteIdList
 
 IDENTITY = TableIdentity(created=7, id=3)

@@ -1,8 +1,8 @@
 import pytest
 
 from hiveacid.errors import BadCondition
-from hiveacid.rules.spelling import did_you_mean
 from hiveacid.rules.sql_tokens import columns_of, names_in, require_expression
+from hiveacid.rules.texts import did_you_mean
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from hiveacid.rules.locations import plain_location, same_place, split_location
+from hiveacid.rules.names import plain_location, same_place, split_location
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hiveacid.rules.mirror_lag import LagLimits, MirrorLag, missing_versions
+from hiveacid.rules.lag import LagLimits, MirrorLag, missing_versions
 from hiveacid.rules.write_ids import ValidWriteIdList
 
 NAME = "d.t"

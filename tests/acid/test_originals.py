@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hiveacid.rules.directory import SyntheticIds, synthetic_ids
 from hiveacid.rules.names import hive_order, original_bucket
-from hiveacid.rules.originals import SyntheticIds, synthetic_ids
 from hiveacid.rules.row_id import encode_bucket
 
 

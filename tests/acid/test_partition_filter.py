@@ -3,7 +3,7 @@
 import pytest
 
 from hiveacid.errors import UserError
-from hiveacid.rules.partition_filter import (
+from hiveacid.rules.partitions import (
     KeyComparison,
     matching_partitions,
     values_of_partition,

@@ -7,17 +7,15 @@ import pytest
 
 from hiveacid.errors import UserError
 from hiveacid.rules.names import DEFAULT_PARTITION
-from hiveacid.rules.partition_filter import (
+from hiveacid.rules.partitions import (
     KeyComparison,
-    find_partitions,
-    values_of_partition,
-)
-from hiveacid.rules.partition_keys import (
     canonical_first,
     canonical_text,
     equal_partitions,
+    find_partitions,
     named_partition,
     texts_in_rows,
+    values_of_partition,
 )
 
 # As Hive 4.0.1 and Trino 476 write them; tests/interop compares the file with both.

@@ -3,7 +3,7 @@
 import pytest
 
 from hiveacid.errors import ProofFailed
-from hiveacid.rules.proof import Balance, Tally
+from hiveacid.rules.compaction import Balance, Tally
 
 LARGE = Tally(3, 2**64 - 1)
 

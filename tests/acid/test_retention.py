@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hiveacid.errors import InvalidJob
-from hiveacid.rules.quantities import parse_duration
-from hiveacid.rules.retention import Replacement, Retention, retained
+from hiveacid.rules.cleaning import Replacement, Retention, retained
+from hiveacid.rules.texts import parse_duration
 from hiveacid.rules.versions import Replaced
 from hiveacid.rules.write_ids import ValidWriteIdList
 

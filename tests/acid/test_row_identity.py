@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.rules.row_identity import trace_row_ids
+from hiveacid.rules.notes import trace_row_ids
 
 D1, D2, D3 = (f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3))
 GONE3 = "delete_delta_0000003_0000003_0000"

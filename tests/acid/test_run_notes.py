@@ -2,10 +2,10 @@
 
 import pytest
 
-from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.report import RunReport
 from hiveacid.records.proofs import RunOutcome, outcome_by_lists
-from hiveacid.records.run_note import RunNote
-from hiveacid.rules.table_identity import TableIdentity
+from hiveacid.records.run_notes import RunNote
+from hiveacid.rules.names import TableIdentity
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 
 TXNS = ValidTxnList(high_watermark=20, open=(12,), aborted=(13,))

@@ -8,7 +8,8 @@ import pytest
 
 from hiveacid.rules.directory import FileStatus
 from hiveacid.rules.names import LARGEST_NOTE
-from hiveacid.rules.sidecar import (
+from hiveacid.rules.notes import (
+    WriteFacts,
     WrittenFile,
     directory_note,
     disagreements,
@@ -17,7 +18,6 @@ from hiveacid.rules.sidecar import (
     written_at,
     written_files,
 )
-from hiveacid.rules.write_facts import WriteFacts
 from hiveacid.rules.write_ids import ValidWriteIdList
 
 NOTES = Path(__file__).parents[1] / "data" / "notes"

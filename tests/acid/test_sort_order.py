@@ -3,7 +3,7 @@
 import pytest
 
 from hiveacid.errors import InvalidJob
-from hiveacid.rules.sort_order import SortColumn, split_order_by
+from hiveacid.rules.schema import SortColumn, split_order_by
 
 
 @pytest.mark.parametrize(

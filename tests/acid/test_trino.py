@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from hiveacid.errors import InvalidJob, NothingToCompact
-from hiveacid.rules.compaction import CompactionType, plan_compaction
+from hiveacid.rules.compaction import CompactionType, PartitionSize, plan_compaction
 from hiveacid.rules.compaction_decision import decide
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
 from hiveacid.rules.compaction_rank import rank
 from hiveacid.rules.directory import FileStatus, acid_state
-from hiveacid.rules.partition_size import PartitionSize
 from hiveacid.rules.trino import RIGHT, Misread
 from hiveacid.rules.write_ids import CompactorWriteIdList, ValidTxnList
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hiveacid.rules.write_facts import (
+from hiveacid.rules.notes import (
     MOST_BYTES,
     MOST_WRITES,
     WriteFacts,

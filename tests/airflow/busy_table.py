@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid import AcidTable, ChangesSource, HiveAcidChangesOperator, QuerySource
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from hiveacid.errors import TransactionAborted
 from hiveacid.jobs import CleanJob, CompactJob, InsertJob, mirror_job

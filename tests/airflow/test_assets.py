@@ -8,8 +8,8 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_hiveacid.assets import emit_assets, table_asset
 from hiveacid.errors import InvalidJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
-from hiveacid.jobs.reports.report import (
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.report import (
     CompactReport,
     PartitionReport,
     RunReport,

@@ -16,7 +16,7 @@ from airflow_hiveacid import (
     TableSource,
 )
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, HiveAcidTaskRefused
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure, HiveAcidTaskRefused
 from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor, HiveAcidNewDataSensor
 from hiveacid.errors import AccessRefused
 from hiveacid.jobs import CleanJob, DeleteJob, InsertJob

@@ -18,11 +18,11 @@ from airflow_hiveacid import (
     QuerySource,
     TableSource,
 )
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, HiveAcidTaskRefused
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure, HiveAcidTaskRefused
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import CleanJob, CompactJob, ExportChangesJob, InsertJob, mirror_job
-from hiveacid.jobs.reports.report import CleanReport
+from hiveacid.jobs.report import CleanReport
 from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.records.consumers import (
     Consumer,

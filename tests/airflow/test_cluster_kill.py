@@ -22,15 +22,15 @@ from airflow_hiveacid import (
     HiveAcidCompactOperator,
     QuerySource,
 )
-from airflow_hiveacid.cluster.cluster_run import ClusterRun
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
+from airflow_hiveacid.cluster.runs import ClusterRun
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskTrouble
 from airflow_hiveacid.operators.spark import (
     HiveAcidSparkOperator,
     TaskDeferralError,
     TaskDeferralTimeout,
 )
 from hiveacid.jobs import CompactJob, InsertJob
-from hiveacid.jobs.options.run_token import marked_token
+from hiveacid.jobs.options import marked_token
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import TxnState

@@ -14,8 +14,8 @@ from airflow.providers.common.compat.sdk import AirflowException, TaskDeferred
 
 from airflow_hiveacid import HiveAcidSqlOperator
 from airflow_hiveacid.cluster.applications import application_tag
-from airflow_hiveacid.cluster.cluster_run import ClusterRun
-from airflow_hiveacid.hooks.task_failures import (
+from airflow_hiveacid.cluster.runs import ClusterRun
+from airflow_hiveacid.hooks.tasks import (
     HiveAcidTaskConflict,
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
@@ -29,8 +29,7 @@ from hiveacid.errors import (
     StorageLoginFailed,
     UnknownColumn,
 )
-from hiveacid.jobs.reports.report import RunReport
-from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.report import RunReport, ScriptReport
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.rules.names import RUN_NOTES, VIEW_REPORTS, TableRef
 from hiveacid.sql.script import to_jobs

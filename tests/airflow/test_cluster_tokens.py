@@ -13,8 +13,8 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from airflow_hiveacid import HiveAcidDeleteOperator
-from airflow_hiveacid.cluster.cluster_run import ClusterRun
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
+from airflow_hiveacid.cluster.runs import ClusterRun
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskTrouble
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.delegation import new_token
 from hiveacid.metastore.sasl.channel import Protection

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid import HiveAcidCompactOperator, HiveAcidSqlOperator
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskConflict
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskConflict
 from hiveacid.errors import LockTimeout
 from hiveacid.jobs import CompactJob
-from hiveacid.jobs.reports.report import CompactReport, ErrorReport, PartitionReport
-from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.report import CompactReport, ErrorReport, PartitionReport, ScriptReport
 from hiveacid.metastore.client import MetastoreClient
 from tests.airflow.cluster_task import deferred_by, first_event, rebuilt
 from tests.airflow.conftest import SparkSubmit

@@ -12,7 +12,7 @@ from airflow_hiveacid import (
     HiveAcidSqlOperator,
     WorkerLimits,
 )
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskTrouble
 from hiveacid.jobs import CleanJob, CompactJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import find_open_transactions

@@ -8,7 +8,7 @@ import pytest
 from pyiceberg.expressions import EqualTo
 
 from airflow_hiveacid import HiveAcidCompareIcebergOperator
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import IcebergCompareJob
 from hiveacid.metastore.client import MetastoreClient

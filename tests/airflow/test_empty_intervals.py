@@ -14,7 +14,7 @@ from airflow_hiveacid import (
     HiveAcidSqlOperator,
     QuerySource,
 )
-from airflow_hiveacid.hooks.empty_intervals import is_empty_interval
+from airflow_hiveacid.hooks.template_fields import is_empty_interval
 from hiveacid.jobs import DeleteJob, InsertJob
 
 MIDNIGHT = datetime(2026, 1, 2, tzinfo=UTC)

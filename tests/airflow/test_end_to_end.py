@@ -22,15 +22,15 @@ from airflow_hiveacid import (
     NotMatchedInsert,
     PathSource,
 )
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
-from hiveacid.drivers.die_with_parent import DIE_WITH_PARENT
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskTrouble
+from hiveacid.drivers.java_start import DIE_WITH_PARENT
 from hiveacid.jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from hiveacid.jobs.job_json import to_json
-from hiveacid.jobs.options.run_token import marked_token
+from hiveacid.jobs.options import marked_token
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.locks import queue_of
 from hiveacid.metastore.txn.owner import find_open_transactions
-from hiveacid.metastore.txn.writer_queue import queue_of
 from hiveacid.rules.names import TableRef
 from tests.rows import rows_of
 

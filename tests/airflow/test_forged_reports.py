@@ -9,16 +9,21 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_hiveacid import HiveAcidDeleteOperator
 from airflow_hiveacid.assets import table_asset
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskRefused
 from hiveacid.errors import CorruptFile
 from hiveacid.jobs import CompactJob, DeleteJob, InsertJob, StreamJob, TransactionJob
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.reports.report import CompactReport, Report, RunReport, TableReport
-from hiveacid.jobs.reports.script_report import ScriptReport, StatementReport
-from hiveacid.jobs.reports.stream_report import StreamReport
+from hiveacid.jobs.report import (
+    CompactReport,
+    Report,
+    RunReport,
+    ScriptReport,
+    StatementReport,
+    TableReport,
+)
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.sources import BatchSource, TableSource
-from hiveacid.jobs.stream_job import StreamSource
+from hiveacid.jobs.stream_job import StreamReport, StreamSource
 from hiveacid.sql.script import to_jobs
 
 OTHER = "hr.salaries"

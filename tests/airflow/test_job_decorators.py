@@ -8,8 +8,7 @@ from airflow_hiveacid import MatchedUpdate, PathSource, TableSource
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import CompactJob, InsertJob, codec
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.reports.report import CompactReport, RunReport
-from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport
 
 
 def decorated(name, returned, *args, **options):

@@ -32,7 +32,7 @@ from hiveacid.jobs import (
     TransactionJob,
     UpdateJob,
 )
-from hiveacid.jobs.reports.report import (
+from hiveacid.jobs.report import (
     CompactReport,
     PartitionReport,
     RunReport,

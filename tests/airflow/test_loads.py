@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.cluster.packaged import example_dags
-from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef

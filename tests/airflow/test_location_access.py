@@ -16,7 +16,7 @@ from airflow_hiveacid import (
     PathSource,
     TableSource,
 )
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskRefused
 from hiveacid.jobs import CompactJob, InsertJob
 from hiveacid.jobs.iceberg_job import IcebergCompareJob, IcebergExportJob
 from hiveacid.metastore.client import MetastoreClient

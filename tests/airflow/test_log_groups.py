@@ -6,7 +6,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_hiveacid import HiveAcidDeleteOperator
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure
 from hiveacid.jobs import DeleteJob
 from hiveacid.progress import Phase, PhaseClock, PhaseLog
 

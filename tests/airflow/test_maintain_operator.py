@@ -9,10 +9,9 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_hiveacid import Budget, HiveAcidCompactOperator, HiveAcidMaintainOperator, WorkerLimits
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskTrouble
 from hiveacid.errors import AccessRefused, InvalidJob
-from hiveacid.jobs.compaction_need import parse_needs
-from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.maintenance_jobs import CompactJob, parse_needs
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import find_open_transactions
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
@@ -145,7 +144,7 @@ def test_a_refused_table_does_not_stop_the_others(
         if job.target == str(tables[0].ref):
             raise AccessRefused(f"{job.target} is refused.")
 
-    monkeypatch.setattr("airflow_hiveacid.operators.maintain.require_job_access", refuse)
+    monkeypatch.setattr("airflow_hiveacid.operators.maintenance.require_job_access", refuse)
     operator = HiveAcidMaintainOperator(task_id="t", tables=f"{database}.*")
     with pytest.raises(AirflowFailException, match="AccessRefused"):
         operator.execute(context)

@@ -5,7 +5,7 @@ import pytest
 
 from airflow_hiveacid.hooks import HiveAcidMetastoreHook
 from hiveacid.errors import InvalidConnection
-from hiveacid.jobs.options.tokens import kept_tokens, token_of
+from hiveacid.jobs.options import kept_tokens, token_of
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.rules.locks import Operation

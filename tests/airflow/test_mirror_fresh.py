@@ -13,14 +13,14 @@ import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.sdk import DAG
 
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused, HiveAcidTaskTrouble
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskRefused, HiveAcidTaskTrouble
 from airflow_hiveacid.sensors import HiveAcidMirrorFreshSensor
 from airflow_hiveacid.sensors.mirror_fresh import MirrorFresh
 from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
 from hiveacid.errors import IcebergUnreachable, InvalidJob
 from hiveacid.iceberg.lake import Lake
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.rules.mirror_lag import LagLimits
+from hiveacid.rules.lag import LagLimits
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.hostile.test_allowed_locations import Mirror
 from tests.iceberg.lakes import sql_options

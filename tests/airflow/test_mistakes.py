@@ -33,7 +33,7 @@ from airflow_hiveacid import (
     StreamSource,
     TableSource,
 )
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure
 from airflow_hiveacid.operators.base import HiveAcidJobOperator
 from airflow_hiveacid.sensors import HiveAcidNewDataSensor
 from hiveacid.errors import HiveAcidError, InvalidJob
@@ -46,7 +46,7 @@ from hiveacid.jobs import (
     StreamJob,
     UpdateJob,
 )
-from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.jobs.report import ErrorReport
 from hiveacid.metastore.dev.embedded import free_port
 from hiveacid.rules.merge import duplicates
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused, HiveAcidTaskTrouble
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskRefused, HiveAcidTaskTrouble
 from airflow_hiveacid.sensors import HiveAcidNewDataSensor
 from airflow_hiveacid.sensors.new_data import NewData
 from airflow_hiveacid.triggers import HiveAcidNewDataEventTrigger

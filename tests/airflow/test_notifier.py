@@ -6,10 +6,10 @@ import pytest
 from airflow.sdk import DAG, BaseNotifier
 
 from airflow_hiveacid import HiveAcidDeleteOperator, HiveAcidFailureNotifier
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure
 from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor
 from hiveacid.jobs import DeleteJob
-from hiveacid.jobs.reports.report import ErrorReport, RunReport
+from hiveacid.jobs.report import ErrorReport, RunReport
 
 
 class Recorder(BaseNotifier):

@@ -30,13 +30,13 @@ from airflow_hiveacid import (
     StreamSource,
 )
 from airflow_hiveacid.cluster.packaged import spark_app_path
-from airflow_hiveacid.hooks.task_failures import (
+from airflow_hiveacid.hooks.tasks import (
     HiveAcidTaskConflict,
     HiveAcidTaskFailure,
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
 )
-from hiveacid.drivers.die_with_parent import DIE_WITH_PARENT
+from hiveacid.drivers.java_start import DIE_WITH_PARENT
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import (
     DeleteJob,
@@ -48,8 +48,8 @@ from hiveacid.jobs import (
     UpdateJob,
 )
 from hiveacid.jobs.job_json import from_json
-from hiveacid.jobs.options.run_token import marked_token
-from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.jobs.options import marked_token
+from hiveacid.jobs.report import ErrorReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.txn.transaction import Transaction
@@ -276,8 +276,7 @@ def test_a_reported_error_is_raised_with_its_remedy(
     assert caught.value.error == ErrorReport(**error)
     # A traceback ends with these three lines.
     assert traceback.format_exception_only(caught.value)[0].splitlines() == [
-        f"airflow_hiveacid.hooks.task_failures.{failure.__name__}: "
-        "LockTimeout: Waited 300 s for db.t.",
+        f"airflow_hiveacid.hooks.tasks.{failure.__name__}: LockTimeout: Waited 300 s for db.t.",
         "Ask ada to commit.",
         "See docs/errors.md#locktimeout",
     ]

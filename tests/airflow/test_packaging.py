@@ -12,8 +12,8 @@ from pyarrow import fs
 import airflow_hiveacid
 from airflow_hiveacid.cluster import packaged
 from airflow_hiveacid.cluster.packaged import example_dags, package_zip, spark_app_path
-from hiveacid.errors import ApplicationNotFound
 from airflow_hiveacid.provider_info import PACKAGES
+from hiveacid.errors import ApplicationNotFound
 from hiveacid.public_names import homes
 
 ROOT = Path(airflow_hiveacid.__file__).parents[1]

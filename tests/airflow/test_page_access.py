@@ -19,13 +19,12 @@ from hypothesis import strategies as st
 from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.plugin import metastores
 from airflow_hiveacid.plugin import routes as page_routes
-from airflow_hiveacid.plugin.measuring import Measured
+from airflow_hiveacid.plugin.metastores import Measured
 from hiveacid.errors import MetastoreUnreachable
 from hiveacid.jobs import codec
-from hiveacid.metastore.same_table import located
+from hiveacid.metastore.table_rules import located
 from hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
-from hiveacid.records.stream_places import StreamPlaces
-from hiveacid.records.stream_state import StreamState
+from hiveacid.records.stream_places import StreamPlaces, StreamState
 from hiveacid.storage.folder import Storage
 from hiveacid.upkeep.health_score import TableHealth
 from tests.airflow.page_users import bearer, token

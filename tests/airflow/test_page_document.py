@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from airflow_hiveacid.plugin.page import CONTENT_SECURITY_POLICY, page
-from hiveacid.rules.conflicts import matrix_rows
+from airflow_hiveacid.plugin.routes import CONTENT_SECURITY_POLICY, page
+from hiveacid.rules.locks import matrix_rows
 
 # Names of XML vocabularies, which are never fetched.
 VOCABULARIES = {"http://www.w3.org/2000/svg"}

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_hiveacid.plugin import metastores
 from airflow_hiveacid.plugin import routes as page_routes
-from airflow_hiveacid.plugin.file_access import FileAccess
+from airflow_hiveacid.plugin.metastores import FileAccess
 from hiveacid.errors import AccessRefused, StorageUnreachable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_tables

@@ -27,15 +27,15 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.assets import table_asset
 from airflow_hiveacid.cluster.packaged import example_dags
-from airflow_hiveacid.plugin.dag_tables import DagTables, tables_of
-from airflow_hiveacid.plugin.measuring import Measuring
-from airflow_hiveacid.plugin.table_list import TableQuery, listing, table_csv
+from airflow_hiveacid.plugin.access import DagTables, tables_of
+from airflow_hiveacid.plugin.metastores import Measuring
+from airflow_hiveacid.plugin.routes import TableQuery, listing, table_csv
 from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor, HiveAcidMirrorFreshSensor
 from airflow_hiveacid.triggers import HiveAcidCompactionEventTrigger
 from hiveacid.errors import MetastoreUnreachable
 from hiveacid.jobs import InsertJob, MergeJob, TransactionJob
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.jobs.report import ErrorReport
 from hiveacid.jobs.sources import TableSource
 from hiveacid.upkeep.health_score import BlockingTxn, QueueEntry, TableHealth
 

@@ -11,11 +11,11 @@ from airflow.utils.session import create_session
 from sqlalchemy import select
 
 from airflow_hiveacid.plugin import routes as page_routes
-from airflow_hiveacid.plugin.measuring import Measured
-from hiveacid.records.entries import HistoryEntry, HistoryState
+from airflow_hiveacid.plugin.metastores import Measured
+from hiveacid.records.history_entries import HistoryEntry, HistoryState
 from hiveacid.records.mirror_notes import KnownMirror
-from hiveacid.records.stream_state import StreamState
-from hiveacid.rules.mirror_lag import MirrorLag
+from hiveacid.records.stream_places import StreamState
+from hiveacid.rules.lag import MirrorLag
 from hiveacid.upkeep.health_score import BlockingTxn, TableHealth
 from tests.airflow.page_users import bearer
 

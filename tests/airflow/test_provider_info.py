@@ -14,7 +14,7 @@ from airflow.triggers.base import BaseTrigger
 
 import airflow_hiveacid
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-from airflow_hiveacid.operators.merge import HiveAcidMergeOperator
+from airflow_hiveacid.operators.writes import HiveAcidMergeOperator
 from airflow_hiveacid.provider_info import get_provider_info
 
 

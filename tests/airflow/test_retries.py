@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
 
-from hiveacid import errors
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused, task_failure
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskRefused, task_failure
 from airflow_hiveacid.retries import hive_acid_retry_policy
+from hiveacid import errors
 
 try:
     from airflow.sdk import RetryAction

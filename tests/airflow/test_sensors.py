@@ -18,7 +18,7 @@ except ImportError:  # Before Airflow 3.3.
     from airflow.exceptions import AirflowRescheduleException
 
 from airflow_hiveacid import Budget, CompactionPolicy
-from airflow_hiveacid.hooks.task_failures import (
+from airflow_hiveacid.hooks.tasks import (
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
     task_failure,
@@ -37,8 +37,8 @@ from hiveacid.errors import (
     StorageUnreachable,
     UnsupportedMetastore,
 )
-from hiveacid.jobs.compaction_need import parse_needs
-from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.jobs.maintenance_jobs import parse_needs
+from hiveacid.jobs.report import ErrorReport
 from hiveacid.rules.names import Delta
 from hiveacid.upkeep.compaction_poll import CompactionPoll
 

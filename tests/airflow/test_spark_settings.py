@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.cluster.spark_settings import uses_local_paths
+from airflow_hiveacid.cluster.spark_submission import uses_local_paths
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid import HiveAcidDeleteOperator, MetastoreOptions
-from airflow_hiveacid.cluster.spark_text import properties
+from airflow_hiveacid.cluster.spark_submission import properties
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskRefused
 from hiveacid.errors import InvalidJob, MetastoreUnreachable
 from hiveacid.jobs import DeleteJob
 from hiveacid.metastore.client import MetastoreClient

@@ -6,11 +6,10 @@ from airflow.sdk import DAG
 
 from airflow_hiveacid import HiveAcidSqlOperator
 from airflow_hiveacid.assets import table_asset
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskTrouble
 from hiveacid.errors import InvalidJob, SqlError, TableNotFound
 from hiveacid.jobs.codec import encode
-from hiveacid.jobs.reports.report import CompactReport, RunReport
-from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind

@@ -12,14 +12,13 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_hiveacid import BatchSource, HiveAcidStreamOperator, StreamSource
-from airflow_hiveacid.cluster import cluster_run
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
+from airflow_hiveacid.cluster import runs as cluster_run
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskTrouble
 from hiveacid.jobs import InsertJob, StreamJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import find_open_transactions
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.records.stream_place import StreamPlace
-from hiveacid.records.stream_places import StreamPlaces
+from hiveacid.records.stream_places import StreamPlace, StreamPlaces
 from hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import create
 
@@ -109,10 +108,8 @@ def test_a_stream_that_ends_when_it_is_asked_to_is_not_killed(
         submission._hook._submit_sp.terminate()
         return bool(submission.ends_within(30))
 
-    monkeypatch.setattr("airflow_hiveacid.cluster.local_run.LocalRun.ends_within", ends_within)
-    monkeypatch.setattr(
-        "airflow_hiveacid.cluster.local_run.LocalRun.end", lambda _: told.append(False)
-    )
+    monkeypatch.setattr("airflow_hiveacid.cluster.runs.LocalRun.ends_within", ends_within)
+    monkeypatch.setattr("airflow_hiveacid.cluster.runs.LocalRun.end", lambda _: told.append(False))
     killed = when_submitted(spark_submit, operator.on_kill)
     assert operator.execute(context)["ended"] == "asked to"
     killed.join()

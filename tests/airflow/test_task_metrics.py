@@ -8,21 +8,21 @@ import pytest
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from airflow_hiveacid import HiveAcidCleanOperator, HiveAcidCompactOperator, HiveAcidDeleteOperator
-from airflow_hiveacid.hooks import task_metrics
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
+from airflow_hiveacid.hooks import tasks as task_metrics
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure
 from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor
 from airflow_hiveacid.sensors.compaction import CompactionNeeded
 from airflow_hiveacid.triggers import HiveAcidCompactionEventTrigger
 from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
 from hiveacid.errors import TableNotFound
 from hiveacid.jobs import CleanJob, CompactJob, DeleteJob
-from hiveacid.jobs.reports.report import (
+from hiveacid.jobs.report import (
     CompactReport,
     PartitionReport,
     RunReport,
+    ScriptReport,
     TableReport,
 )
-from hiveacid.jobs.reports.script_report import ScriptReport
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
 from hiveacid.upkeep import metrics
 

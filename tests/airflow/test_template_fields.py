@@ -34,7 +34,7 @@ from airflow_hiveacid import (
     WorkerLimits,
     sensors,
 )
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskRefused
 from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import (

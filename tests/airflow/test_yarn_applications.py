@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from airflow.sdk import Connection
 
-from airflow_hiveacid.cluster import rest_client, yarn
+from airflow_hiveacid.cluster import yarn
+from airflow_hiveacid.cluster import yarn as rest_client
 from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
-from airflow_hiveacid.cluster.rest_client import KnownHosts
 from airflow_hiveacid.cluster.spark_master import applications_of, master_of
-from airflow_hiveacid.cluster.yarn import YarnApplications
+from airflow_hiveacid.cluster.yarn import KnownHosts, YarnApplications
 from hiveacid.errors import ClusterUnreachable, InvalidConnection
 
 ID = "application_1795191425736_0001"

@@ -7,8 +7,7 @@ import pytest
 
 from hiveacid.rules.column_statistics import StatisticsKind, kind_of_statistics
 from hiveacid.rules.schema import parse_type
-from hiveacid.tables.statistics.analyze import shown
-from hiveacid.tables.statistics.partition_statistics import partition_statistics
+from hiveacid.tables.statistics import partition_statistics, shown
 from tests.golden import GoldenSnapshot, GoldenTable
 from tests.scan.test_golden_tables import EVERY, opened
 

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from hiveacid.metastore.catalog import HiveColumn, HiveTable
-from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat
 from hiveacid.orc.format.tail import FooterField, OrcTail
 from hiveacid.orc.row_keys.delete_file import write_delete_file
 from hiveacid.orc.row_keys.keys import Keys
@@ -25,7 +24,7 @@ from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.listing import list_files, read_state
 from hiveacid.tables.scan.table_part import TablePart
-from hiveacid.tables.statistics.partition_statistics import partition_statistics
+from hiveacid.tables.statistics import partition_statistics
 from tests.orc.acid_files import enveloped, with_acid_metadata
 from tests.orc.orc_tables import flat_file, with_tail, without_row_index
 

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pytest
 
 from hiveacid.cli import local_spark
-from hiveacid.cli.bar import Bar
+from hiveacid.cli.output import Bar
 from hiveacid.errors import UserError
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.progress import Phase, PhaseClock, PhaseLog

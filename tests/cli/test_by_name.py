@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
-from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable, StorageFormat
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.storage.folder import Storage

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hiveacid.cli.create_statement import create_statement
-from hiveacid.jobs.definitions.ddl_jobs import CreateTableJob
+from hiveacid.cli.answers import create_statement
+from hiveacid.jobs.definition_jobs import CreateTableJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.rules.names import TableRef
 from hiveacid.sql.script import to_jobs

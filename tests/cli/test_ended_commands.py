@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hiveacid.cli.foreground import interrupted_by_kill
+from hiveacid.cli.command import interrupted_by_kill
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore

@@ -11,7 +11,7 @@ import pytest
 from hiveacid.cli.main import main
 from hiveacid.errors import AccessRefused, DataError
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from hiveacid.rules.conflicts import matrix_rows
+from hiveacid.rules.locks import matrix_rows
 from hiveacid.rules.names import TableRef
 from tests.cli.acid_files import ids, write_events
 from tests.engine.acid_tables import ONLY_HIVE4
@@ -239,7 +239,7 @@ def test_the_authorizer_decides_which_tables_are_maintained(table, database, hiv
     def refuse(user, accesses):
         raise AccessRefused(f"{user} may not {accesses[0].action} {accesses[0].table}.")
 
-    monkeypatch.setattr("hiveacid.cli.commands.maintain.require_access", refuse)
+    monkeypatch.setattr("hiveacid.cli.commands.compactions.require_access", refuse)
     status, printed = hiveacid("maintain", f"{database}.*")
     assert status == AccessRefused.exit_code
     assert f"may not compact {table[0]}" in printed

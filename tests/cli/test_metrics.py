@@ -12,14 +12,13 @@ from threading import Barrier, Event, Thread
 
 import pytest
 
-from hiveacid.cli import metrics_server
 from hiveacid.cli.commands import metrics as metrics_command
-from hiveacid.cli.metrics_server import MetricsServer, parse_address
+from hiveacid.cli.commands import metrics as metrics_server
+from hiveacid.cli.commands.metrics import MetricsServer, parse_address
 from hiveacid.errors import UserError
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.upkeep import metrics
-from hiveacid.upkeep.metrics import Sample
-from hiveacid.upkeep.prometheus_text import CONTENT_TYPE
+from hiveacid.upkeep.metrics import CONTENT_TYPE, Sample
 from tests.fakes.metastore import FakeMetastore
 from tests.maintenance.acid_folders import AcidFolders
 from tests.proxy import Proxy

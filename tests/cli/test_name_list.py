@@ -1,6 +1,6 @@
 import pytest
 
-from hiveacid.rules.name_list import first_names
+from hiveacid.rules.names import first_names
 
 
 @pytest.mark.parametrize(

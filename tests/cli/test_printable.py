@@ -8,16 +8,15 @@ from collections.abc import Callable
 
 import pytest
 
-from hiveacid.cli.bar import Bar
 from hiveacid.cli.command import Command
-from hiveacid.cli.terminal import print_table
+from hiveacid.cli.output import Bar, print_table
 from hiveacid.errors import InvalidJob
-from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.jobs.report import ErrorReport
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.locks import read_lock_components
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.printable import printable, raw_stream
+from hiveacid.rules.texts import printable, raw_stream
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\rx\u202egnp"
 

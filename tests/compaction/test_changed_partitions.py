@@ -7,7 +7,7 @@ import pytest
 
 from hiveacid.errors import TableReplaced
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.reports.report import PartitionReport
+from hiveacid.jobs.report import PartitionReport
 from hiveacid.metastore.catalog import HivePartition
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_tables

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.reports.report import CompactReport
+from hiveacid.jobs.report import CompactReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.orc.format.compression import Codec
 from hiveacid.orc.format.tail import OrcTail

@@ -7,26 +7,24 @@ import pytest
 
 from hiveacid.errors import InvalidJob, SparkNeeded
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.reports.report import (
+from hiveacid.jobs.report import (
     CompactReport,
     ErrorReport,
     PartitionReport,
     RunReport,
+    ScriptReport,
 )
-from hiveacid.jobs.reports.script_report import ScriptReport
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.progress import PhaseObserver
-from hiveacid.rules.compaction import CompactionType
-from hiveacid.rules.compaction_forecast import Forecast
+from hiveacid.rules.compaction import CompactionType, Forecast
 from hiveacid.rules.compaction_policy import WorkerLimits
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.compaction import table as engine_table
+from hiveacid.spark import compaction as engine_table
 from hiveacid.sql.script import to_jobs
-from hiveacid.upkeep.compaction.forecast import forecast
-from hiveacid.upkeep.compaction.placement import compact, why_spark
+from hiveacid.upkeep.compaction.placement import compact, forecast, why_spark
 from hiveacid.upkeep.compaction.script import joined_script, rest_of_script, run_script_in_worker
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from hiveacid.errors import HiveAcidError, UserError
-from hiveacid.jobs.reports.report import CompactReport, PartitionReport
+from hiveacid.jobs.report import CompactReport, PartitionReport
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import requested_partitions

@@ -3,9 +3,9 @@
 import pytest
 
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.reports.report import CompactReport
+from hiveacid.jobs.report import CompactReport
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import INITIATED, CompactionQueue
+from hiveacid.metastore.compactions import INITIATED, CompactionQueue
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler

@@ -14,9 +14,8 @@ from hiveacid.errors import (
     TableNotFound,
 )
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.maintenance import Maintenance, MaintenanceReport
-from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.reports.report import Report
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob, Maintenance, MaintenanceReport
+from hiveacid.jobs.report import Report
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import find_open_transactions

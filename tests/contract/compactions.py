@@ -3,8 +3,7 @@
 import pytest
 
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.compactions import CompactionQueue, CompactionTransaction
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.locks import Operation, Target

@@ -7,8 +7,7 @@ import pytest
 
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.compactions import CompactionQueue, CompactionTransaction
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import TableRef
 from tests.contract.compactions import DAY, MAJOR, write

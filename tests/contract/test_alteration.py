@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from hiveacid.metastore.alteration import DDL_TIME, Writer
+from hiveacid.metastore.alteration import DDL_TIME, Writer, change_columns, forget_statistics
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.partition_alteration import change_columns, forget_statistics
 from hiveacid.metastore.thrift import idl_tables
-from hiveacid.metastore.txn.exclusive import ExclusiveTable
+from hiveacid.metastore.txn.transaction import ExclusiveTable
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.write_ids import ValidWriteIdList
 from tests.fakes.metastore import REAL_AND_FAKE

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hiveacid.cli.create_statement import create_statement
+from hiveacid.cli.answers import create_statement
 from hiveacid.errors import (
     HiveAcidError,
     InvalidJob,
@@ -20,8 +20,8 @@ from hiveacid.errors import (
 )
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import CompactionQueue
-from hiveacid.metastore.txn.lock_request import LockRequest
+from hiveacid.metastore.compactions import CompactionQueue
+from hiveacid.metastore.txn.locks import LockRequest
 from hiveacid.metastore.txn.owner import Owner, open_transaction
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction

@@ -17,8 +17,7 @@ from hiveacid.errors import (
     TransactionAborted,
 )
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.compactions import CompactionQueue, CompactionTransaction
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.txn.owner import (
@@ -45,11 +44,11 @@ DYING = """
 import os, signal, sys
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import TableRef
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.compactions import CompactionTransaction
+from hiveacid.metastore.compactions import CompactionQueue
 from tests.observers import At
 
 uri, table, partition, moment = sys.argv[1:]

@@ -8,7 +8,7 @@ import pytest
 from hiveacid.errors import MetastoreCallFailed
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import (
+from hiveacid.metastore.compactions import (
     CompactionQueue,
     QueuedCompaction,
     own_pool,
@@ -161,7 +161,7 @@ def test_only_a_request_that_succeeded_is_known_to_be_cleaned(
         raise RuntimeError("The database has ended the transaction.")
 
     monkeypatch.setattr(Compactions, "mark_cleaned", fails)
-    monkeypatch.setattr("hiveacid.metastore.compaction.queue._PAUSES_OF_CLEANING", ())
+    monkeypatch.setattr("hiveacid.metastore.compactions._PAUSES_OF_CLEANING", ())
     if shown == "succeeded":
         queue.cleaned(compacted)
         return

@@ -13,8 +13,7 @@ from hiveacid.errors import (
     TransactionAborted,
 )
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.compactions import CompactionQueue, CompactionTransaction
 from hiveacid.metastore.thrift import idl_compaction
 from hiveacid.metastore.txn.owner import (
     Outcome,

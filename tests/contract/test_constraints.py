@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hiveacid.cli.create_statement import create_statement
+from hiveacid.cli.answers import create_statement
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.constraints import (

@@ -9,7 +9,7 @@ import pytest
 from hiveacid.errors import ConsumerMismatch
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.same_table import located
+from hiveacid.metastore.table_rules import located
 from hiveacid.metastore.thrift import idl_tables
 from hiveacid.records.consumers import Consumer, consumer_versions, forget_consumer
 from hiveacid.rules.metastore_version import MetastoreVersion

@@ -7,9 +7,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from hiveacid.errors import TableExists, UnsupportedTable
-from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.formats import StorageFormat
 from hiveacid.metastore.thrift import idl_tables
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.locks import Operation, Target

@@ -3,7 +3,7 @@
 import pytest
 
 from hiveacid.cli.answers import answer
-from hiveacid.cli.explained.statement import explain
+from hiveacid.cli.explained import explain
 from hiveacid.errors import InvalidJob
 from hiveacid.metastore.catalog import HivePartition
 from hiveacid.metastore.client import MetastoreClient

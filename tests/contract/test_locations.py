@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.metastore import many_tables
+from hiveacid.metastore import table_rules as many_tables
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import Locations, other_locations

@@ -19,10 +19,9 @@ from hiveacid.errors import (
     TransactionAborted,
     UnsupportedTable,
 )
-from hiveacid.metastore.alteration import DDL_TIME, Writer, send_definition
+from hiveacid.metastore.alteration import DDL_TIME, Writer, forget_statistics, send_definition
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.partition_alteration import forget_statistics
 from hiveacid.metastore.thrift import idl_tables
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.thrift.idl import Call, ServerException

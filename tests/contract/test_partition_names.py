@@ -5,9 +5,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hiveacid.cli.explained.statement import explain
+from hiveacid.cli.explained import explain
 from hiveacid.errors import TableExists
-from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.catalog import HivePartition
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import partition_locations
@@ -17,7 +17,7 @@ from hiveacid.rules.names import TableRef
 from hiveacid.sql.questions import Explain
 from hiveacid.sql.script import to_jobs, to_steps
 from hiveacid.tables.definitions.run import run_ddl
-from hiveacid.tables.partition_folders import TableFolders
+from hiveacid.tables.locations import TableFolders
 from hiveacid.upkeep.survey import Survey
 from tests.fakes.metastore import REAL_AND_FAKE
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hiveacid.cli.explained.statement import explain
+from hiveacid.cli.explained import explain
 from hiveacid.errors import (
     InvalidJob,
     LockTimeout,
@@ -22,7 +22,7 @@ from hiveacid.errors import (
     UserError,
     VersionGone,
 )
-from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_tables
@@ -30,11 +30,11 @@ from hiveacid.metastore.txn.owner import Owner, open_transaction
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.table_history import table_history, version_of
-from hiveacid.rules.as_of import AsOf
-from hiveacid.rules.dropped_partitions import PARTITIONS_DROPPED
+from hiveacid.rules.cleaning import PARTITIONS_DROPPED
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
+from hiveacid.rules.write_ids import AsOf
 from hiveacid.sql.questions import Explain
 from hiveacid.sql.script import to_jobs, to_steps
 from hiveacid.tables.definitions.run import run_ddl

@@ -9,7 +9,7 @@ import pytest
 from hiveacid.errors import TableReplaced
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.same_table import require_same_definition
+from hiveacid.metastore.table_rules import require_same_definition
 from hiveacid.rules.names import TableRef
 from tests.engine.definitions import alter_partition, cluster_partition
 from tests.fakes.metastore import REAL_AND_FAKE

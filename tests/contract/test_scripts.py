@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hiveacid.errors import InvalidJob, TableNotFound
-from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.report import ScriptReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
 from hiveacid.sql.script import to_jobs, to_script

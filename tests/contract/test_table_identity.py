@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 
 from hiveacid.errors import TableReplaced
-from hiveacid.jobs.definitions.catalog_jobs import RenameTableJob
+from hiveacid.jobs.definition_jobs import RenameTableJob
 from hiveacid.metastore.alteration import DDL_TIME
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.same_table import require_same_table
+from hiveacid.metastore.table_rules import require_same_table
 from hiveacid.metastore.thrift import idl_tables
-from hiveacid.metastore.txn.exclusive import ExclusiveTable
+from hiveacid.metastore.txn.transaction import ExclusiveTable
 from hiveacid.rules.metastore_version import MetastoreVersion
-from hiveacid.rules.names import TableRef
-from hiveacid.rules.table_identity import TableIdentity
+from hiveacid.rules.names import TableIdentity, TableRef
 from hiveacid.tables.definitions.run import run_ddl
 from tests.fakes.metastore import REAL_AND_FAKE
 

@@ -11,11 +11,11 @@ from hiveacid.errors import CommitUncertain, MetastoreTroubled, TransactionAbort
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.thrift.deadline import MOST_COMMITS
+from hiveacid.metastore.thrift.transport import MOST_COMMITS
 from hiveacid.metastore.txn.heartbeat import Heartbeat
+from hiveacid.metastore.txn.locks import leave_queues, queue_of
 from hiveacid.metastore.txn.owner import Outcome, find_open_transactions, outcome
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.metastore.txn.writer_queue import leave_queues, queue_of
 from hiveacid.rules.locks import DataOperation, Operation, Target, lock_components
 from hiveacid.rules.names import TableRef
 from tests.proxy import Harm, Proxy

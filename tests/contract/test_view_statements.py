@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.cli.answers import answer
-from hiveacid.cli.explained.locks import tables_read
+from hiveacid.cli.explained import tables_read
 from hiveacid.errors import TableExists, TableNotFound, UnsupportedTable
-from hiveacid.jobs.definitions.view_job import CreateViewJob
+from hiveacid.jobs.definition_jobs import CreateViewJob
 from hiveacid.jobs.sources import TableSource
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.metastore.client import MetastoreClient

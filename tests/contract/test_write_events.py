@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from hiveacid.errors import MetastoreTroubled, UnsupportedMetastore
-from hiveacid.jobs.options.metastore_options import ALWAYS, NEVER
+from hiveacid.jobs.options import ALWAYS, NEVER
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.replication import recycle
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.metastore.write_events import AddedFile, AddedFiles, add_write_events
+from hiveacid.metastore.write_events import AddedFile, AddedFiles, add_write_events, recycle
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from tests.fakes.metastore import REAL_AND_FAKE

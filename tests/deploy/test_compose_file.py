@@ -77,7 +77,14 @@ def test_all_images_are_pinned() -> None:
 def test_the_image_is_made_of_what_is_there_and_not_ignored() -> None:
     copied = re.findall(r"^COPY (.*) \S+$", compose.DOCKERFILE.read_text(), re.MULTILINE)
     sources = {word for words in copied for word in words.split()}
-    assert {"requirements.lock", "hiveacid", "airflow_hiveacid", "spark_apps", "dags", "deploy"} <= sources
+    assert {
+        "requirements.lock",
+        "hiveacid",
+        "airflow_hiveacid",
+        "spark_apps",
+        "dags",
+        "deploy",
+    } <= sources
     wanted = compose.DOCKERFILE.with_name("Dockerfile.dockerignore").read_text().splitlines()
     for source in sources:
         assert (compose.ROOT / source).exists(), source
@@ -85,7 +92,9 @@ def test_the_image_is_made_of_what_is_there_and_not_ignored() -> None:
 
 
 def test_the_package_is_built_from_exactly_the_copied_files(tmp_path: Path) -> None:
-    before_install, found, _ = compose.DOCKERFILE.read_text().partition("--no-build-isolation ./hiveacid .")
+    before_install, found, _ = compose.DOCKERFILE.read_text().partition(
+        "--no-build-isolation ./hiveacid ."
+    )
     assert found
     copied = re.findall(r"^COPY (.*) (\S+)$", before_install, re.MULTILINE)
     for sources, target in copied:

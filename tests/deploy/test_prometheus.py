@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 import yaml
 
-from hiveacid.cli.metrics_server import MetricsServer
+from hiveacid.cli.commands.metrics import MetricsServer
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import Delta

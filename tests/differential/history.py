@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from hiveacid.errors import DuplicateMergeKeys
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
-from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.python.table import AcidTable

@@ -16,8 +16,7 @@ from hiveacid.jobs.job import Job
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.query import query_rows
-from hiveacid.spark.run import run
+from hiveacid.spark.run import query_rows, run
 from hiveacid.spark.session import scan_session
 from hiveacid.sql.questions import Select
 from hiveacid.sql.script import to_steps

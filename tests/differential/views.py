@@ -17,7 +17,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.read.table_reader import RowQuery
 from hiveacid.spark.session import in_session, scan_session
-from hiveacid.spark.statements.schema_growth import new_columns
+from hiveacid.spark.statements.insert import new_columns
 from hiveacid.spark.statements.source import SourceFrame
 from tests.differential.mutations import Statements
 from tests.stored_views import store_view

@@ -6,11 +6,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
-from hiveacid.jobs.reports.report import CompactReport
+from hiveacid.jobs.report import CompactReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.orc.row_keys.verify import verify_file
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.compaction.table import compact_table
+from hiveacid.spark.compaction import compact_table
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.write.statement import WriteOptions
 from tests.engine.acid_tables import folder

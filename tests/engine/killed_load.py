@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.reports.report import RunReport
-from hiveacid.jobs.transaction_job import TransactionJob
+from hiveacid.jobs.report import RunReport
+from hiveacid.jobs.write_jobs import TransactionJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.proofs import digest_of

@@ -12,7 +12,7 @@ from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.txn.heartbeat import Heartbeat
 from hiveacid.orc.format.envelope import FIELDS
-from hiveacid.orc.format.stripe_footer import StripeFooter
+from hiveacid.orc.format.streams import StripeFooter
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.names import STAGING_PREFIX, Base, Delta, parse_directory

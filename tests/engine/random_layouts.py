@@ -19,7 +19,7 @@ from hiveacid.rules.names import TableRef
 from hiveacid.rules.row_id import encode_bucket
 from hiveacid.rules.schema import ColumnMapping
 from hiveacid.rules.write_ids import NO_OPEN, ValidWriteIdList
-from hiveacid.spark.read.acid_scan import KEY
+from hiveacid.spark.read.acid_snapshot import KEY
 
 TEXTS = [
     "",

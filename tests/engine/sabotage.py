@@ -11,7 +11,7 @@ from pyspark.sql import functions
 
 from hiveacid.errors import OutOfOrder
 from hiveacid.orc.copying import assemble as assembling
-from hiveacid.orc.copying.row_writer import RowWriter
+from hiveacid.orc.copying.reencode import RowWriter
 from hiveacid.orc.row_keys.keys import Keys
 from hiveacid.upkeep.compaction import acid as acid_compaction
 from hiveacid.upkeep.compaction import insert_only as insert_only_compaction
@@ -176,7 +176,7 @@ def reads_other_values(patch: Patch) -> None:
 
 def _written_from(patch: Patch, change: Callable[[Any], Any]) -> None:
     """Have Spark write other rows than it has read."""
-    from hiveacid.spark.write.row_files import RowFiles
+    from hiveacid.spark.write.flat_rows import RowFiles
 
     for name in ("save", "save_lines"):
         save = getattr(RowFiles, name)

@@ -3,8 +3,7 @@ import re
 
 import pytest
 
-from hiveacid.jobs.reports.report import CompactReport, RunReport
-from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport
 from hiveacid.spark.application import main
 
 

@@ -4,10 +4,8 @@ import pytest
 
 from hiveacid.errors import AccessRefused
 from hiveacid.jobs.sources import TableSource
-from hiveacid.spark.python.read_together import read_together
-from hiveacid.spark.python.registered_tables import register_views
-from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.spark.python.registered_tables import read_together, register_views
+from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from tests.engine.acid_tables import create
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

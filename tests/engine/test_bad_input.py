@@ -22,7 +22,7 @@ from hiveacid.errors import (
     UnknownColumn,
 )
 from hiveacid.jobs.job_json import to_json
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.sources import PathSource, QuerySource, TableSource
 from hiveacid.jobs.write_jobs import DeleteJob
 from hiveacid.metastore.client import MetastoreClient

@@ -14,7 +14,7 @@ import pytest
 from pyarrow import orc
 
 from hiveacid.errors import TableReplaced, UnsupportedTable
-from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.metastore.thrift import idl_tables
 from hiveacid.progress import Phase
 from hiveacid.rules.schema import TableKind, parse_type

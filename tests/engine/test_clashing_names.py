@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 from hiveacid.errors import BadCondition, UnknownColumn
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.spark.query import query_rows
-from hiveacid.spark.run import run
+from hiveacid.spark.run import query_rows, run
 from hiveacid.sql.questions import Select
 from hiveacid.sql.script import to_script, to_steps
 from tests.engine.acid_tables import left_behind

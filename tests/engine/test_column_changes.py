@@ -14,9 +14,8 @@ import pytest
 from hiveacid.cli.main import main
 from hiveacid.errors import UnsupportedFile
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.metastore.catalog import HiveColumn
-from hiveacid.metastore.formats import StorageFormat
-from hiveacid.metastore.partition_alteration import change_columns
+from hiveacid.metastore.alteration import change_columns
+from hiveacid.metastore.catalog import HiveColumn, StorageFormat
 from hiveacid.rules.schema import ColumnMapping, MappedColumns, TableKind
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.spark_versions import SPARK_4_0, VERSION

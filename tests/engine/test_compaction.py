@@ -7,10 +7,10 @@ import pytest
 
 from hiveacid.errors import NotTransactional
 from hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.progress import Phase
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.compaction.table import compact_table
+from hiveacid.spark.compaction import compact_table
 from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder, left_behind, row_ids
 from tests.engine.compaction_case import LEFT, Case

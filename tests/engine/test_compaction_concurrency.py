@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactionPlace
-from hiveacid.jobs.reports.report import CleanReport
+from hiveacid.jobs.report import CleanReport
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.progress import Phase
 from hiveacid.upkeep.table_cleaning import clean

@@ -10,11 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hiveacid.errors import NothingToCompact
-from hiveacid.jobs.reports.report import PartitionReport
+from hiveacid.jobs.report import PartitionReport
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
+from hiveacid.metastore.compactions import (
+    READY_FOR_CLEANING,
+    CompactionQueue,
+    CompactionTransaction,
+)
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.orc.row_keys.verify import verify_file
 from hiveacid.progress import PhaseClock
@@ -23,10 +26,8 @@ from hiveacid.rules.directory import Rules
 from hiveacid.rules.names import Delta, TableRef, parse_directory
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.write_ids import CompactorWriteIdList
-from hiveacid.spark.compaction.bucket_sorting import SortingCompactor
-from hiveacid.spark.compaction.spark_scheduler import SparkScheduler
-from hiveacid.spark.read.acid_scan import BUCKET, ROW, WRITE_ID
-from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.compaction import SortingCompactor, SparkScheduler
+from hiveacid.spark.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
 from hiveacid.spark.read.files import list_partitions
 from hiveacid.spark.session import scan_session
 from tests.fakes.metastore import FakeMetastore

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import orc
 
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.thrift import idl_tables
 from hiveacid.orc.copying.transplant import transplant
 from hiveacid.rules.names import FLUSH_LENGTH_SUFFIX, SIDECAR_FILE

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import functions
 
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactionPlace
-from hiveacid.jobs.reports.report import CompactReport
-from hiveacid.metastore.formats import StorageFormat
+from hiveacid.jobs.report import CompactReport
+from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.compaction import bucket_sorting
+from hiveacid.spark import compaction as bucket_sorting
 from hiveacid.spark.parallel import SparkTasks
 from hiveacid.upkeep.compaction import tasks as compact_tasks
 from hiveacid.upkeep.compaction.scheduling import Caught

@@ -7,7 +7,7 @@ import pytest
 from hiveacid.errors import OverlapRefused
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.progress import Phase
-from hiveacid.rules.conflicts import WriteKind, succeeds
+from hiveacid.rules.locks import WriteKind, succeeds
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.write.statement import WriteOptions

@@ -19,8 +19,7 @@ from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.constraints import Check, Constraint, Default, NotNull
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.spark.run import run
 from hiveacid.spark.write.atomic_write import AtomicWrite
 from hiveacid.spark.write.statement import WriteOptions

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from hiveacid.cli.main import main
 from hiveacid.errors import CorruptFile
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.reports.report import CleanReport
+from hiveacid.jobs.report import CleanReport
 from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import everything, folder, left_behind
 from tests.engine.compaction_case import LEFT, Case

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid import HiveAcidDataSource
+from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.formats import StorageFormat
 from hiveacid.metastore.thrift.answers import TxnLiveness, TxnState
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.data_source import HiveAcidReader

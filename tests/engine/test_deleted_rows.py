@@ -5,8 +5,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from hiveacid.spark.read import delete_events
-from hiveacid.spark.read.delete_events import are_in
+from hiveacid.spark.read import acid_snapshot as delete_events
+from hiveacid.spark.read.acid_snapshot import are_in
 
 LARGE = 2**62
 

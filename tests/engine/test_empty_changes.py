@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.records.entries import HistoryState
+from hiveacid.records.history_entries import HistoryState
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import run

@@ -21,8 +21,7 @@ from hiveacid.errors import HiveAcidError, TypeMismatch
 from hiveacid.jobs.sources import PathSource, QuerySource
 from hiveacid.progress import Phase
 from hiveacid.rules.names import STAGING_PREFIX
-from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.spark.read.kept_rows import keep_rows
 from hiveacid.spark.read.pruning import Scope, matching_partitions
 from hiveacid.spark.run import run

@@ -18,7 +18,7 @@ from hiveacid.errors import (
     UnprovenRun,
 )
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.reports.report import CompactReport, RunReport
+from hiveacid.jobs.report import CompactReport, RunReport
 from hiveacid.jobs.sources import QuerySource
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.catalog import HivePartition
@@ -26,7 +26,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase
 from hiveacid.records.proofs import digest_of
-from hiveacid.records.run_note import RunNote
+from hiveacid.records.run_notes import RunNote
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef

@@ -14,7 +14,7 @@ from hiveacid.jobs.write_jobs import MergeJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.txn.writer_queue import queue_of
+from hiveacid.metastore.txn.locks import queue_of
 from hiveacid.progress import Phase
 from hiveacid.rules.merge import (
     Clause,
@@ -32,9 +32,8 @@ from hiveacid.spark.read.pruning import (
 )
 from hiveacid.spark.run import run
 from hiveacid.spark.statements.merge_join import MergeJoin
-from hiveacid.sql.partition_conditions import KeyScope, selected_partitions
+from hiveacid.sql.partition_conditions import KeyScope, selected_partitions, ties_partitions
 from hiveacid.sql.script import to_script
-from hiveacid.sql.tied_partitions import ties_partitions
 from tests.observers import At
 
 KEYS = {"day": "string", "n": "int"}

@@ -15,7 +15,7 @@ from hiveacid.errors import (
     TransactionAborted,
 )
 from hiveacid.jobs.export_job import ExportChangesJob
-from hiveacid.jobs.reports.report import ChangesRange, RunReport
+from hiveacid.jobs.report import ChangesRange, RunReport
 from hiveacid.jobs.sources import ChangesSource
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.progress import Phase

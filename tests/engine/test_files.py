@@ -14,7 +14,7 @@ from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -28,15 +28,21 @@ from hiveacid.rules.row_id import RowId
 from hiveacid.rules.schema import parse_type
 from hiveacid.rules.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.read.acid_scan import ACID_FIELDS, BUCKET, PARTITION, ROW, WRITE_ID
-from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.acid_snapshot import (
+    ACID_FIELDS,
+    BUCKET,
+    PARTITION,
+    ROW,
+    WRITE_ID,
+    AcidSnapshot,
+)
 from hiveacid.spark.read.files import list_partitions
 from hiveacid.spark.rows.bucketing import bucket_numbers
 from hiveacid.spark.rows.columns import spark_struct
 from hiveacid.spark.session import scan_session
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.listing import list_files, read_state
-from hiveacid.tables.scan.visible_rows import visible_rows
+from hiveacid.tables.scan.table_part import visible_rows
 
 COLUMNS = [
     HiveColumn("id", "bigint"),

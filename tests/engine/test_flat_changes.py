@@ -9,11 +9,10 @@ from pyspark.sql import SparkSession
 
 from hiveacid.errors import CorruptFile, LockTimeout, VersionGone
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.reports.report import PartitionDifference
+from hiveacid.jobs.report import PartitionDifference
 from hiveacid.jobs.sources import ChangesSource, QuerySource
 from hiveacid.jobs.write_jobs import InsertJob, RestoreJob
-from hiveacid.metastore.catalog import HivePartition
-from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.catalog import HivePartition, StorageFormat
 from hiveacid.progress import Phase
 from hiveacid.rules.names import partition_name
 from hiveacid.rules.schema import TableKind

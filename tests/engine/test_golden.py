@@ -12,8 +12,7 @@ from hiveacid.rules.directory import Rules
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
-from hiveacid.spark.read.acid_scan import BUCKET, ROW, WRITE_ID
-from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
 from hiveacid.spark.read.files import list_partitions
 from hiveacid.spark.session import scan_session
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots

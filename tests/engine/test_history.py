@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.records.entries import HistoryEntry
+from hiveacid.records.history_entries import HistoryEntry
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.names import RUN_NOTES
 from hiveacid.spark.python.table import AcidTable

@@ -14,15 +14,14 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from hiveacid.errors import InsertOnlyTable, TypeMismatch, UnsupportedTable
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.metastore.catalog import HivePartition, HiveTable
+from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.formats import StorageFormat
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.schema import TableKind, parse_type
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.read.flat_snapshot import FlatSnapshot
+from hiveacid.spark.read.files import FlatSnapshot
 from hiveacid.spark.rows.bucketing import bucket_numbers
 from hiveacid.upkeep.survey import Survey
 from hiveacid.upkeep.table_cleaning import clean

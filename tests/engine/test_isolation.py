@@ -11,14 +11,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.errors import LockTimeout
-from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import TableSource
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import LockState
+from hiveacid.metastore.txn.locks import queue_of
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.metastore.txn.writer_queue import queue_of
 from hiveacid.progress import Phase
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.python.table import AcidTable

@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from hiveacid.errors import CorruptFile, UnknownColumn
 from hiveacid.jobs.sources import PathSource, QuerySource
-from hiveacid.jobs.transaction_job import TransactionJob
-from hiveacid.jobs.write_jobs import InsertJob, MergeJob
+from hiveacid.jobs.write_jobs import InsertJob, MergeJob, TransactionJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert

@@ -13,15 +13,13 @@ from hiveacid.cli.main import main
 from hiveacid.errors import NanosecondsLost, UserError
 from hiveacid.jobs.export_job import ExportChangesJob
 from hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
-from hiveacid.metastore.catalog import HivePartition, HiveTable
+from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.formats import StorageFormat
 from hiveacid.orc.copying.transplant import transplant
 from hiveacid.rules.row_id import encode_bucket
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.spark.run import run
 from tests.engine.acid_tables import create, folder, left_behind
 from tests.engine.compaction_case import report_of_compaction

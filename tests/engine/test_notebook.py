@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from hiveacid.errors import BadCondition
-from hiveacid.jobs.compaction_need import compaction_groups
-from hiveacid.jobs.mirror import mirror_job
+from hiveacid.jobs.iceberg_job import mirror_job
+from hiveacid.jobs.maintenance_jobs import compaction_groups
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.merge import (
@@ -18,8 +18,7 @@ from hiveacid.rules.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
-from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.python.transaction import TableInTransaction
+from hiveacid.spark.python.table import AcidTable, TableInTransaction
 from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
 from hiveacid.spark.statements.conditions import as_sql
 from tests.engine.acid_tables import create, rows_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.errors import AnswerLost, TableNotFound
-from hiveacid.jobs.definitions.catalog_jobs import RenameTableJob
+from hiveacid.jobs.definition_jobs import RenameTableJob
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.metastore.client import MetastoreClient
 from tests.engine.killed_load import LATER, MAIN, OTHER

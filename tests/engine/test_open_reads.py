@@ -20,8 +20,8 @@ from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.transport import Connection
 from hiveacid.metastore.txn.heartbeat import is_of_this_process
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python import frame_reads
-from hiveacid.spark.python.read_together import read_together
+from hiveacid.spark.python import table as frame_reads
+from hiveacid.spark.python.registered_tables import read_together
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from hiveacid.spark.write.statement import WriteOptions

@@ -12,14 +12,12 @@ from pyspark.sql import SparkSession
 
 from hiveacid.errors import UnsupportedFile
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
-from hiveacid.rules.directory import Rules
+from hiveacid.rules.directory import Rules, synthetic_ids
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.originals import synthetic_ids
 from hiveacid.rules.row_id import encode_bucket
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.read.acid_scan import BUCKET, ROW, WRITE_ID
-from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
 from hiveacid.spark.read.files import list_partitions
 from hiveacid.spark.session import scan_session
 from tests.engine.acid_tables import create, files, folder, rows_of

@@ -18,7 +18,7 @@ from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
-from hiveacid.spark.statements.bound_parameters import bound_expression, bound_query
+from hiveacid.spark.statements.conditions import bound_expression, bound_query
 from hiveacid.spark.statements.refused_sql import check_expression, check_query
 from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import create, rows_of

@@ -13,8 +13,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from hiveacid.metastore.catalog import HivePartition
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.write_ids import ValidTxnList
-from hiveacid.spark.read.acid_scan import KEY
-from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.acid_snapshot import KEY, AcidSnapshot
 from hiveacid.spark.read.files import list_partitions
 from hiveacid.spark.rows.columns import quoted, spark_struct
 from hiveacid.spark.session import scan_session

@@ -9,8 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from hiveacid import spark as engine
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.spark.python.read_together import read_together
-from hiveacid.spark.python.registered_tables import register_views
+from hiveacid.spark.python.registered_tables import read_together, register_views
 from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create
 

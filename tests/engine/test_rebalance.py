@@ -17,11 +17,11 @@ from hiveacid.errors import (
     VersionGone,
 )
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.reports.report import PartitionReport
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.jobs.report import PartitionReport
+from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.thrift import idl_compaction
 from hiveacid.progress import Phase
-from hiveacid.spark.compaction.table import compact_table
+from hiveacid.spark.compaction import compact_table
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.write.statement import WriteOptions
 from tests.engine.acid_tables import folder, left_behind, row_ids

@@ -8,7 +8,7 @@ from pyarrow import orc, parquet
 
 from hiveacid.errors import UnsupportedTable
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.progress import Phase
 from hiveacid.rules.schema import TableKind
 from hiveacid.upkeep.table_cleaning import clean

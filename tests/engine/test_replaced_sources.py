@@ -13,11 +13,9 @@ from hiveacid.progress import Phase
 from hiveacid.rules.merge import NotMatchedInsert
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.read_together import read_together
-from hiveacid.spark.python.registered_tables import register_views
+from hiveacid.spark.python.registered_tables import read_together, register_views
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.query import query_rows
-from hiveacid.spark.run import run
+from hiveacid.spark.run import query_rows, run
 from tests.engine.acid_tables import create, folder, left_behind
 from tests.engine.definitions import replace_definition
 from tests.metastore_calls import acting_before

@@ -6,8 +6,7 @@ from functools import partial
 import pytest
 
 from hiveacid.errors import TableReplaced, TransactionAborted
-from hiveacid.jobs.definitions.catalog_jobs import AddColumnsJob
-from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec
+from hiveacid.jobs.definition_jobs import AddColumnsJob, ColumnSpec
 from hiveacid.metastore.alteration import DDL_TIME
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_tables

@@ -10,9 +10,8 @@ import pytest
 from hiveacid.cli.main import main
 from hiveacid.errors import LockTimeout, VersionGone, VersionUnknown
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.reports.report import PartitionDifference, RunReport
-from hiveacid.jobs.transaction_job import TransactionJob
-from hiveacid.jobs.write_jobs import RestoreJob
+from hiveacid.jobs.report import PartitionDifference, RunReport
+from hiveacid.jobs.write_jobs import RestoreJob, TransactionJob
 from hiveacid.progress import Phase
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.table import AcidTable

@@ -11,7 +11,7 @@ from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.names import SIDECAR_FILE, parse_directory
-from hiveacid.spark.compaction.table import compact_table
+from hiveacid.spark.compaction import compact_table
 from hiveacid.upkeep.survey import Survey
 from tests.engine.acid_tables import folder
 from tests.engine.compaction_case import LEFT, Case

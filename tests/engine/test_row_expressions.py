@@ -9,7 +9,7 @@ from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.statements.row_expressions import require_row_expression
+from hiveacid.spark.statements.conditions import require_row_expression
 from tests.engine.acid_tables import create, rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
 

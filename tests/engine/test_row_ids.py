@@ -4,8 +4,8 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from hiveacid.rules.row_id import encode_bucket
-from hiveacid.spark.read.acid_scan import BUCKET, KEY, PARTITION, ROW, WRITE_ID
-from hiveacid.spark.statements.source_rows import grouped
+from hiveacid.spark.read.acid_snapshot import BUCKET, KEY, PARTITION, ROW, WRITE_ID
+from hiveacid.spark.statements.source import grouped
 from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, FlatRows
 from hiveacid.spark.write.row_ids import (
     CLAUSE,
@@ -14,7 +14,7 @@ from hiveacid.spark.write.row_ids import (
     FewRowIds,
     Writes,
 )
-from hiveacid.storage.staged_files import FlatFile
+from hiveacid.storage.staging import FlatFile
 
 BUCKETS = [encode_bucket(0), encode_bucket(1), 1]  # The last one is of before Hive 3.
 

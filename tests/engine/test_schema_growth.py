@@ -12,7 +12,7 @@ from hiveacid.errors import (
     UnknownColumn,
     UnsupportedTable,
 )
-from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import QuerySource
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.catalog import HivePartition

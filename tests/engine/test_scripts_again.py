@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hiveacid.errors import InvalidJob, ScriptChanged, UnknownColumn
-from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.report import ScriptReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Owner, open_transaction
 from hiveacid.metastore.txn.snapshot import Snapshot

@@ -16,13 +16,13 @@ from hiveacid.errors import (
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnLiveness
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
-from hiveacid.metastore.txn.writer_queue import queue_of
+from hiveacid.metastore.txn.locks import queue_of
 from hiveacid.progress import Phase
 from hiveacid.rules.locks import DataOperation, Operation, lock_components
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import STAGING_PREFIX
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.spark.python.table import AcidTransaction
 from hiveacid.spark.write.statement import WriteOptions
 from hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import create

@@ -17,8 +17,7 @@ from hiveacid.errors import TypeMismatch, UnsupportedTable
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.rows.columns import spark_struct
-from hiveacid.spark.rows.serde_csv import CsvText
-from hiveacid.spark.rows.serde_text import DelimitedText
+from hiveacid.spark.rows.serde import CsvText, DelimitedText
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "serde_lines.json").read_text())
 EVERY_TYPE = {

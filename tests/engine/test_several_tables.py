@@ -11,16 +11,14 @@ from hiveacid.errors import (
     InvalidJob,
     UserError,
 )
-from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import QuerySource, TableSource
-from hiveacid.jobs.transaction_job import TransactionJob
-from hiveacid.jobs.write_jobs import InsertJob, MergeJob
+from hiveacid.jobs.write_jobs import InsertJob, MergeJob, TransactionJob
 from hiveacid.metastore.txn.owner import find_open_transactions
 from hiveacid.progress import Phase
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.row_id import decode_bucket
-from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.spark.run import run
 from tests.engine.acid_tables import (
     create,

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from hiveacid.spark import spark_progress_log
-from hiveacid.spark.spark_progress_log import SparkProgressLog
+from hiveacid.spark import run as spark_progress_log
+from hiveacid.spark.run import SparkProgressLog
 
 
 class Stages(list):

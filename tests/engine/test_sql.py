@@ -16,7 +16,7 @@ from hiveacid.errors import (
     UnsupportedTable,
     UserError,
 )
-from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.report import ScriptReport
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore

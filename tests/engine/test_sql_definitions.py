@@ -14,7 +14,7 @@ from hiveacid.errors import (
     UnsupportedTable,
     VersionGone,
 )
-from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.report import ScriptReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import TableRef

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hiveacid.errors import HiveAcidError
-from hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
+from hiveacid.jobs.definition_jobs import CreateTableAsJob
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient

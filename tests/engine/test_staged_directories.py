@@ -11,8 +11,8 @@ from hiveacid.metastore.txn.owner import Outcome
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import SIDECAR_FILE
-from hiveacid.rules.sidecar import directory_note
-from hiveacid.storage.staged_directories import StagedDirectories
+from hiveacid.rules.notes import directory_note
+from hiveacid.storage.staging import StagedDirectories
 from hiveacid.storage.uploads import Upload, UploadedFile, Uploads
 from tests.maintenance.acid_folders import AcidFolders
 

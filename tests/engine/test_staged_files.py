@@ -7,7 +7,7 @@ import pytest
 
 from hiveacid.errors import StorageError
 from hiveacid.storage.folder import LocalStorage
-from hiveacid.storage.staged_files import Folder, staged_file
+from hiveacid.storage.staging import Folder, staged_file
 from hiveacid.storage.uploads import Upload, UploadedFile, Uploads
 
 FINAL = "delta_0000001_0000001_0000"

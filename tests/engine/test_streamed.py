@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 from pyarrow import orc
 from pyspark.errors import PySparkException
 
-from hiveacid.jobs.reports.report import PartitionDifference
+from hiveacid.jobs.report import PartitionDifference
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.row_id import encode_bucket
 from hiveacid.spark.python.table import AcidTable

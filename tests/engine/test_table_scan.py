@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 
 from hiveacid.cli.values import json_values
 from hiveacid.errors import CorruptFile, UnknownColumn, UnsupportedFile, UserError
+from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.formats import StorageFormat
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.spark_versions import to_arrow

@@ -6,7 +6,7 @@ from hiveacid.errors import UnsupportedTable, UserError
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.rows.table_support import check_writable, stripe_size
+from hiveacid.spark.rows.columns import check_writable, stripe_size
 
 
 def table(**parameters):

@@ -20,7 +20,7 @@ from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import SIDECAR_FILE
 from hiveacid.rules.schema import LOCAL_ZONE, TableKind
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.read.acid_scan import ACID_FIELDS
+from hiveacid.spark.read.acid_snapshot import ACID_FIELDS
 from hiveacid.spark.rows.columns import spark_struct
 from tests.engine.acid_tables import create, files, folder, left_behind
 from tests.engine.compaction_case import report_of_compaction

@@ -6,7 +6,7 @@ from hiveacid.errors import StorageError, TransactionAborted
 from hiveacid.jobs.export_job import ExportChangesJob
 from hiveacid.jobs.sources import ChangesSource
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
-from hiveacid.metastore.txn.exclusive import ExclusiveTable
+from hiveacid.metastore.txn.transaction import ExclusiveTable
 from hiveacid.progress import PhaseClock
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.export import _Export

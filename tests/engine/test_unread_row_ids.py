@@ -8,8 +8,7 @@ from pyspark.sql import SparkSession
 from hiveacid.errors import HiveAcidError
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.orc.format.streams import StreamKind
-from hiveacid.orc.format.stripe_footer import StripeFooter
+from hiveacid.orc.format.streams import StreamKind, StripeFooter
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder

@@ -10,11 +10,15 @@ import pytest
 from hiveacid.errors import PermissionRefused, UnprovenRun
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.snapshot import Snapshot
-from hiveacid.records.earlier_attempts import AlreadyApplied, EarlierAttempts
 from hiveacid.records.proofs import NoteName, RunOutcome, digest_of
-from hiveacid.records.run_note_folder import RunNoteFolder, mark_committed
+from hiveacid.records.run_notes import (
+    AlreadyApplied,
+    EarlierAttempts,
+    RunNoteFolder,
+    mark_committed,
+)
 from hiveacid.rules.names import RUN_NOTES, SIDECAR_FILE, TableRef
-from hiveacid.rules.sidecar import MERGED_WRITES
+from hiveacid.rules.notes import MERGED_WRITES
 from hiveacid.storage.folder import LocalStorage, ReadOnlyStorage, Storage
 from tests.engine.killed_load import LATER, MAIN, OTHER, Load
 from tests.fakes.metastore import REAL_AND_FAKE

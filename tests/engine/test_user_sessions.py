@@ -12,12 +12,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.errors import UntrustedSql
-from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.formats import StorageFormat
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.read_together import read_together
+from hiveacid.spark.python.registered_tables import read_together
 from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder, rows_of
 

@@ -16,15 +16,14 @@ from pyspark.sql import functions as F  # noqa: N812
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.orc.format.column_ranges import ColumnRange
+from hiveacid.orc.format.tail import ColumnRange
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.schema import parse_type
 from hiveacid.rules.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
 from hiveacid.spark.read.files import list_partitions
-from hiveacid.spark.read.ordered_values import OrderedValues
-from hiveacid.spark.read.value_pruning import ColumnValues, only_with
+from hiveacid.spark.read.value_pruning import ColumnValues, OrderedValues, only_with
 from hiveacid.spark.session import scan_session
 from tests.engine.acid_tables import create
 

@@ -14,14 +14,13 @@ from hiveacid.errors import InvalidJob, NotTransactional, VersionGone, VersionUn
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.formats import StorageFormat
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.read_together import read_together
-from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.spark.python.registered_tables import read_together
+from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.spark.run import run
 from hiveacid.sql.script import to_script
 from hiveacid.upkeep.table_cleaning import clean

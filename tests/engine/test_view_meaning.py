@@ -9,7 +9,7 @@ from hiveacid.errors import SqlError
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.spark.session import scan_session
-from hiveacid.spark.statements.view_check import check_view
+from hiveacid.spark.statements.refused_sql import check_view
 from tests.differential.views import Views
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
 

@@ -13,7 +13,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.sql.view_syntax import FUNCTIONS
+from hiveacid.sql.views import FUNCTIONS
 from tests.engine.acid_tables import rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
 from tests.stored_views import store_view

@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hiveacid.cli.main import main
+from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.formats import StorageFormat
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, left_behind

@@ -8,12 +8,11 @@ import pytest
 
 from hiveacid.errors import MetastoreTroubled
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.options.metastore_options import NEVER
+from hiveacid.jobs.options import NEVER
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import removal_identity
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.spark.write.statement import WriteOptions
 from hiveacid.upkeep import table_cleaning
 from hiveacid.upkeep.table_cleaning import clean

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from tests.failover.front import Fronts
 from tests.failover.mariadb import LET_GO_SECONDS, MariaDb

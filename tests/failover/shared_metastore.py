@@ -14,8 +14,7 @@ from hiveacid.metastore.dev.distribution import (
     prepare,
     write_site,
 )
-from hiveacid.metastore.dev.embedded import HOST, EmbeddedMetastore
-from hiveacid.metastore.dev.guarded_process import GuardedProcess
+from hiveacid.metastore.dev.embedded import HOST, EmbeddedMetastore, GuardedProcess
 from tests.failover.mariadb import MariaDb
 from tests.live import postgres
 from tests.live.postgres import Postgres

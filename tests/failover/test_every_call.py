@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from tests.failover.front import Fronts, Moment, Strike
 from tests.faults.operations import OPERATIONS, Rows, Tables

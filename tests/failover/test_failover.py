@@ -14,7 +14,7 @@ import pytest
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.write_jobs import MergeJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnState

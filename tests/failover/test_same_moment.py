@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import SUCCEEDED, CompactionQueue
-from hiveacid.metastore.same_table import require_same_definition
+from hiveacid.metastore.compactions import SUCCEEDED, CompactionQueue
+from hiveacid.metastore.table_rules import require_same_definition
 from hiveacid.metastore.thrift.answers import TxnType
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import TableRef

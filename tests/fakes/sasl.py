@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from hiveacid.metastore.dev.embedded import free_port
 from hiveacid.metastore.sasl.channel import Protection, Status
-from hiveacid.metastore.sasl.digest_md5 import Digest, Frames
+from hiveacid.metastore.sasl.delegation_token import Digest, Frames
 
 NONCE, REALM = "OA6MG9tEQGm2hh", "default"
 

@@ -17,7 +17,7 @@ import pytest
 
 from hiveacid.drivers.run_files import RunFiles, Started
 from hiveacid.errors import HiveAcidError
-from hiveacid.jobs.reports.report import ErrorReport, Report, RunReport
+from hiveacid.jobs.report import ErrorReport, Report, RunReport
 from tests.fakes.kubernetes import NAMESPACE, TOKEN, KubernetesServer
 
 # Post the pod of a driver as the real one does, and keep its input in the annotations.

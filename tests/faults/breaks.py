@@ -39,7 +39,7 @@ def _delete_whatever_is_hidden() -> None:
 
 def _withdraw_whatever_is_hidden() -> None:
     from hiveacid.rules.names import REMOVAL_PREFIX
-    from hiveacid.storage.staged_directories import StagedDirectories
+    from hiveacid.storage.staging import StagedDirectories
 
     is_own = StagedDirectories._is_own
 
@@ -57,13 +57,13 @@ def _commit_mirrors_unconfirmed() -> None:
 
 def _take_an_unreadable_note_for_none() -> None:
     from hiveacid.records.proofs import RunOutcome
-    from hiveacid.records.run_note_folder import RunNoteFolder
+    from hiveacid.records.run_notes import RunNoteFolder
 
     RunNoteFolder._judge_by_name = lambda *_: RunOutcome.NO_EVIDENCE  # type: ignore[method-assign]
 
 
 def _compare_no_definitions() -> None:
-    from hiveacid.metastore import partition_alteration
+    from hiveacid.metastore import alteration as partition_alteration
 
     def believes(client: Any, table: Any, *_: Any) -> Any:
         return table

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc
 
-from hiveacid.jobs.definitions.catalog_jobs import (
+from hiveacid.jobs.definition_jobs import (
     AlterColumnsJob,
+    ConvertJob,
     CreateTableLikeJob,
+    CreateViewJob,
     DropTableJob,
+    PartitionsJob,
 )
-from hiveacid.jobs.definitions.ddl_jobs import ConvertJob
-from hiveacid.jobs.definitions.partitions_job import PartitionsJob
-from hiveacid.jobs.definitions.view_job import CreateViewJob
 from hiveacid.jobs.export_job import ExportChangesJob
 from hiveacid.jobs.iceberg_job import IcebergExportJob
 from hiveacid.jobs.job import Job
@@ -23,21 +23,20 @@ from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.sources import BatchSource, ChangesSource, QuerySource, TableSource
 from hiveacid.jobs.stream_job import StreamJob, StreamSource
-from hiveacid.jobs.transaction_job import TransactionJob
 from hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
     MergeJob,
     RestoreJob,
+    TransactionJob,
     UpdateJob,
 )
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.rules.column_changes import ColumnChange
 from hiveacid.rules.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.partition_filter import KeyComparison
-from hiveacid.rules.schema import TableKind
+from hiveacid.rules.partitions import KeyComparison
+from hiveacid.rules.schema import ColumnChange, TableKind
 from tests.faults.after import SPECIAL, After
 from tests.faults.catalog import create_namespace
 from tests.faults.rows import DELETED, Change, Row, change, write_source

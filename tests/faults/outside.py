@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.write_ids import ValidTxnList

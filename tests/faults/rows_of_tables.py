@@ -4,13 +4,13 @@ from typing import Any
 
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.records.table_history import version_of
-from hiveacid.rules.as_of import AsOf
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.row_id import RowId
+from hiveacid.rules.write_ids import AsOf
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.listing import list_files, read_state
-from hiveacid.tables.scan.visible_rows import visible_rows
+from hiveacid.tables.scan.table_part import visible_rows
 from tests.faults.rows import Row
 
 

@@ -11,17 +11,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from hiveacid.errors import ConflictError, HiveAcidError
-from hiveacid.jobs.definitions.catalog_jobs import AddColumnsJob
-from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec
-from hiveacid.jobs.definitions.partitions_job import PartitionsJob
+from hiveacid.jobs.definition_jobs import AddColumnsJob, ColumnSpec, PartitionsJob
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.transaction_job import TransactionJob
-from hiveacid.jobs.write_jobs import DeleteJob
+from hiveacid.jobs.write_jobs import DeleteJob, TransactionJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.rules.names import RUN_NOTES, TableRef
-from hiveacid.rules.partition_filter import KeyComparison
+from hiveacid.rules.partitions import KeyComparison
 from hiveacid.rules.schema import TableKind
 from tests.fakes.metastore import FakeMetastore
 from tests.faults.after import After

@@ -4,8 +4,7 @@ import signal
 
 import pytest
 
-from hiveacid.jobs.transaction_job import TransactionJob
-from hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
+from hiveacid.jobs.write_jobs import InsertJob, MergeJob, TransactionJob, UpdateJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import Phase

@@ -10,14 +10,14 @@ from pyarrow import orc
 
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.rules.as_of import AsOf
+from hiveacid.rules.compaction import Tally
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.proof import Tally
 from hiveacid.rules.row_id import RowId, first_rebalanced_row
+from hiveacid.rules.write_ids import AsOf
+from hiveacid.spark import compaction as sorted_rows
 from hiveacid.spark import export
-from hiveacid.spark.compaction import sorted_rows
-from hiveacid.spark.compaction.bucket_sorting import SortTask, assemble_sorted
-from hiveacid.spark.read.flat_snapshot import FlatSnapshot
+from hiveacid.spark.compaction import SortTask, assemble_sorted
+from hiveacid.spark.read.files import FlatSnapshot
 from hiveacid.spark.statements import restore, table_of_query
 from hiveacid.storage.file_columns import orc_row_types
 from hiveacid.storage.folder import Storage

@@ -30,24 +30,23 @@ from hiveacid.jobs.write_jobs import (
 )
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import Phase
-from hiveacid.rules.as_of import AsOf
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.row_id import RowId, decode_bucket
 from hiveacid.rules.schema import TableKind
+from hiveacid.rules.write_ids import AsOf
 from hiveacid.spark import run as application
+from hiveacid.spark import streaming as streams
 from hiveacid.spark.failures import translated_spark_errors
-from hiveacid.spark.read.acid_scan import BUCKET, PARTITION, ROW, WRITE_ID
+from hiveacid.spark.read.acid_snapshot import BUCKET, PARTITION, ROW, WRITE_ID
 from hiveacid.spark.read.files import PartitionFiles
 from hiveacid.spark.rows.columns import spark_struct
 from hiveacid.spark.statements.restore import RestoreStatement
-from hiveacid.spark.streaming import run as streams
 from hiveacid.spark.write import statement
-from hiveacid.spark.write.context import Counts, WriteContext
 from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter
-from hiveacid.spark.write.statement import Preparation, Statement
+from hiveacid.spark.write.statement import Counts, Preparation, Statement, WriteContext
 from hiveacid.storage.folder import Storage
-from hiveacid.storage.staged_files import FlatFile, Folder
+from hiveacid.storage.staging import FlatFile, Folder
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.table_cleaning import clean
 from tests.faults.rows import Change, Row, change

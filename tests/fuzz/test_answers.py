@@ -10,11 +10,10 @@ from thrift.transport.TTransport import TBufferedTransport, TMemoryBuffer, TTran
 
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.locations import partition_locations
-from hiveacid.metastore.thrift.deadline import Deadline
 from hiveacid.metastore.thrift.idl import ServerException
-from hiveacid.metastore.thrift.transport import _MOST_ELEMENTS, Connection
+from hiveacid.metastore.thrift.transport import _MOST_ELEMENTS, Connection, Deadline
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.locks import Operation, Target

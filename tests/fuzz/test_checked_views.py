@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.spark.session import scan_session
-from hiveacid.spark.statements.view_check import check_view
+from hiveacid.spark.statements.refused_sql import check_view
 from tests.fuzz.driver import Source
 from tests.fuzz.test_sql import PARTS, VIEWS
 

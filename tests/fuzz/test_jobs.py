@@ -5,8 +5,8 @@ import json
 from hiveacid.drivers.run_files import RunFiles, Started
 from hiveacid.jobs.codec import encode
 from hiveacid.jobs.job_json import from_json, to_json
-from hiveacid.jobs.reports.report import CleanReport, CompactReport, RunReport
-from hiveacid.records.run_note import RunNote
+from hiveacid.jobs.report import CleanReport, CompactReport, RunReport
+from hiveacid.records.run_notes import RunNote
 from hiveacid.sql.script import to_script
 from tests.fuzz.driver import INPUTS, Source, fuzz
 

@@ -15,14 +15,13 @@ from hiveacid.orc.copying.assemble import Part, assemble
 from hiveacid.orc.copying.reencode import reencode
 from hiveacid.orc.copying.spark_files import copy_readable
 from hiveacid.orc.copying.transplant import transplant
-from hiveacid.orc.format.batches import read_batches
+from hiveacid.orc.format.batches import Lengths, read_batches
 from hiveacid.orc.format.compression import Codec, Compression
 from hiveacid.orc.format.envelope import KEY_INDEX, parse_key_index
 from hiveacid.orc.format.layout import Layout
-from hiveacid.orc.format.lengths import Lengths
 from hiveacid.orc.format.protobuf import DATA, Field, Message
 from hiveacid.orc.format.statistics import merge, reliable_index, reliable_statistics
-from hiveacid.orc.format.stripe_footer import StripeFooter
+from hiveacid.orc.format.streams import StripeFooter
 from hiveacid.orc.format.tail import MAGIC, OrcTail, Stripe
 from hiveacid.orc.row_keys.delete_file import write_delete_file
 from hiveacid.orc.row_keys.key_stream import read_deletes, read_keys, read_row_id_range

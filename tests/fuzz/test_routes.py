@@ -11,9 +11,8 @@ from urllib.parse import unquote
 import pytest
 
 from airflow_hiveacid.plugin import routes as page_routes
-from airflow_hiveacid.plugin.access import PageAccess
-from airflow_hiveacid.plugin.dag_tables import DagTables
-from airflow_hiveacid.plugin.measuring import Measured
+from airflow_hiveacid.plugin.access import DagTables, PageAccess
+from airflow_hiveacid.plugin.metastores import Measured
 from hiveacid.cli import main as command_line
 from hiveacid.errors import MetastoreUnreachable
 from hiveacid.upkeep.health_score import TableHealth

@@ -7,14 +7,15 @@ from datetime import UTC, datetime
 from hiveacid.errors import HiveAcidError
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.orc.format.compression import Codec
-from hiveacid.records.directories import directories_of, traces_of
-from hiveacid.records.entries import (
+from hiveacid.records.history_entries import (
+    History,
     Overwrites,
     compaction_entry,
+    directories_of,
     later_than,
+    traces_of,
     write_entry,
 )
-from hiveacid.records.view import History
 from hiveacid.rules.cleaning import ReaderNote
 from hiveacid.rules.compaction_policy import CompactionPolicy, auto_compaction_off
 from hiveacid.rules.directory import FileStatus, Rules, acid_state, parse_metadata_file
@@ -26,10 +27,10 @@ from hiveacid.rules.names import (
     partition_name,
     staging_txn,
 )
+from hiveacid.rules.notes import WriteFacts, merged_writes, taken_over
 from hiveacid.rules.schema import TableKind, parse_type
-from hiveacid.rules.write_facts import WriteFacts, merged_writes, taken_over
 from hiveacid.rules.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
-from hiveacid.spark.rows.table_support import stripe_size
+from hiveacid.spark.rows.columns import stripe_size
 from tests.fuzz.driver import INPUTS, Source, fuzz
 
 WRITE_IDS = (

@@ -1,9 +1,8 @@
 """Texts of SQL: scripts, views and the queries that lineage and names are taken from."""
 
 from hiveacid.sql.hive_expression import check_as_spark
-from hiveacid.sql.outputs import with_names
 from hiveacid.sql.script import to_jobs
-from hiveacid.sql.views import view_query
+from hiveacid.sql.views import view_query, with_names
 from tests.fuzz.driver import INPUTS, WORDS, fuzz
 from tests.sql.test_hive_expression import CHECKS, COLUMNS
 from tests.sql.test_sql_errors import UNSUPPORTED

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from hiveacid.errors import StorageUnreachable
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.jobs.report import ErrorReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.names import STAGING_PREFIX

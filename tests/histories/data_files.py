@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from hiveacid.orc.copying.transplant import transplant
-from hiveacid.orc.format.row_types import row_types
+from hiveacid.orc.format.tail import row_types
 from hiveacid.orc.row_keys.delete_file import write_delete_file
 from hiveacid.orc.row_keys.keys import Keys
 from hiveacid.rules.names import (

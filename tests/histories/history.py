@@ -9,16 +9,15 @@ from pyspark.sql import SparkSession
 from hiveacid.errors import LockTimeout
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.records.entries import HistoryState, later_than
+from hiveacid.records.history_entries import HistoryState, later_than
 from hiveacid.records.table_history import table_history, version_of
-from hiveacid.rules.as_of import AsOf
 from hiveacid.rules.names import Delta, parse_directory
 from hiveacid.rules.versions import as_of_write_id, without
-from hiveacid.rules.write_ids import ValidWriteIdList
-from hiveacid.spark.compaction.table import compact_table
+from hiveacid.rules.write_ids import AsOf, ValidWriteIdList
+from hiveacid.spark.compaction import compact_table
 from hiveacid.upkeep.table_cleaning import clean
 from tests.histories.random_table import RandomTable
 from tests.histories.reader import Reader, problems_of_output

@@ -11,9 +11,8 @@ from pyspark.sql import SparkSession
 
 from hiveacid.errors import LockTimeout, NotEnoughHistory, VersionGone
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.formats import StorageFormat
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.directory import Rules
@@ -23,8 +22,8 @@ from hiveacid.rules.names import Base, Delta, TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.versions import as_of_write_id
 from hiveacid.rules.write_ids import Range, ValidWriteIdList
-from hiveacid.spark.compaction.table import compact_table
-from hiveacid.spark.read.flat_snapshot import FlatSnapshot
+from hiveacid.spark.compaction import compact_table
+from hiveacid.spark.read.files import FlatSnapshot
 from hiveacid.upkeep.table_cleaning import clean
 from tests.histories.history import may_be_mixed
 

@@ -24,7 +24,7 @@ from hiveacid.rules.row_id import RowId
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import list_files, read_state
-from hiveacid.tables.scan.visible_rows import visible_rows
+from hiveacid.tables.scan.table_part import visible_rows
 from tests.histories.table_model import Row, RowAddress, TableModel, row_of, value_of
 
 _Files = frozenset[tuple[Path, int, int]]

@@ -14,7 +14,7 @@ from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.errors import LockTimeout, VersionGone, VersionUnknown
-from hiveacid.jobs.reports.report import PartitionDifference, RunReport
+from hiveacid.jobs.report import PartitionDifference, RunReport
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.directory import Rules

@@ -12,8 +12,12 @@ from pyiceberg.table import Table
 from hiveacid.cli.values import json_values
 from hiveacid.iceberg.attempt import SPARED_SECONDS
 from hiveacid.iceberg.run import export_to_iceberg
-from hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergExportJob, IcebergFileFormat
-from hiveacid.jobs.reports.iceberg_report import IcebergExportReport
+from hiveacid.jobs.iceberg_job import (
+    IcebergDeletes,
+    IcebergExportJob,
+    IcebergExportReport,
+    IcebergFileFormat,
+)
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import PhaseClock, PhaseObserver
 from hiveacid.rules.names import MIRROR_NOTES

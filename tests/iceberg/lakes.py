@@ -12,12 +12,11 @@ from pyiceberg.table import Table
 
 from hiveacid.iceberg.attempt import Attempt
 from hiveacid.iceberg.catalog_files import CatalogFiles, files_of
-from hiveacid.iceberg.catalogs import KINDS
+from hiveacid.iceberg.catalogs import KINDS, MetastoreCatalog
 from hiveacid.iceberg.change_plan import ChangePlan
 from hiveacid.iceberg.file_writing import WrittenFiles, write_files
 from hiveacid.iceberg.guarded_catalog import require_data_only
 from hiveacid.iceberg.lake import Lake
-from hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from hiveacid.iceberg.schema import field_ids, schema_of
 from hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergExportJob, IcebergFileFormat
 from hiveacid.tables.scan.columns import TableColumns

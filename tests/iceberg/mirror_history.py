@@ -11,9 +11,8 @@ from unittest.mock import patch
 
 from hiveacid.iceberg.attempt import Attempt
 from hiveacid.iceberg.export import Export
-from hiveacid.jobs.iceberg_job import IcebergDeletes
+from hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergExportReport
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.reports.iceberg_report import IcebergExportReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.names import parse_partition_name

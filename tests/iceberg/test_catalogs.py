@@ -16,10 +16,9 @@ from hiveacid.errors import (
     TableExists,
     TableReplaced,
 )
-from hiveacid.iceberg.catalogs import KINDS
+from hiveacid.iceberg.catalogs import KINDS, MetastoreCatalog
 from hiveacid.iceberg.guarded_catalog import DatabaseCatalog
 from hiveacid.iceberg.lake import ChangedTable
-from hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import Phase, PhaseObserver
 from tests.compaction.written_table import WrittenTable

@@ -19,11 +19,11 @@ from hiveacid.errors import (
     InvalidJob,
     VersionGone,
 )
+from hiveacid.iceberg.comparison import TableRows
 from hiveacid.iceberg.row_hash import TableSum
 from hiveacid.iceberg.run import compare_with_iceberg
-from hiveacid.iceberg.table_rows import TableRows
 from hiveacid.jobs import IcebergCompareJob
-from hiveacid.jobs.reports.iceberg_report import IcebergCompareReport
+from hiveacid.jobs.iceberg_job import IcebergCompareReport
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import Delta, TableRef, partition_name

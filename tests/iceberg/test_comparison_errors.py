@@ -14,7 +14,7 @@ from hiveacid.errors import (
     TableNotFound,
 )
 from hiveacid.jobs import IcebergCompareJob
-from hiveacid.jobs.reports.iceberg_report import ComparedPartition, IcebergCompareReport
+from hiveacid.jobs.iceberg_job import ComparedPartition, IcebergCompareReport
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef

@@ -6,7 +6,7 @@ import pytest
 
 from hiveacid.cli.values import json_values
 from hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergFileFormat
-from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.rules.schema import TableKind
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 from tests.iceberg.lakes import exported

@@ -29,9 +29,9 @@ from pyiceberg.types import (
 
 from hiveacid.iceberg.data_file import _result
 from hiveacid.iceberg.data_file_task import CopyShares, WrittenDataFile
-from hiveacid.iceberg.manifest_entry import _upper_bound, manifest_entry, partition_record
+from hiveacid.iceberg.file_writing import _upper_bound, manifest_entry, partition_record
 from hiveacid.orc.copying.assemble import Part
-from hiveacid.orc.copying.flatten import FieldId, flatten
+from hiveacid.orc.copying.transplant import FieldId, flatten
 from hiveacid.orc.format.layout import Layout
 from hiveacid.orc.format.tail import OrcTail
 from tests.orc.orc_tables import flat_file, without_row_index

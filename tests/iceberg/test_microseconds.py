@@ -3,7 +3,7 @@
 import pytest
 
 from hiveacid.errors import NanosecondsLost
-from hiveacid.iceberg.microseconds import require_microseconds_in_keys
+from hiveacid.iceberg.data_file import require_microseconds_in_keys
 from hiveacid.metastore.catalog import HiveColumn
 
 

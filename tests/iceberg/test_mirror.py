@@ -13,8 +13,8 @@ from pyiceberg.types import IntegerType
 
 from hiveacid.errors import CommitUncertain, IcebergConflict, MirrorRefused
 from hiveacid.iceberg.attempt import Attempt, AttemptNote
+from hiveacid.jobs.iceberg_job import IcebergExportReport
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.reports.iceberg_report import IcebergExportReport
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_tables

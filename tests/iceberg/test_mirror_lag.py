@@ -29,7 +29,7 @@ from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import Phase
 from hiveacid.records.mirror_notes import KnownMirror, MirrorNote, forget_mirror
-from hiveacid.rules.mirror_lag import MirrorLag
+from hiveacid.rules.lag import MirrorLag
 from hiveacid.rules.names import MIRROR_NOTES
 from hiveacid.storage.folder import LocalStorage
 from hiveacid.upkeep.table_detail import table_detail

@@ -13,8 +13,8 @@ from pyarrow import parquet
 from pyiceberg.expressions import EqualTo
 
 from hiveacid.errors import InvalidJob, MirrorRefused, NanosecondsLost, UnsupportedFile
-from hiveacid.iceberg import parquet_data_file
-from hiveacid.iceberg.provenance import PROVENANCE
+from hiveacid.iceberg import data_file as parquet_data_file
+from hiveacid.iceberg.mirror_state import PROVENANCE
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef

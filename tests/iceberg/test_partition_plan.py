@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hiveacid.iceberg.partition_plan import (
+from hiveacid.iceberg.file_selection import (
     Age,
     MirroredFile,
     PartitionPlan,
@@ -13,7 +13,7 @@ from hiveacid.iceberg.partition_plan import (
     fully_covered,
     plan_partition,
 )
-from hiveacid.iceberg.provenance import Provenance, SourceStripes
+from hiveacid.iceberg.mirror_state import Provenance, SourceStripes
 from hiveacid.rules.names import parse_directory
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.storage.listing import DataFile

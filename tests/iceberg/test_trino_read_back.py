@@ -10,11 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hiveacid.jobs.iceberg_job import IcebergDeletes
-from hiveacid.jobs.reports.iceberg_report import IcebergExportReport
-from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergExportReport
+from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.formats import StorageFormat
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.names import Delta, TableRef, parse_partition_name
 from hiveacid.rules.row_id import encode_bucket

@@ -10,13 +10,13 @@ from pathlib import Path
 from airflow_hiveacid import AcidTable
 from hiveacid.cli.main import main
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.orc.format.compression import Codec
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.compaction.table import compact_table
+from hiveacid.spark.compaction import compact_table
 from hiveacid.upkeep.table_cleaning import clean
 
 COLUMNS = [

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid import AcidTable
 from hiveacid.cli.main import main
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.run import run

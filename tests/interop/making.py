@@ -5,9 +5,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from hiveacid.metastore.alteration import Writer
+from hiveacid.metastore.alteration import Writer, forget_statistics
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.partition_alteration import forget_statistics
 from hiveacid.metastore.thrift.answers import LockState
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.rules.locks import DataOperation, LockComponent, LockLevel, LockType

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from airflow_hiveacid import AcidTable
 from hiveacid.cli.main import main
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.compaction.table import compact_table
+from hiveacid.spark.compaction import compact_table
 from hiveacid.spark.run import run
 from hiveacid.sql.script import to_script
 from hiveacid.upkeep.survey import Survey

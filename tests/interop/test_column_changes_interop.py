@@ -12,7 +12,7 @@ import pytest
 from airflow_hiveacid import AcidTable
 from hiveacid.errors import UnsupportedFile
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.spark_versions import SPARK_4_0, VERSION

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.errors import ConstraintViolated
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.spark.run import run
 from hiveacid.sql.script import to_script
 from tests.interop.engines import EngineError

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.spark.run import run
 from hiveacid.sql.script import to_script
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid import AcidTable
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef, partition_name
 from tests.interop.engines import EngineError

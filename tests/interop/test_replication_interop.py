@@ -7,12 +7,12 @@ import pytest
 
 from airflow_hiveacid import AcidTable
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.transaction import AcidTransaction
+from hiveacid.spark.python.table import AcidTransaction
 from hiveacid.upkeep.table_cleaning import clean
 from tests.interop.engines import Hive
 from tests.notifications.listener import listener, listening

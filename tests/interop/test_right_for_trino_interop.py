@@ -8,7 +8,7 @@ import pytest
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.names import partition_name
-from hiveacid.spark.compaction.table import compact_table
+from hiveacid.spark.compaction import compact_table
 from hiveacid.upkeep.survey import Survey
 from tests.interop.checked import DAYS, customer
 from tests.interop.making import lock_to_insert

@@ -12,7 +12,7 @@ import itertools
 
 import pytest
 
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from tests.interop.checking import CheckedMaking
 from tests.interop.make_tables import PLAIN, prepare

@@ -9,8 +9,8 @@ import random
 
 import pytest
 
-from hiveacid.jobs.analyze_job import AnalyzeJob
-from hiveacid.tables.statistics.analyze import analyze
+from hiveacid.jobs.definition_jobs import AnalyzeJob
+from hiveacid.tables.statistics import analyze
 from tests.interop.checked import Checked, customer
 from tests.interop.engines import EngineError
 from tests.stored_statistics import Stored

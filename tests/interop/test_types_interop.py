@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from airflow_hiveacid import AcidTable
 from hiveacid.errors import NanosecondsLost
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.query import query_rows
-from hiveacid.spark.run import run
+from hiveacid.spark.run import query_rows, run
 from hiveacid.sql.script import to_script
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]

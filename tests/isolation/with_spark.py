@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.sources import QuerySource, TableSource
-from hiveacid.jobs.transaction_job import RowJob, TransactionJob
-from hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
+from hiveacid.jobs.write_jobs import InsertJob, MergeJob, RowJob, TransactionJob, UpdateJob
 from hiveacid.progress import PhaseObserver
 from hiveacid.rules.merge import MatchedUpdate
-from hiveacid.spark.python.read_together import read_together
+from hiveacid.spark.python.registered_tables import read_together
 from hiveacid.spark.run import run
 from tests.isolation.work import (
     JOURNAL,

@@ -20,8 +20,13 @@ from hiveacid.rules.names import TableRef
 from hiveacid.rules.row_id import RowId
 from hiveacid.spark.read.files import AcidFile, partition_files
 from hiveacid.spark.write.atomic_write import run_statements
-from hiveacid.spark.write.context import Counts, WriteContext
-from hiveacid.spark.write.statement import Preparation, Statement, WriteOptions
+from hiveacid.spark.write.statement import (
+    Counts,
+    Preparation,
+    Statement,
+    WriteContext,
+    WriteOptions,
+)
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.listing import list_files, read_state
 from tests.faults.rows import Row

@@ -13,7 +13,7 @@ from typing import Any
 
 from hiveacid.errors import CommitUncertain, HiveAcidError, VersionGone, VersionUnknown
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.rules.names import TableRef

@@ -2,15 +2,13 @@
 
 import pytest
 
-from hiveacid.jobs.accesses import accesses_of, paths_of
-from hiveacid.jobs.definitions.catalog_jobs import CreateTableLikeJob, RenameTableJob
+from hiveacid.jobs.definition_jobs import CreateTableLikeJob, RenameTableJob
 from hiveacid.jobs.export_job import ExportChangesJob
-from hiveacid.jobs.job import Access, Job
+from hiveacid.jobs.job import Access, Job, accesses_of, paths_of
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
-from hiveacid.jobs.transaction_job import TransactionJob
-from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, UpdateJob
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, TransactionJob, UpdateJob
 
 QUERY = QuerySource(
     "SELECT * FROM a JOIN b USING (id)",

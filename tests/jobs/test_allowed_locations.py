@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.errors import AccessRefused, InvalidJob
-from hiveacid.jobs.options.allowed_locations import AllowedLocations
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import AllowedLocations, MetastoreOptions
 
 OPTIONS = MetastoreOptions(uris="thrift://hms:9083")
 

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hiveacid.errors import InvalidJob
-from hiveacid.jobs.analyze_job import AnalyzeJob
-from hiveacid.jobs.definitions import ddl_jobs
+from hiveacid.jobs import definition_jobs as ddl_jobs
+from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.jobs.export_job import ExportChangesJob
 from hiveacid.jobs.job import ScriptedJob
 from hiveacid.jobs.job_json import from_json, to_json
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob

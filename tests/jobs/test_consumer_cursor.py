@@ -6,8 +6,7 @@ import pytest
 
 from hiveacid.jobs import codec
 from hiveacid.records.consumers import Cursor
-from hiveacid.rules.located_table import LocatedTable
-from hiveacid.rules.table_identity import TableIdentity
+from hiveacid.rules.names import LocatedTable, TableIdentity
 
 TABLE = LocatedTable(name="a.t", location="file:/w/a.db/t", identity=TableIdentity(created=7))
 AT = Cursor(consumer="log", table=TABLE, targets=("a.copy",), version=3)

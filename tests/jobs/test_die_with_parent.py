@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from hiveacid.drivers import die_with_parent
+from hiveacid.drivers import java_start as die_with_parent
 
 # Print its process id, then run until a signal arrives.
 _DRIVER = """
 import os, threading
-from hiveacid.drivers.die_with_parent import die_with_parent
+from hiveacid.drivers.java_start import die_with_parent
 die_with_parent()
 print(os.getpid(), flush=True)
 threading.Event().wait()

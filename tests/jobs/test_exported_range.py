@@ -8,10 +8,9 @@ import pytest
 
 from hiveacid.errors import ConsumerMismatch, CorruptFile
 from hiveacid.jobs import codec
-from hiveacid.jobs.reports.report import ChangesRange, RunReport
-from hiveacid.records.exported_range import ExportedRange
-from hiveacid.rules.located_table import LocatedTable
-from hiveacid.rules.table_identity import TableIdentity
+from hiveacid.jobs.report import ChangesRange, RunReport
+from hiveacid.records.consumers import ExportedRange
+from hiveacid.rules.names import LocatedTable, TableIdentity
 
 IDENTITY = TableIdentity(created=7, id=3)
 TABLE = LocatedTable(name="a.t", location="file:/w/a.db/t", identity=IDENTITY)

@@ -3,12 +3,11 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.errors import BadCondition, InvalidJob
-from hiveacid.jobs.field_checks import before_rendering
+from hiveacid.jobs.fields import before_rendering
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.sources import PathSource, QuerySource, TableSource
-from hiveacid.jobs.transaction_job import TransactionJob
-from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, TransactionJob, UpdateJob
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
 from hiveacid.rules.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 

@@ -1,17 +1,17 @@
 import pytest
 
-from airflow_hiveacid.operators.outcome import outcome
-from hiveacid.jobs.reports.report import (
+from airflow_hiveacid.operators.base import outcome
+from hiveacid.jobs.report import (
     CleanReport,
     CompactReport,
     KeptDirectory,
     PartitionReport,
     RemovedDirectory,
     RunReport,
+    ScriptReport,
     TableReport,
 )
-from hiveacid.jobs.reports.script_report import ScriptReport
-from hiveacid.jobs.reports.stream_report import StreamReport
+from hiveacid.jobs.stream_job import StreamReport
 
 ORDERS = {"rows_inserted": 7, "rows_updated": 13, "partitions": ("d=1", "d=2"), "bytes": 6144}
 MERGED = RunReport(job="merge", target="shop.orders", **ORDERS)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hiveacid.errors import InvalidJob
-from hiveacid.jobs.field_checks import before_rendering
+from hiveacid.jobs.fields import before_rendering
 from hiveacid.jobs.job_json import from_json, to_json
 from hiveacid.jobs.sources import QuerySource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob

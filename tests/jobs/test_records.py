@@ -15,14 +15,18 @@ from hiveacid.drivers.run_files import Started
 from hiveacid.errors import InvalidJob
 from hiveacid.iceberg.attempt import AttemptNote
 from hiveacid.jobs import codec
-from hiveacid.jobs.compaction_need import CompactionNeed
-from hiveacid.jobs.reports.report import CleanReport, CompactReport, RunReport
-from hiveacid.jobs.reports.script_report import ScriptReport, StatementReport
-from hiveacid.jobs.reports.stream_report import StreamReport
-from hiveacid.records.consumers import Cursor
-from hiveacid.records.exported_range import ExportedRange
+from hiveacid.jobs.maintenance_jobs import CompactionNeed
+from hiveacid.jobs.report import (
+    CleanReport,
+    CompactReport,
+    RunReport,
+    ScriptReport,
+    StatementReport,
+)
+from hiveacid.jobs.stream_job import StreamReport
+from hiveacid.records.consumers import Cursor, ExportedRange
 from hiveacid.records.mirror_notes import MirrorNote
-from hiveacid.records.stream_state import StreamState
+from hiveacid.records.stream_places import StreamState
 
 GOLDEN = Path(__file__).parents[1] / "data" / "records"
 RECORDS = {

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from hiveacid.errors import UserError
-from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
+from hiveacid.jobs.definition_jobs import ColumnSpec, CreateTableJob
 from hiveacid.jobs.export_job import ExportChangesJob
-from hiveacid.jobs.field_checks import before_rendering
+from hiveacid.jobs.fields import before_rendering
 from hiveacid.jobs.iceberg_job import IcebergExportJob
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.sources import (
     BatchSource,
     ChangesSource,
@@ -20,8 +20,7 @@ from hiveacid.jobs.sources import (
     TableSource,
 )
 from hiveacid.jobs.stream_job import StreamJob, StreamSource
-from hiveacid.jobs.transaction_job import TransactionJob
-from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, TransactionJob
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.merge import NotMatchedInsert
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.errors import CorruptFile, InvalidJob, LockTimeout, WriteConflict
-from hiveacid.jobs.maintenance import MaintenanceReport, TableMaintenance
-from hiveacid.jobs.reports.report import (
+from hiveacid.jobs.maintenance_jobs import MaintenanceReport, TableMaintenance
+from hiveacid.jobs.report import (
     CleanReport,
     CompactReport,
     ErrorReport,

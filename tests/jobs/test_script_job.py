@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.errors import InvalidJob
-from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
+from hiveacid.jobs.definition_jobs import ColumnSpec, CreateTableJob, TruncateJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
-from hiveacid.jobs.options.run_token import (
+from hiveacid.jobs.options import (
+    MetastoreOptions,
     agent_info,
     dag_of,
     marked_token,
@@ -19,9 +19,8 @@ from hiveacid.jobs.options.run_token import (
 )
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.sources import TableSource
-from hiveacid.jobs.transaction_job import TransactionJob
-from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
-from hiveacid.rules.blockers import describe_run, task_of_run
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, TransactionJob, UpdateJob
+from hiveacid.rules.cleaning import describe_run, task_of_run
 from hiveacid.rules.merge import NotMatchedInsert, validate_clauses
 from hiveacid.sql.script import to_script
 

@@ -9,12 +9,12 @@ import pytest
 
 from hiveacid.errors import CheckpointMismatch, InvalidJob, StreamOvertaken
 from hiveacid.jobs import codec
-from hiveacid.jobs.field_checks import before_rendering
+from hiveacid.jobs.fields import before_rendering
 from hiveacid.jobs.job_json import from_json, to_json
 from hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
 from hiveacid.jobs.stream_job import StreamJob, StreamSource, stream_token
 from hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
-from hiveacid.records.stream_place import CheckpointState, StreamPlace, require_same_place
+from hiveacid.records.stream_places import CheckpointState, StreamPlace, require_same_place
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 
 APPEND = InsertJob(target="shop.events", source=BatchSource())

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.errors import InvalidJob
-from hiveacid.jobs.field_checks import before_rendering
+from hiveacid.jobs.fields import before_rendering
 from hiveacid.jobs.job_json import from_json, to_json
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.sources import QuerySource, TableSource
-from hiveacid.jobs.transaction_job import TransactionJob
-from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, TransactionJob, UpdateJob
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 
 DIM = MergeJob(

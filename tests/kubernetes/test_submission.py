@@ -18,7 +18,7 @@ from airflow_hiveacid import HiveAcidDeleteOperator
 from airflow_hiveacid.cluster.kubernetes import KubernetesApplications
 from hiveacid.drivers.run_files import RunFiles
 from hiveacid.jobs import DeleteJob
-from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.report import RunReport
 from tests.airflow.cluster_task import deferred_by
 from tests.kubernetes.namespace import Namespace
 from tests.live.process_group import ProcessGroup

@@ -11,16 +11,16 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
-from hiveacid.jobs.reports.stream_report import StreamProgress
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.stream_job import StreamProgress
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import CompactionQueue
-from hiveacid.metastore.same_table import located
+from hiveacid.metastore.compactions import CompactionQueue
+from hiveacid.metastore.table_rules import located
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
-from hiveacid.records.stream_state import StreamState
+from hiveacid.records.stream_places import StreamState
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import SIDECAR_FILE, Base, Delta, TableRef
 from tests.places import place_of

@@ -2,7 +2,7 @@
 
 import signal
 
-from hiveacid.metastore.dev.guarded_process import GuardedProcess
+from hiveacid.metastore.dev.embedded import GuardedProcess
 
 
 class ProcessGroup(GuardedProcess):

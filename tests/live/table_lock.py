@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.writer_queue import queue_of
+from hiveacid.metastore.txn.locks import queue_of
 from hiveacid.rules.locks import DataOperation, Operation, lock_components
 from hiveacid.rules.names import TableRef
 from tests.live.airflow_api import wait_until

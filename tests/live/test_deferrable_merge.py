@@ -12,7 +12,7 @@ import pytest
 
 from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
 from airflow_hiveacid.cluster.yarn import YarnApplications
-from hiveacid.jobs.options.run_token import marked_token
+from hiveacid.jobs.options import marked_token
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore

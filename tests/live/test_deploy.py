@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.metastore_version import MetastoreVersion
 from tests.live.airflow_api import ENDED, AirflowApi, wait_until

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.jobs.options.run_token import marked_token
+from hiveacid.jobs.options import marked_token
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore

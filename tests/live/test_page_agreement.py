@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.plugin.page import page
-from airflow_hiveacid.plugin.table_list import TableQuery, listing
+from airflow_hiveacid.plugin.routes import TableQuery, listing, page
 from hiveacid.jobs import codec
-from hiveacid.jobs.reports.report import CleanReport, KeptDirectory, RemovedDirectory
-from hiveacid.records.entries import HistoryEntry, HistoryState
+from hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
+from hiveacid.records.history_entries import HistoryEntry, HistoryState
 from hiveacid.records.mirror_notes import KnownMirror
-from hiveacid.rules.mirror_lag import MirrorLag
+from hiveacid.rules.lag import MirrorLag
 from hiveacid.upkeep.health_score import BlockingTxn, TableHealth
 from tests.live.chromium import Chromium, needs_chromium
 

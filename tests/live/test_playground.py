@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from airflow_hiveacid.playground.shop import TABLES
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import free_port
 from hiveacid.records.table_history import table_history

@@ -1,8 +1,7 @@
 """Notes on runs that anyone who can write into the folder of a table can forge."""
 
-from hiveacid.jobs.reports.report import RunReport
-from hiveacid.records.run_note import RunNote
-from hiveacid.records.run_note_folder import NoteFile, write_note
+from hiveacid.jobs.report import RunReport
+from hiveacid.records.run_notes import NoteFile, RunNote, write_note
 from hiveacid.rules.names import Delta
 from hiveacid.storage.folder import Storage
 

@@ -12,22 +12,23 @@ from hiveacid.errors import (
     UnsupportedTable,
     UserError,
 )
-from hiveacid.jobs.definitions.catalog_jobs import (
+from hiveacid.jobs.definition_jobs import (
+    ColumnSpec,
     CreateDatabaseJob,
+    CreateTableJob,
     DropDatabaseJob,
     DropTableJob,
+    PartitionsJob,
     RenameTableJob,
 )
-from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
-from hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.jobs.sources import PathSource
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import Base, Delta, TableRef
-from hiveacid.rules.partition_filter import KeyComparison
+from hiveacid.rules.partitions import KeyComparison
 from hiveacid.tables.definitions.run import run_ddl
-from hiveacid.tables.location_owners import require_job_access
+from hiveacid.tables.locations import require_job_access
 from hiveacid.upkeep.table_cleaning import clean
 from tests.fakes.metastore import FakeMetastore
 from tests.maintenance.acid_folders import AcidFolders

@@ -18,8 +18,8 @@ from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import PhaseClock
 from hiveacid.rules.names import TableRef
+from hiveacid.spark import streaming
 from hiveacid.spark.export import _Export
-from hiveacid.spark.streaming import run as streaming
 from hiveacid.storage.folder import Storage
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.compaction.written_table import WrittenTable

@@ -7,7 +7,7 @@ from hiveacid.metastore.thrift.answers import TxnType
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
-from hiveacid.upkeep.blocker_search import blockers_of
+from hiveacid.upkeep.survey import blockers_of
 
 
 @pytest.fixture

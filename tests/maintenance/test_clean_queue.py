@@ -12,13 +12,16 @@ from hiveacid.errors import (
     TableReplaced,
     TransactionAborted,
 )
-from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
+from hiveacid.metastore.compactions import (
+    READY_FOR_CLEANING,
+    CompactionQueue,
+    CompactionTransaction,
+)
 from hiveacid.metastore.thrift.idl_tables import MetaException
 from hiveacid.progress import Phase
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import SIDECAR_FILE, STAGING_PREFIX, Base
-from hiveacid.rules.sidecar import WrittenFile, directory_note
+from hiveacid.rules.notes import WrittenFile, directory_note
 from hiveacid.storage.folder import LocalStorage
 from tests.fakes.compactions import Compactions
 from tests.maintenance.acid_folders import AcidFolders, kept, removed

@@ -13,7 +13,7 @@ from hiveacid.rules.names import Base, BucketFile, Delta
 from hiveacid.rules.trino import Misread
 from hiveacid.rules.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from hiveacid.upkeep.inspection import _sizes
-from hiveacid.upkeep.partition_sizes import PartitionSizes
+from hiveacid.upkeep.survey import PartitionSizes
 
 HIGH = 1_000_000
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)

@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 import pytest
 
 from hiveacid.errors import MetastoreUnreachable, TableNotFound
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import SIDECAR_FILE, Base, Delta
+from hiveacid.rules.notes import WrittenFile, directory_note
 from hiveacid.rules.schema import TableKind
-from hiveacid.rules.sidecar import WrittenFile, directory_note
 from hiveacid.upkeep.health import HealthMeter
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from hiveacid.errors import TableReplaced
-from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.jobs.report import ErrorReport
+from hiveacid.rules.compaction import PartitionSize
 from hiveacid.rules.compaction_decision import decide
 from hiveacid.rules.compaction_policy import CompactionPolicy
-from hiveacid.rules.partition_size import PartitionSize
-from hiveacid.rules.quantities import duration_in_words, timestamp_in_words
+from hiveacid.rules.texts import duration_in_words, timestamp_in_words
 from hiveacid.upkeep.health_score import BlockingTxn, QueueEntry, TableHealth, score_of
 
 NOW = 1_800_000_000.0

@@ -4,17 +4,18 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hiveacid.records.directories import directories_of, traces_of
-from hiveacid.records.entries import (
+from hiveacid.records.history_entries import (
+    History,
     Overwrites,
     compaction_entry,
+    directories_of,
     later_than,
+    traces_of,
     write_entry,
 )
-from hiveacid.records.view import History
 from hiveacid.rules.directory import FileStatus, acid_state
 from hiveacid.rules.names import CONVERTED_BASE
-from hiveacid.rules.write_facts import WriteFacts
+from hiveacid.rules.notes import WriteFacts
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 
 NOW = ValidWriteIdList.parse("a.t:9:9223372036854775807::")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, QueuedCompaction
+from hiveacid.metastore.compactions import READY_FOR_CLEANING, QueuedCompaction
 from hiveacid.metastore.thrift.answers import TxnType
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef

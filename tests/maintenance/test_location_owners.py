@@ -5,21 +5,22 @@ from functools import partial
 import pytest
 
 from hiveacid.errors import AccessRefused, SharedLocation
-from hiveacid.jobs.definitions.catalog_jobs import (
+from hiveacid.jobs.definition_jobs import (
+    ColumnSpec,
     CreateDatabaseJob,
+    CreateTableJob,
     CreateTableLikeJob,
     DropDatabaseJob,
     DropTableJob,
     RenameTableJob,
 )
-from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
 from hiveacid.jobs.job import Access
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.sources import PathSource
 from hiveacid.jobs.stream_job import StreamSource
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.tables.definitions.run import run_ddl
-from hiveacid.tables.location_owners import require_free, require_job_access
+from hiveacid.tables.locations import require_free, require_job_access
 from tests.maintenance.acid_folders import AcidFolders
 from tests.places import place_of
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hiveacid.metastore.compaction.queue import CompactionQueue, QueuedCompaction
+from hiveacid.metastore.compactions import CompactionQueue, QueuedCompaction
 from hiveacid.metastore.thrift.answers import (
     HeldLock,
     LockState,
@@ -14,7 +14,7 @@ from hiveacid.metastore.thrift.answers import (
     TxnType,
 )
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.records.entries import HistoryEntry, HistoryState
+from hiveacid.records.history_entries import HistoryEntry, HistoryState
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.locks import LockType, Operation, Target
@@ -30,8 +30,7 @@ from hiveacid.upkeep.metric_collection import (
     table_samples,
     transaction_samples,
 )
-from hiveacid.upkeep.metrics import Sample
-from hiveacid.upkeep.prometheus_text import prometheus_text
+from hiveacid.upkeep.metrics import Sample, prometheus_text
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders
 from tests.metastore_calls import counted_calls

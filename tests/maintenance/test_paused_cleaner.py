@@ -10,10 +10,9 @@ from hiveacid.metastore.thrift import idl_tables
 from hiveacid.metastore.txn.owner import Owner, open_transaction
 from hiveacid.progress import Phase, PhaseClock, PhaseObserver
 from hiveacid.rules.locks import read_lock_components
-from hiveacid.rules.names import READER_NOTE_FILE, Base, removal_identity
-from hiveacid.rules.table_identity import TableIdentity
+from hiveacid.rules.names import READER_NOTE_FILE, Base, TableIdentity, removal_identity
 from hiveacid.storage.folder import Storage
-from hiveacid.storage.removal import Removal
+from hiveacid.storage.hidden_folder import Removal
 from hiveacid.upkeep import table_cleaning
 from hiveacid.upkeep.table_cleaning import clean
 from tests.fakes.metastore import REAL_AND_FAKE, FakeMetastore

@@ -20,11 +20,11 @@ from hiveacid.errors import (
     VersionGone,
     VersionUnknown,
 )
-from hiveacid.jobs.definitions.ddl_jobs import TruncateJob
+from hiveacid.jobs.definition_jobs import TruncateJob
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
-from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import (
     BatchSource,
     ChangesSource,
@@ -33,13 +33,18 @@ from hiveacid.jobs.sources import (
     TableSource,
 )
 from hiveacid.jobs.stream_job import StreamJob, StreamSource
-from hiveacid.jobs.transaction_job import TransactionJob
-from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
+from hiveacid.jobs.write_jobs import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    RestoreJob,
+    TransactionJob,
+    UpdateJob,
+)
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Owner, open_transaction
-from hiveacid.records.run_note import RunNote
-from hiveacid.records.run_note_folder import NoteFile, write_note
+from hiveacid.records.run_notes import NoteFile, RunNote, write_note
 from hiveacid.rules.merge import (
     MatchedDelete,
     MatchedUpdate,

@@ -14,9 +14,14 @@ from hiveacid.errors import (
     UserError,
     VersionUnknown,
 )
-from hiveacid.jobs.definitions.catalog_jobs import DropDatabaseJob, DropTableJob
-from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
-from hiveacid.jobs.definitions.view_job import CreateViewJob
+from hiveacid.jobs.definition_jobs import (
+    ColumnSpec,
+    CreateTableJob,
+    CreateViewJob,
+    DropDatabaseJob,
+    DropTableJob,
+    TruncateJob,
+)
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.script_job import ScriptJob

@@ -9,7 +9,7 @@ import pytest
 from hiveacid.errors import InvalidJob
 from hiveacid.records.consumers import Consumer, forget_consumer
 from hiveacid.rules.names import SIDECAR_FILE, Base
-from hiveacid.rules.sidecar import WrittenFile, directory_note
+from hiveacid.rules.notes import WrittenFile, directory_note
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

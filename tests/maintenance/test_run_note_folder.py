@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import StorageError
-from hiveacid.records.run_note import RunNote
-from hiveacid.records.run_note_folder import NoteFile, mark_committed, write_note
+from hiveacid.records.run_notes import NoteFile, RunNote, mark_committed, write_note
 from hiveacid.storage.folder import Storage
 
 GOLDEN = Path(__file__).parents[1] / "data" / "run_notes" / "format_1.json"

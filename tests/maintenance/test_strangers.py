@@ -13,7 +13,7 @@ from hiveacid.errors import (
     InvalidJob,
     StorageError,
 )
-from hiveacid.jobs.options.allowed_locations import AllowedLocations
+from hiveacid.jobs.options import AllowedLocations
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.compaction_policy import CompactionPolicy

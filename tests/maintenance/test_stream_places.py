@@ -9,15 +9,15 @@ import pytest
 
 from hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
 from hiveacid.jobs import codec
-from hiveacid.jobs.reports.stream_report import StreamProgress
+from hiveacid.jobs.stream_job import StreamProgress
 from hiveacid.records.proofs import NoteName
-from hiveacid.records.stream_place import StreamPlace
 from hiveacid.records.stream_places import (
+    StreamPlace,
     StreamPlaces,
+    StreamState,
     digests_of_next_batches,
     stream_states,
 )
-from hiveacid.records.stream_state import StreamState
 from hiveacid.storage.folder import LocalStorage, Storage
 
 FIRST = StreamPlace(name="s", query_id="q", batch_id=-1, number=0)

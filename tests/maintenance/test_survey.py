@@ -15,7 +15,7 @@ from hiveacid.errors import (
     NotTransactional,
     TableNotFound,
 )
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.compaction import CompactionType
@@ -25,12 +25,10 @@ from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import Base, Delta, TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.write_ids import CompactorWriteIdList, ValidTxnList
-from hiveacid.storage.directory_sizes import DirectorySizes
 from hiveacid.storage.folder import ReadOnlyStorage
-from hiveacid.storage.listing import list_files, read_state
+from hiveacid.storage.listing import DirectorySizes, list_files, read_state
 from hiveacid.upkeep.compaction_poll import CompactionPoll
-from hiveacid.upkeep.partition_sizes import PartitionSizes
-from hiveacid.upkeep.survey import Survey
+from hiveacid.upkeep.survey import PartitionSizes, Survey
 from tests.maintenance.acid_folders import AcidFolders
 from tests.proxy import Proxy
 

@@ -18,7 +18,7 @@ from hiveacid.metastore.thrift import idl
 from hiveacid.metastore.thrift.answers import TxnType
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseClock, PhaseObserver
-from hiveacid.records.reader_notes import note_readers
+from hiveacid.records.proofs import note_readers
 from hiveacid.rules.cleaning import ReaderNote
 from hiveacid.rules.locks import (
     DataOperation,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hiveacid.errors import NotTransactional
-from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
+from hiveacid.metastore.compactions import CompactionTransaction
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.records import table_history as module
 from hiveacid.records.proofs import digest_of
@@ -18,12 +18,12 @@ from hiveacid.records.table_history import (
     version_directories,
     version_of,
 )
-from hiveacid.rules.as_of import AsOf
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import Base, Delta
 from hiveacid.rules.schema import TableKind
-from hiveacid.storage.directory_sizes import DirectorySizes
+from hiveacid.rules.write_ids import AsOf
+from hiveacid.storage.listing import DirectorySizes
 from tests.maintenance.acid_folders import AcidFolders
 
 TIME = "2026-11-20T12:00:00+00:00"

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from hiveacid.errors import BadMetadataFile, VersionGone
-from hiveacid.records.reader_notes import note_readers
+from hiveacid.records.proofs import note_readers
 from hiveacid.rules.names import Base
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 from hiveacid.storage.listing import check_kept, list_files, read_marker

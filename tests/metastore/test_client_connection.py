@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import AnswerLost, InvalidJob, MetastoreUnreachable
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore

@@ -15,10 +15,9 @@ from hiveacid.errors import (
     MetastoreUnreachable,
     UnsupportedMetastore,
 )
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.thrift.deadline import Deadline
-from hiveacid.metastore.thrift.endpoint import Endpoint
+from hiveacid.metastore.thrift.transport import Deadline, Endpoint
 from tests.fakes.metastore import FakeMetastore
 from tests.proxy import Harm, Proxy
 

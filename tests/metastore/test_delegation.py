@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import AuthenticationFailed, InvalidJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore import delegation
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.delegation import TokenKeeper, new_token

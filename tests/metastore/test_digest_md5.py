@@ -13,11 +13,10 @@ from hiveacid.errors import (
     InvalidJob,
     TokenRefused,
 )
-from hiveacid.jobs.options.metastore_options import PROTECTIONS, MetastoreOptions
+from hiveacid.jobs.options import PROTECTIONS, MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.sasl.channel import Protection
-from hiveacid.metastore.sasl.delegation_token import DelegationToken
-from hiveacid.metastore.sasl.digest_md5 import Digest, DigestMd5, Frames, Rc4
+from hiveacid.metastore.sasl.delegation_token import DelegationToken, Digest, DigestMd5, Frames, Rc4
 from tests.fakes.metastore import FakeMetastore
 from tests.fakes.sasl import SaslFront
 

@@ -17,6 +17,7 @@ from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev import distribution
 from hiveacid.metastore.dev.distribution import (
+    RELEASES,
     Distribution,
     find_java,
     java_command,
@@ -24,7 +25,6 @@ from hiveacid.metastore.dev.distribution import (
     require_checksums,
 )
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.dev.releases import RELEASES
 from hiveacid.rules.names import TableRef
 from tests.versions import REAL
 

@@ -17,7 +17,7 @@ from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
 from hiveacid.errors import AnswerGarbled, AnswerLost, HiveAcidError, MetastoreError
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_tables, idl_txns
 from hiveacid.metastore.thrift.idl import Call

@@ -14,11 +14,11 @@ from hiveacid.errors import (
     KerberosLibraryMissing,
     NoTicket,
 )
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
-from hiveacid.metastore.sasl import kerberos, system_gssapi
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.metastore.sasl import kerberos
+from hiveacid.metastore.sasl import kerberos as system_gssapi
 from hiveacid.metastore.sasl.channel import Protection
-from hiveacid.metastore.sasl.gss_failure import GssFailure
-from hiveacid.metastore.sasl.kerberos import Kerberos
+from hiveacid.metastore.sasl.kerberos import GssFailure, Kerberos
 
 OPTIONS = MetastoreOptions(uris="thrift://Hms.Ex:1", auth_mechanism="GSSAPI")
 BASE = -1765328384

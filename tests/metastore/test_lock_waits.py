@@ -3,8 +3,8 @@
 import pytest
 
 from hiveacid.metastore.thrift.answers import HeldLock, LockState
-from hiveacid.metastore.txn import lock_request
-from hiveacid.metastore.txn.lock_request import Pauses, holders
+from hiveacid.metastore.txn import locks as lock_request
+from hiveacid.metastore.txn.locks import Pauses, holders
 from hiveacid.progress import PhaseClock, PhaseObserver
 from hiveacid.rules.locks import LockType
 from hiveacid.rules.names import TableRef

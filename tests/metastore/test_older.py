@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import MetastoreUnreachable, UnsupportedMetastore
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.distribution import find_java, spark_jars, write_properties
-from hiveacid.metastore.dev.embedded import HOST, free_port
-from hiveacid.metastore.dev.guarded_process import GuardedProcess
+from hiveacid.metastore.dev.embedded import HOST, GuardedProcess, free_port
 
 pytestmark = [pytest.mark.metastores, pytest.mark.server]
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.orc.format.byte_streams import encode_bytes, encode_flags
+from hiveacid.orc.format.streams import encode_bytes, encode_flags
 
 CONTENT = st.lists(
     st.tuples(st.integers(0, 255), st.sampled_from([1, 1, 1, 2, 3, 129, 130, 131, 400])),

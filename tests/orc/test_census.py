@@ -8,12 +8,17 @@ import pytest
 from hiveacid.errors import CorruptFile
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys import census
-from hiveacid.orc.row_keys.census import LostRows, RowConstraints, StripeCensus, take_census
-from hiveacid.orc.row_keys.deleted_rows import DeletedRows
+from hiveacid.orc.row_keys.census import (
+    DeletedRows,
+    LostRows,
+    RowConstraints,
+    StripeCensus,
+    take_census,
+)
 from hiveacid.orc.row_keys.digests import HashSet, hash_row_ids, tally, tally_consecutive
 from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.rules.compaction import Tally
 from hiveacid.rules.names import CONVERTED_BASE, Base, Delta
-from hiveacid.rules.proof import Tally
 from hiveacid.rules.row_id import encode_bucket
 from tests.orc.bucket_files import BUCKET, events, inserts, table
 

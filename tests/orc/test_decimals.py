@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hiveacid.orc.format.protobuf import unzigzag
-from hiveacid.orc.values.decimals import Numbers
+from hiveacid.orc.values.encoders import Numbers
 from tests.orc.timestamp_streams import varint
 
 _SMALL, _LARGE = 10**18 - 1, 10**38 - 1

@@ -13,8 +13,7 @@ from hiveacid.orc.copying.stripe_plan import PlannedFile
 from hiveacid.orc.copying.transplant import transplant
 from hiveacid.orc.format.envelope import TypeField, TypeKind, with_column_names, wrap_types
 from hiveacid.orc.format.protobuf import Message
-from hiveacid.orc.format.row_types import row_types
-from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.format.tail import OrcTail, row_types
 from hiveacid.orc.row_keys.verify import verify_file
 from hiveacid.orc.values.evolution import check_lossless
 from hiveacid.rules.schema import ColumnMapping, MappedColumns, row_struct

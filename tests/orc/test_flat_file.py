@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from hiveacid.errors import CorruptFile, UnsupportedFile
 from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.compression import read_exactly
 from hiveacid.orc.format.envelope import TypeField
 from hiveacid.orc.format.protobuf import DATA, Message, pack
-from hiveacid.orc.format.source_and_sink import read_exactly
-from hiveacid.orc.format.stripe_footer import StripeField, StripeFooter
+from hiveacid.orc.format.streams import StripeField, StripeFooter
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.verify import verify_file
-from hiveacid.orc.values.nanoseconds import is_marked
+from hiveacid.orc.values.timestamps import is_marked
 from hiveacid.rules.row_id import RowId, encode_bucket
 from tests.orc.orc_tables import (
     CODECS,

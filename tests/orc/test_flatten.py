@@ -10,8 +10,7 @@ from pyarrow import dataset as ds
 
 from hiveacid.errors import UnsupportedFile
 from hiveacid.orc.copying.assemble import Part
-from hiveacid.orc.copying.flatten import FieldId, FlatFileWritten, flatten
-from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.copying.transplant import FieldId, FlatFileWritten, flatten, transplant
 from hiveacid.orc.format.envelope import TypeField
 from hiveacid.orc.format.layout import JULIAN, Layout
 from hiveacid.orc.format.protobuf import Message

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.orc.format.integer_streams import encode_integers, exact_sum
+from hiveacid.orc.format.streams import encode_integers, exact_sum
 from tests.orc.timestamp_streams import integers_of
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1

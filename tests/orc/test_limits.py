@@ -16,11 +16,9 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from hiveacid.errors import BeyondArrow, CorruptFile, DataError, UnsupportedFile
-from hiveacid.orc.format import arrow_memory
-from hiveacid.orc.format.arrow_memory import rows_at_a_time
-from hiveacid.orc.format.batches import read_batches
+from hiveacid.orc.format import batches as arrow_memory
+from hiveacid.orc.format.batches import Lengths, read_batches, rows_at_a_time
 from hiveacid.orc.format.compression import Codec, Compression
-from hiveacid.orc.format.lengths import Lengths
 from hiveacid.orc.format.protobuf import Message, read_varint, varint, zigzag
 from hiveacid.orc.format.streams import WIDTHS, integer_runs
 from hiveacid.orc.format.tail import OrcTail

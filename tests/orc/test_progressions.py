@@ -14,9 +14,8 @@ from pyarrow import orc
 from hiveacid.orc.format.streams import arithmetic_runs, integer_runs
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys import key_stream
-from hiveacid.orc.row_keys.key_stream import read_keys
+from hiveacid.orc.row_keys.key_stream import Progression, read_keys, read_progressions, recognized
 from hiveacid.orc.row_keys.keys import Keys
-from hiveacid.orc.row_keys.progressions import Progression, read_progressions, recognized
 
 TABLES = Path(__file__).parents[1] / "data" / "tables"
 LONG = st.integers(-(1 << 63), (1 << 63) - 1)

@@ -7,8 +7,7 @@ import pytest
 from hiveacid.errors import UnsupportedTable
 from hiveacid.orc.format.envelope import TypeField
 from hiveacid.orc.format.protobuf import Message
-from hiveacid.orc.format.row_types import row_types
-from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.format.tail import OrcTail, row_types
 from hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
 from hiveacid.orc.row_keys.keys import Keys
 from hiveacid.rules.row_id import encode_bucket

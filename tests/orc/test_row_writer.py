@@ -14,18 +14,14 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame
 
 from hiveacid.errors import BeyondArrow, UnsupportedFile
-from hiveacid.orc.copying.reencode import _parts_of
-from hiveacid.orc.copying.row_writer import RowGroups, RowWriter
+from hiveacid.orc.copying.reencode import RowGroups, RowWriter, _parts_of
 from hiveacid.orc.format import compression
-from hiveacid.orc.format.compression import Codec, Compression
+from hiveacid.orc.format.compression import Codec, Compression, read_exactly
 from hiveacid.orc.format.envelope import TypeKind, kind_of
 from hiveacid.orc.format.layout import JULIAN, Layout
 from hiveacid.orc.format.protobuf import Message
-from hiveacid.orc.format.row_types import row_types
-from hiveacid.orc.format.source_and_sink import read_exactly
-from hiveacid.orc.format.streams import Encoding, StreamKind
-from hiveacid.orc.format.stripe_footer import StripeFooter
-from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.format.streams import Encoding, StreamKind, StripeFooter
+from hiveacid.orc.format.tail import OrcTail, row_types
 from hiveacid.rules.schema import row_struct
 from tests.orc.bucket_files import compact, inserts, planned, survivors
 from tests.orc.java_orc import read_rows

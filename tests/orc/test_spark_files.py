@@ -9,8 +9,7 @@ from pyarrow import orc
 
 from hiveacid.errors import CorruptFile, UnsupportedFile
 from hiveacid.orc.copying.transplant import transplant
-from hiveacid.orc.format.row_types import row_types
-from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.format.tail import OrcTail, row_types
 from hiveacid.rules.row_id import encode_bucket
 from hiveacid.rules.schema import LOCAL_ZONE, row_struct
 from tests.orc.orc_tables import read

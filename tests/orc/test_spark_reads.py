@@ -12,9 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from hiveacid.orc.copying.assemble import Part, assemble
 from hiveacid.orc.copying.transplant import transplant
 from hiveacid.orc.format.envelope import EnvelopeColumn, wrap_types
-from hiveacid.orc.format.row_types import row_types
-from hiveacid.orc.format.stripe_footer import StripeFooter
-from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.format.streams import StripeFooter
+from hiveacid.orc.format.tail import OrcTail, row_types
 from hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
 from hiveacid.orc.row_keys.keys import Keys
 from hiveacid.orc.row_keys.verify import verify_file

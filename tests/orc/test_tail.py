@@ -9,9 +9,8 @@ from hiveacid.orc.copying.transplant import transplant
 from hiveacid.orc.format.compression import Codec
 from hiveacid.orc.format.envelope import EnvelopeColumn
 from hiveacid.orc.format.protobuf import DATA, VARINT, Message
-from hiveacid.orc.format.row_types import row_types
 from hiveacid.orc.format.statistics import UNKNOWN
-from hiveacid.orc.format.tail import FooterField, OrcTail, PostScriptField
+from hiveacid.orc.format.tail import FooterField, OrcTail, PostScriptField, row_types
 from hiveacid.orc.row_keys.delete_file import write_delete_file
 from hiveacid.orc.row_keys.keys import Keys
 from hiveacid.rules.schema import row_struct

@@ -14,11 +14,10 @@ from hiveacid.orc.copying.reencode import reencode
 from hiveacid.orc.copying.transplant import transplant
 from hiveacid.orc.format.layout import Layout
 from hiveacid.orc.format.protobuf import Message
-from hiveacid.orc.format.row_types import row_types
 from hiveacid.orc.format.statistics import TIMESTAMPS
-from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.format.tail import OrcTail, row_types
 from hiveacid.orc.row_keys.verify import verify_file
-from hiveacid.orc.values.nanoseconds import finer_column, mark
+from hiveacid.orc.values.timestamps import finer_column, mark
 from hiveacid.rules.schema import parse_type, row_struct
 from tests.orc.bucket_files import BUCKET, compact, planned
 from tests.orc.orc_tables import CODECS, with_tail

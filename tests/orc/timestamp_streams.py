@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from hiveacid.orc.copying.row_writer import RowGroups, RowWriter
+from hiveacid.orc.copying.reencode import RowGroups, RowWriter
 from hiveacid.orc.format.compression import Codec
 from hiveacid.orc.format.envelope import TypeField, TypeKind
 from hiveacid.orc.format.layout import JULIAN, Layout

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.playground.own_folder import own_folder
+from airflow_hiveacid.playground.local_airflow import own_folder
 from hiveacid.errors import UserError
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.playground.programs import run_program
-from hiveacid.cli.foreground import until_ended
+from airflow_hiveacid.playground.local_airflow import run_program
+from hiveacid.cli.command import until_ended
 from hiveacid.errors import DemoFailed
 
 SLEEP = "echo $$ > pid; sleep 60 & echo $! >> pid; wait"
@@ -50,8 +50,8 @@ def test_a_signal_ends_the_body_with_all_that_it_waits_for(
     number: signal.Signals, tmp_path: Path, eventually: Callable[..., None]
 ) -> None:
     code = f"""
-from hiveacid.cli.foreground import until_ended
-from airflow_hiveacid.playground.programs import run_program
+from hiveacid.cli.command import until_ended
+from airflow_hiveacid.playground.local_airflow import run_program
 from pathlib import Path
 import os, time
 with until_ended():
@@ -89,7 +89,7 @@ def test_a_killed_owner_takes_the_program_along(
     tmp_path: Path, eventually: Callable[..., None]
 ) -> None:
     code = f"""
-from airflow_hiveacid.playground.programs import run_program
+from airflow_hiveacid.playground.local_airflow import run_program
 from pathlib import Path
 import os
 run_program("sleep", ["sh", "-c", {SLEEP!r}], environment=os.environ, log=Path("log"))

@@ -19,16 +19,15 @@ from hiveacid.rules.locks import Operation
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.row_id import RowId, decode_bucket
 from hiveacid.rules.write_ids import ValidTxnList, WriteIdList
-from hiveacid.spark.read.acid_scan import BUCKET, PARTITION, ROW, WRITE_ID
+from hiveacid.spark.read.acid_snapshot import BUCKET, PARTITION, ROW, WRITE_ID
 from hiveacid.spark.rows.columns import spark_struct
 from hiveacid.spark.write import statement
-from hiveacid.spark.write.context import Counts, WriteContext
 from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter
-from hiveacid.spark.write.statement import Preparation, Statement
+from hiveacid.spark.write.statement import Counts, Preparation, Statement, WriteContext
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.listing import list_files, read_state
-from hiveacid.storage.staged_files import FlatFile, Folder
-from hiveacid.tables.scan.visible_rows import visible_rows
+from hiveacid.storage.staging import FlatFile, Folder
+from hiveacid.tables.scan.table_part import visible_rows
 
 Rows = dict[RowId, tuple[int, int]]
 

@@ -17,8 +17,7 @@ from hiveacid.errors import UnprovenRun as Unproven
 from hiveacid.metastore.thrift.idl import Call
 from hiveacid.metastore.thrift.session import Session
 from hiveacid.metastore.txn.heartbeat import Heartbeat
-from hiveacid.metastore.txn.lock_request import Pauses
-from hiveacid.metastore.txn.writer_queue import WriterQueue
+from hiveacid.metastore.txn.locks import Pauses, WriterQueue
 from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.records.proofs import NoteName
 from hiveacid.rules.names import (

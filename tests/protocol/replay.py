@@ -8,13 +8,12 @@ from hiveacid.errors import NotEnoughHistory
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.queue import CompactionQueue
+from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.thrift.answers import LockState, TxnState
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import PhaseClock
-from hiveacid.records.proofs import NoteName, digest_of
-from hiveacid.records.reader_notes import read_reader_note
+from hiveacid.records.proofs import NoteName, digest_of, read_reader_note
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import LockType
 from hiveacid.rules.metastore_version import MetastoreVersion
@@ -31,7 +30,7 @@ from hiveacid.spark.write.atomic_write import run_statements
 from hiveacid.spark.write.statement import WriteOptions
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.listing import list_files, read_state
-from hiveacid.tables.scan.visible_rows import visible_rows
+from hiveacid.tables.scan.table_part import visible_rows
 from hiveacid.upkeep.table_cleaning import clean
 from tests.fakes.metastore import FakeMetastore
 from tests.faults.without_spark import NoSpark

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from hiveacid.drivers.spark_support import OLDEST_PACKAGES, SUPPORTED_TEXT
-from hiveacid.metastore.dev.releases import RELEASES
+from hiveacid.metastore.dev.distribution import RELEASES
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

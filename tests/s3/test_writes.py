@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.formats import StorageFormat
 from hiveacid.metastore.txn.heartbeat import Heartbeat
 from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.names import STAGING_PREFIX, TableRef

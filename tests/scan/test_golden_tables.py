@@ -6,7 +6,7 @@ import pytest
 
 from hiveacid.cli.values import json_values
 from hiveacid.errors import UnsupportedTable
-from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.schema import TableKind
 from hiveacid.storage.folder import Storage

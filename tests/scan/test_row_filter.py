@@ -14,8 +14,7 @@ import pytest
 from pyarrow import orc
 
 from hiveacid.errors import UnsupportedFile
-from hiveacid.metastore.catalog import HiveColumn, HiveTable
-from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat
 from hiveacid.orc.format.envelope import EnvelopeColumn
 from hiveacid.orc.format.protobuf import Message
 from hiveacid.orc.format.statistics import INTEGERS

@@ -7,7 +7,7 @@ from itertools import count, pairwise
 
 import pytest
 
-from hiveacid.tables.scan.side_by_side import side_by_side
+from hiveacid.tables.scan.table_scan import side_by_side
 
 
 @pytest.fixture(autouse=True)

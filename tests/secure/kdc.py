@@ -8,7 +8,7 @@ from typing import Self
 
 from hiveacid.metastore.dev.distribution import find_java
 from hiveacid.metastore.dev.embedded import Kerberized
-from hiveacid.metastore.sasl.system_gssapi import SystemContext
+from hiveacid.metastore.sasl.kerberos import SystemContext
 from tests.ivy import fetched
 from tests.live.airflow_api import wait_until
 from tests.live.process_group import ProcessGroup

@@ -12,16 +12,16 @@ import pytest
 from airflow_hiveacid import MatchedUpdate, NotMatchedInsert
 from hiveacid.errors import TokenRefused
 from hiveacid.jobs import MergeJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
-from hiveacid.jobs.reports.report import RunReport
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.delegation import TokenKeeper, new_token
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import HeldLock
 from hiveacid.metastore.thrift.idl_tokens import cancel_delegation_token
+from hiveacid.metastore.txn.locks import queue_of
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.metastore.txn.writer_queue import queue_of
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from tests.faults.submitted_driver import json_source, run_driver

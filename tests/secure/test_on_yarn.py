@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import HeldLock
+from hiveacid.metastore.txn.locks import queue_of
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.metastore.txn.writer_queue import queue_of
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.storage.folder import Storage

@@ -11,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from airflow_hiveacid.cluster.rest_client import ask
+from airflow_hiveacid.cluster.yarn import ask
 from hiveacid.errors import InvalidConnection
 from tests.secure.kdc import Kdc
 

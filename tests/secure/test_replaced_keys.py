@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import AuthenticationFailed, NoTicket
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.secure.kdc import Kdc

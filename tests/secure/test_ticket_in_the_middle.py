@@ -12,7 +12,7 @@ import pytest
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.reports.report import ErrorReport
+from hiveacid.jobs.report import ErrorReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.storage.folder import Storage

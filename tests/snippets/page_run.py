@@ -34,13 +34,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.spark_submission import runs_in_cluster
 from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.provider_info import PACKAGES
 from hiveacid.cli.main import main
-from hiveacid.jobs.compaction_need import parse_needs
 from hiveacid.jobs.job import Job
+from hiveacid.jobs.maintenance_jobs import parse_needs
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.provider_info import PACKAGES
 from hiveacid.public_names import homes
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
@@ -194,7 +194,7 @@ class PageRun:
             return
         assert isinstance(task, HiveAcidJobOperator), task
         with (
-            patch("airflow_hiveacid.cluster.local_run.LocalRun", self._run_here),
+            patch("airflow_hiveacid.cluster.runs.LocalRun", self._run_here),
             # The Spark of this test also represents a cluster.
             patch("airflow_hiveacid.operators.spark.runs_in_cluster", lambda *_: False),
         ):

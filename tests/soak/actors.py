@@ -16,7 +16,7 @@ import psutil
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.records.consumers import Consumer

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.failover.shared_metastore import MetastoreDatabase, SharedMetastore

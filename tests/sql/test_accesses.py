@@ -5,8 +5,7 @@ import typing
 import pytest
 
 from hiveacid.errors import AccessRefused
-from hiveacid.jobs.accesses import accesses_of
-from hiveacid.jobs.job import Access, Job, ScriptedJob
+from hiveacid.jobs.job import Access, Job, ScriptedJob, accesses_of
 from hiveacid.jobs.sources import QuerySource
 from hiveacid.metastore.authorizer import require_access
 from hiveacid.sql import questions

@@ -3,7 +3,7 @@
 import pytest
 
 from hiveacid.errors import SqlError
-from hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
+from hiveacid.jobs.definition_jobs import ColumnSpec, CreateTableJob
 from hiveacid.jobs.job_json import from_json, to_json
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob

@@ -11,8 +11,8 @@ from hiveacid.sql.partition_conditions import (
     KeyScope,
     partitions_of_change,
     selected_partitions,
+    ties_partitions,
 )
-from hiveacid.sql.tied_partitions import ties_partitions
 
 KEYS = {"day": "date", "n": "int", "s": "string"}
 PARTITIONS = {

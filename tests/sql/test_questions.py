@@ -5,12 +5,10 @@ from typing import get_args
 import pytest
 
 from hiveacid.errors import SqlError
-from hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
-from hiveacid.jobs.definitions.partitions_job import PartitionsJob
+from hiveacid.jobs.definition_jobs import CreateTableAsJob, PartitionsJob
 from hiveacid.jobs.job import ScriptedJob
 from hiveacid.jobs.sources import QuerySource, TableSource
-from hiveacid.jobs.transaction_job import TransactionJob
-from hiveacid.jobs.write_jobs import DeleteJob
+from hiveacid.jobs.write_jobs import DeleteJob, TransactionJob
 from hiveacid.rules.names import TableRef
 from hiveacid.sql import questions
 from hiveacid.sql.script import to_steps

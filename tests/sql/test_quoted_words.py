@@ -7,7 +7,7 @@ import pytest
 
 from hiveacid.errors import SqlError
 from hiveacid.rules.constraints import NotNull
-from hiveacid.rules.partition_filter import KeyComparison
+from hiveacid.rules.partitions import KeyComparison
 from hiveacid.sql.script import to_jobs, to_steps
 from hiveacid.sql.statement import tokens_of
 

@@ -8,7 +8,7 @@ from sqlglot import exp
 from hiveacid.errors import SqlError
 from hiveacid.sql.script import to_jobs, to_script
 from hiveacid.sql.statement import SqlStatement
-from hiveacid.sql.understood import UNDERSTOOD, require_understood
+from hiveacid.sql.tables import UNDERSTOOD, require_understood
 
 CONDITIONS = [
     "ts < X - INTERVAL 1 DAY 12 HOURS",

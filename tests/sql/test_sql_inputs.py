@@ -2,9 +2,8 @@
 
 import pytest
 
-from hiveacid.sql.outputs import with_names
 from hiveacid.sql.script import to_jobs
-from hiveacid.sql.views import view_query
+from hiveacid.sql.views import view_query, with_names
 
 
 def inputs_of(query: str) -> dict[str, str]:

@@ -4,32 +4,35 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.jobs.analyze_job import AnalyzeJob
-from hiveacid.jobs.definitions.catalog_jobs import (
+from hiveacid.jobs.definition_jobs import (
     AddColumnsJob,
     AlterColumnsJob,
-    CreateDatabaseJob,
-    CreateTableLikeJob,
-    DropDatabaseJob,
-    DropTableJob,
-    RenameTableJob,
-    TablePropertiesJob,
-)
-from hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
-from hiveacid.jobs.definitions.ddl_jobs import (
+    AnalyzeJob,
     ColumnSpec,
     ConvertJob,
+    CreateDatabaseJob,
+    CreateTableAsJob,
     CreateTableJob,
+    CreateTableLikeJob,
+    CreateViewJob,
+    DropDatabaseJob,
+    DropTableJob,
+    PartitionsJob,
+    RenameTableJob,
+    TablePropertiesJob,
     TruncateJob,
 )
-from hiveacid.jobs.definitions.partitions_job import PartitionsJob
-from hiveacid.jobs.definitions.view_job import CreateViewJob
 from hiveacid.jobs.job_json import from_json, to_json
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
-from hiveacid.jobs.transaction_job import TransactionJob
-from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
-from hiveacid.rules.column_changes import ColumnChange
+from hiveacid.jobs.write_jobs import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    RestoreJob,
+    TransactionJob,
+    UpdateJob,
+)
 from hiveacid.rules.merge import (
     MatchedDelete,
     MatchedUpdate,
@@ -37,7 +40,8 @@ from hiveacid.rules.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
-from hiveacid.rules.partition_filter import KeyComparison
+from hiveacid.rules.partitions import KeyComparison
+from hiveacid.rules.schema import ColumnChange
 from hiveacid.sql.script import to_jobs, to_script
 
 FEED = {"db__feed": TableSource("db.feed")}

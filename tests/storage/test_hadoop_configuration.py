@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import StorageError
-from hiveacid.storage.hadoop_configuration import hadoop_properties
+from hiveacid.storage.filesystems import hadoop_properties
 
 
 def test_properties_of_all_files_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

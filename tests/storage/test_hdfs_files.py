@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hiveacid.errors import StorageUnreachable
-from hiveacid.storage import hdfs_calls
+from hiveacid.storage import hdfs as hdfs_calls
 from hiveacid.storage.filesystems import translated_errors
 from hiveacid.storage.hdfs import HdfsFileSystem
 

@@ -6,7 +6,7 @@ import pytest
 
 from hiveacid.errors import StorageLoginFailed
 from hiveacid.storage.filesystems import translated_os_errors
-from hiveacid.storage.hdfs_login import as_in_token, login_refused
+from hiveacid.storage.hdfs import as_in_token, login_refused
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from hiveacid.storage.threads import THREADS, in_threads
+from hiveacid.storage.filesystems import THREADS, in_threads
 
 
 def test_results_are_in_the_order_of_their_items() -> None:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hiveacid.jobs.reports.report import RunReport
-from hiveacid.jobs.reports.stream_report import StreamReport
+from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import BatchSource, QuerySource
-from hiveacid.jobs.stream_job import AVAILABLE_NOW, StreamJob, StreamSource
+from hiveacid.jobs.stream_job import AVAILABLE_NOW, StreamJob, StreamReport, StreamSource
 from hiveacid.jobs.write_jobs import InsertJob, MergeJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert

@@ -9,8 +9,7 @@ import pytest
 from hiveacid.errors import CheckpointMismatch
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.progress import FAULT_VARIABLE, InjectedFault
-from hiveacid.spark.streaming.checkpoint import StreamCheckpoint
-from hiveacid.spark.streaming.run import StreamRun
+from hiveacid.spark.streaming import StreamCheckpoint, StreamRun
 from tests.streams.stream_case import BATCH, StreamCase
 
 BOTH = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

@@ -20,10 +20,10 @@ from hiveacid.jobs.sources import BatchSource, QuerySource
 from hiveacid.jobs.stream_job import SECRET_OPTION, StreamSource
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.records.stream_places import stream_states
-from hiveacid.rules.conflicts import ConflictPolicy
+from hiveacid.rules.locks import ConflictPolicy
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.streaming.run import StreamRun
+from hiveacid.spark.streaming import StreamRun
 from hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import create, folder
 from tests.metastore_calls import counted_calls
@@ -205,7 +205,7 @@ def test_a_long_outage_of_the_metastore_ends_the_run_and_the_next_one_continues(
 
     stream.arrive((1, "a"))
     with monkeypatch.context() as patch:
-        patch.setattr("hiveacid.spark.streaming.run.PATIENCE", 1.5)
+        patch.setattr("hiveacid.spark.streaming.PATIENCE", 1.5)
         patch.setattr(StreamRun, "_apply", away)
         with pytest.raises(MetastoreUnreachable):
             stream.run(append(stream))

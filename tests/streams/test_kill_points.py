@@ -19,7 +19,7 @@ from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.progress import FaultInjector, Phase, PhaseObserver
 from hiveacid.records.stream_places import StreamPlaces
 from hiveacid.spark.run import run
-from hiveacid.spark.streaming.run import StreamRun
+from hiveacid.spark.streaming import StreamRun
 from hiveacid.upkeep.table_cleaning import clean
 from tests.streams.stream_case import StreamCase
 

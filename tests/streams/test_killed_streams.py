@@ -22,7 +22,7 @@ from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.spark.run import run
-from hiveacid.spark.streaming.checkpoint import StreamCheckpoint
+from hiveacid.spark.streaming import StreamCheckpoint
 from hiveacid.upkeep.table_cleaning import clean
 from tests.streams.broker import Broker, jars_of_spark
 from tests.streams.driver import Driver

@@ -23,8 +23,7 @@ from pyarrow import orc
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.sources import BatchSource, QuerySource
 from hiveacid.jobs.stream_job import StreamJob, StreamSource
-from hiveacid.jobs.transaction_job import RowJob
-from hiveacid.jobs.write_jobs import InsertJob, MergeJob
+from hiveacid.jobs.write_jobs import InsertJob, MergeJob, RowJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.progress import Phase

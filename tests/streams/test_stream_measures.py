@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from hiveacid.jobs.reports.report import RunReport
-from hiveacid.jobs.reports.stream_report import StreamProgress
+from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import BatchSource
-from hiveacid.jobs.stream_job import StreamJob, StreamSource
+from hiveacid.jobs.stream_job import StreamJob, StreamProgress, StreamSource
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.progress import PhaseObserver
-from hiveacid.spark.streaming.measures import StreamMeasures
+from hiveacid.spark.streaming import StreamMeasures
 
 JOB = StreamJob(
     name="s",

@@ -9,13 +9,13 @@ import pytest
 
 from hiveacid.errors import CheckpointMismatch, StreamOvertaken, UnknownColumn
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.reports.stream_report import StreamProgress
 from hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
+from hiveacid.jobs.stream_job import StreamProgress
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.progress import FAULT_VARIABLE, InjectedFault, PhaseObserver
 from hiveacid.records.stream_places import StreamPlaces, stream_states
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.streaming.run import StreamRun
+from hiveacid.spark.streaming import StreamRun
 from hiveacid.storage.folder import Storage
 from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import folder
@@ -137,7 +137,7 @@ def test_a_driver_that_wakes_up_late_applies_nothing_any_more(
 
     def wake_up_late(*batch: Any) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr("hiveacid.spark.streaming.run._NOTES_KEPT", 0)
+            patch.setattr("hiveacid.spark.streaming._NOTES_KEPT", 0)
             other = StreamRun(stream.spark, job, metastore)
             other._place = StreamPlaces(sleepy._storage, job.name).read()
             other._apply(*batch)
@@ -154,7 +154,7 @@ def test_a_driver_that_wakes_up_late_applies_nothing_any_more(
 def test_notes_on_old_batches_are_removed_from_every_table(
     stream: StreamCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hiveacid.spark.streaming.run._NOTES_KEPT", 1)
+    monkeypatch.setattr("hiveacid.spark.streaming._NOTES_KEPT", 1)
     for number in range(3):
         stream.arrive((number, "a"))
     tables = stream.events, stream.newest

@@ -3,10 +3,9 @@
 import argparse
 from pathlib import Path
 
-from hiveacid.cli.command import Command
-from hiveacid.cli.foreground import until_ended
-from hiveacid.jobs.options.metastore_options import METASTORE_VARIABLE
-from hiveacid.metastore.dev.releases import RELEASES
+from hiveacid.cli.command import Command, until_ended
+from hiveacid.jobs.options import METASTORE_VARIABLE
+from hiveacid.metastore.dev.distribution import RELEASES
 
 
 def add_version(parser: argparse.ArgumentParser) -> None:

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from hiveacid.cli import policy, target
 from hiveacid.cli.command import Command
-from hiveacid.cli.shown_partitions import first_decisions, print_rest
-from hiveacid.cli.terminal import print_table
+from hiveacid.cli.output import first_decisions, print_rest, print_table
 from hiveacid.errors import DataError, HiveAcidError, UserError
 from hiveacid.jobs import codec
 from hiveacid.jobs.job import READ, Access
 from hiveacid.metastore.authorizer import may_access, system_user
+from hiveacid.rules.compaction import Forecast
 from hiveacid.rules.compaction_decision import Decision
-from hiveacid.rules.compaction_forecast import Forecast
 from hiveacid.rules.compaction_policy import WorkerLimits
 from hiveacid.rules.compaction_rank import rank
-from hiveacid.rules.conflicts import MATRIX, matrix_rows
+from hiveacid.rules.locks import MATRIX, matrix_rows
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.quantities import bytes_in_words
+from hiveacid.rules.texts import bytes_in_words
 
 if TYPE_CHECKING:
     from hiveacid.metastore.client import MetastoreClient
@@ -54,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         0, or the exit code of unreadable data when a partition cannot be read.
     """
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.metastore.many_tables import tables_of
+    from hiveacid.metastore.table_rules import tables_of
     from hiveacid.upkeep.survey import Survey
 
     if arguments.table is None:

@@ -11,21 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.cli import local_spark, target
-from hiveacid.cli.bar import progress_on_stderr
 from hiveacid.cli.command import Command
-from hiveacid.cli.commands.history import show_history
-from hiveacid.cli.output import outcome_counts, print_report
+from hiveacid.cli.commands.versions import show_history
+from hiveacid.cli.output import outcome_counts, print_report, progress_on_stderr
 from hiveacid.cli.selection import print_answer, selected
 from hiveacid.errors import InvalidJob, UserError
 from hiveacid.jobs import codec
-from hiveacid.jobs.accesses import accesses_of
-from hiveacid.jobs.parameters import ParameterValue, decode_value
-from hiveacid.jobs.reports.report import CompactReport, RunReport
-from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.fields import ParameterValue, decode_value
+from hiveacid.jobs.job import accesses_of
+from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.authorizer import authorizer_path, require_access, system_user
-from hiveacid.rules.printable import print_lines
-from hiveacid.rules.quantities import bytes_in_words
+from hiveacid.rules.texts import bytes_in_words, print_lines
 
 # The reports of these name the partitions that were added or dropped.
 _OF_PARTITIONS = ("add_partitions", "drop_partitions", "repair_partitions")
@@ -92,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         require_access(system_user(), accesses_of(step))
     if authorizer_path():
         from hiveacid.metastore.client import MetastoreClient
-        from hiveacid.tables.location_owners import require_job_access
+        from hiveacid.tables.locations import require_job_access
 
         with MetastoreClient(target.metastore(arguments)) as client:
             require_job_access(client, system_user(), steps)
@@ -171,10 +168,10 @@ def _answer(
 ) -> None:
     """Print the answer of a question, or keep it for the end."""
     from hiveacid.cli.answers import answer
-    from hiveacid.cli.explained.statement import explain
+    from hiveacid.cli.explained import explain
     from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.records.history_entries import History
     from hiveacid.records.table_history import table_history
-    from hiveacid.records.view import History
     from hiveacid.sql import questions
     from hiveacid.upkeep.table_detail import table_detail
 

@@ -3,25 +3,31 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hiveacid.cli import target
-from hiveacid.cli.bar import Bar
 from hiveacid.cli.command import Command
-from hiveacid.cli.terminal import print_table
-from hiveacid.errors import DataError
+from hiveacid.cli.output import Bar, print_table
+from hiveacid.errors import BadMetadataFile, DataError, MalformedName, NotEnoughHistory, UserError
 from hiveacid.jobs import codec
 from hiveacid.jobs.job import SHOW, Access
 from hiveacid.metastore.authorizer import may_access, system_user
-from hiveacid.rules.quantities import bytes_in_words, duration_in_words
+from hiveacid.rules import names
+from hiveacid.rules.directory import AcidDirectory, FileStatus
+from hiveacid.rules.texts import bytes_in_words, duration_in_words
 from hiveacid.upkeep.health_score import TableHealth
 
 if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+    from hiveacid.tables.scan.table_part import RowBatch
+    from hiveacid.tables.scan.visible_table import VisibleTable
     from hiveacid.upkeep.health import HealthMeter
 
-_HEAD = (
+
+_HEAD_tables = (
     "score",
     "table",
     "deltas",
@@ -34,7 +40,7 @@ _HEAD = (
 )
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
+def _configure_tables(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "names",
         nargs="*",
@@ -46,7 +52,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     target.add_json(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_tables(arguments: argparse.Namespace) -> int:
     """Print the health of every table, the worst first.
 
     Returns:
@@ -75,20 +81,22 @@ def run(arguments: argparse.Namespace) -> int:
         described = [codec.encode(health) for health in healths]
         print(json.dumps({"tables": described}, ensure_ascii=False))
     elif healths:
-        print_table(_HEAD, [_row(health) for health in healths], right=[0, 2, 3, 4, 5, 6, 7])
+        print_table(
+            _HEAD_tables, [_row_tables(health) for health in healths], right=[0, 2, 3, 4, 5, 6, 7]
+        )
     else:
         print("No transactional table.")
     return DataError.exit_code if any(health.error for health in healths) else 0
 
 
-COMMAND = Command(
+TABLES = Command(
     name="tables",
     help="show the health of all tables, the worst first",
     description="Show for every transactional table its deltas, its base, the files that wait "
     "for cleaning, active readers and writers with their ages, and the decision of a compaction "
     "policy. The score begins at 100; --json lists the reasons for lost points.",
-    configure=_configure,
-    run=run,
+    configure=_configure_tables,
+    run=run_tables,
     asks=True,
 )
 
@@ -107,7 +115,7 @@ def _rank(health: TableHealth) -> tuple[int, str]:
     return health.score, health.table
 
 
-def _row(health: TableHealth) -> tuple[str, ...]:
+def _row_tables(health: TableHealth) -> tuple[str, ...]:
     txn = health.oldest_txn
     age = ""
     if txn is not None and txn.opened_at is not None:
@@ -123,3 +131,231 @@ def _row(health: TableHealth) -> tuple[str, ...]:
         age if txn is None or txn.txn_id is None else f"{age} (txn {txn.txn_id})".lstrip(),
         health.verdict,
     )
+
+
+# `hiveacid inspect`: which directories make up a snapshot, and why
+
+
+# Reasons for an unreadable directory, in Hive's terms.
+_ERRORS: dict[type[DataError], str] = {
+    BadMetadataFile: "bad_metadata_acid",
+    MalformedName: "number_format",
+    NotEnoughHistory: "not_enough_history",
+}
+_HEAD_inspect = ("state", "directory", "size", "files", "holds")
+# Number of partitions per line of progress, if all results are printed at the end.
+_LINE_EVERY = 100
+
+
+def _configure_inspect(parser: argparse.ArgumentParser) -> None:
+    target.add_snapshot(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_inspect(arguments: argparse.Namespace) -> int:
+    """Print the state of every directory.
+
+    Returns:
+        The exit status: that of the first directory that no snapshot can be made of, if any.
+    """
+    from hiveacid.cli.snapshot import open_snapshot
+    from hiveacid.storage.listing import list_files
+
+    status = 0
+    described: list[dict[str, Any]] = []
+    with open_snapshot(arguments) as snapshot:
+        if not arguments.json:
+            print(
+                f"{snapshot.title} as of {snapshot.write_ids.format()}, rules of {snapshot.rules}"
+            )
+        for number, partition in enumerate(snapshot.partitions):
+            if arguments.json and number and number % _LINE_EVERY == 0:
+                print(f"hiveacid: {number} of {len(snapshot.partitions)} listed", file=sys.stderr)
+            files = list_files(partition.storage)
+            try:
+                state: AcidDirectory | DataError = snapshot.state(partition, files)
+            except DataError as error:
+                status = status or error.exit_code
+                state = error
+            described.append({"partition": partition.name, **_as_json_inspect(state)})
+            if not arguments.json:
+                if partition.name is not None:
+                    print(partition.name)
+                _print_inspect(state, files)
+    if arguments.json:
+        print(json.dumps({"partitions": described}, ensure_ascii=False))
+    return status
+
+
+INSPECT = Command(
+    name="inspect",
+    help="show which directories make up a snapshot",
+    description="Show which directories and files of a table make up a snapshot, in the "
+    "order in which they are read, and which are obsolete, aborted or not visible.",
+    configure=_configure_inspect,
+    run=run_inspect,
+)
+
+
+def _as_json_inspect(state: AcidDirectory | DataError) -> dict[str, Any]:
+    if isinstance(state, DataError):
+        return {"error": _ERRORS.get(type(state), state.id)}
+    return {
+        "base": state.base,
+        "deltas": list(state.deltas),
+        "originals": list(state.originals),
+        "obsolete": sorted(state.obsolete),
+        "aborted": sorted(state.aborted),
+    }
+
+
+def _print_inspect(state: AcidDirectory | DataError, files: Sequence[FileStatus]) -> None:
+    if isinstance(state, DataError):
+        print(f"  {state}")
+    elif rows := list(_describe(state, files)):
+        print_table(_HEAD_inspect, rows, right=[2, 3])
+    else:
+        print("  empty")
+    sys.stdout.flush()
+
+
+def _describe(
+    state: AcidDirectory, files: Sequence[FileStatus]
+) -> Iterator[tuple[str, str, str, str, str]]:
+    base = [] if state.base is None else [state.base]
+    roles: list[tuple[str, Iterable[str]]] = [
+        ("read", [*base, *state.originals, *state.deltas]),
+        ("obsolete", sorted(state.obsolete)),
+        ("aborted", sorted(state.aborted)),
+    ]
+    classified = {name for _, listed in roles for name in listed}
+    top = {file.path.partition("/")[0] for file in files}
+    unseen = [name for name in sorted(top - classified) if names.parse_directory(name)]
+    for role, listed in [*roles, ("not visible", unseen)]:
+        for name in listed:
+            inside = [f for f in files if f.path == name or f.path.startswith(f"{name}/")]
+            size = bytes_in_words(sum(f.size for f in inside))
+            yield role, name, size, str(len(inside)), _meaning(name)
+
+
+def _meaning(name: str) -> str:
+    """Describe the numbers of a directory name in words."""
+    parsed = names.parse_directory(name)
+    if parsed is None:
+        return "rows from before the table was transactional"
+    compacted = (
+        f", compacted by transaction {parsed.visibility_txn}" if parsed.visibility_txn else ""
+    )
+    if isinstance(parsed, names.Base):
+        return f"everything up to write id {parsed.write_id}{compacted}"
+    what = "deletes" if parsed.is_delete else "inserts"
+    if parsed.min_write_id != parsed.max_write_id:
+        return f"{what} of write ids {parsed.min_write_id} to {parsed.max_write_id}{compacted}"
+    statement = "" if parsed.statement_id is None else f", statement {parsed.statement_id}"
+    return f"{what} of write id {parsed.min_write_id}{statement}{compacted}"
+
+
+# `hiveacid cat`: the visible rows, without a JVM
+
+
+_ROW_ID = "row_id"
+# Rows become Python objects in slices of this size: a stripe can hold millions.
+_SLICE = 4096
+
+Row = dict[str, Any]
+
+
+def _configure_cat(parser: argparse.ArgumentParser) -> None:
+    target.add_snapshot(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument("--row-ids", action="store_true", help="print each row's id as well")
+    target.add_limit(parser, "stop after N rows", default=None)
+
+
+def run_cat(arguments: argparse.Namespace) -> int:
+    """Print the rows as they are read."""
+    from hiveacid.cli.snapshot import open_snapshot
+    from hiveacid.cli.values import text_value
+
+    left = sys.maxsize if arguments.limit is None else arguments.limit
+    header: list[str] = []
+    with open_snapshot(arguments) as snapshot:
+        for rows in _slices(snapshot, row_ids=arguments.row_ids):
+            for row in rows[:left]:
+                if arguments.json:
+                    print(json.dumps(row, ensure_ascii=False))
+                    continue
+                if header != list(row):
+                    header = list(row)
+                    print("\t".join(map(text_value, header)))
+                print("\t".join(text_value(_flat(*item)) for item in row.items()))
+            left -= len(rows)
+            if left <= 0:
+                break
+    return 0
+
+
+CAT = Command(
+    name="cat",
+    help="print the visible rows",
+    description="Print the rows of a table that a snapshot makes visible, as tab-separated "
+    "text or as one JSON object a line. Decimals, dates and timestamps are JSON strings.",
+    configure=_configure_cat,
+    run=run_cat,
+)
+
+
+def _slices(snapshot: "VisibleTable", *, row_ids: bool) -> Iterator[list[Row]]:
+    for ids, columns in _batches(snapshot):
+        if row_ids and ids is None:
+            raise UserError(f"{snapshot.title} is insert-only: its rows have no ids.")
+        if row_ids and _ROW_ID in columns.schema.names:
+            raise UserError(
+                f"The table has a column {_ROW_ID}, which would hide the row ids.",
+                remedy="Leave out --row-ids.",
+            )
+        known = ids.row_ids() if row_ids and ids is not None else None
+        for start in range(0, len(columns), _SLICE):
+            rows = _rows(columns.slice(start, _SLICE))
+            if known is not None:
+                named = zip(known[start : start + _SLICE], rows, strict=True)
+                rows = [{_ROW_ID: row_id._asdict(), **row} for row_id, row in named]
+            yield rows
+
+
+def _batches(snapshot: "VisibleTable") -> "Iterator[tuple[RowBatch | None, RecordBatch]]":
+    """The rows with the columns of the table, or else with those of each file."""
+    import pyarrow as pa
+
+    from hiveacid.storage.listing import list_files
+    from hiveacid.tables.scan.columns import TableColumns
+    from hiveacid.tables.scan.table_part import visible_rows
+
+    for partition in snapshot.partitions:
+        if (table := snapshot.table) is not None:
+            # Timestamps with all their digits.
+            wanted = TableColumns(table.columns, table.partition_keys, unit=None)
+            yield from snapshot.part(partition).rows(wanted)
+            continue
+        state = snapshot.state(partition, list_files(partition.storage))
+        for batch in visible_rows(partition.storage, state, snapshot.write_ids, snapshot.rules):
+            columns = batch.columns
+            for name, value in partition.values.items():
+                columns = columns.append_column(
+                    name, pa.repeat(pa.scalar(value, pa.string()), len(batch))
+                )
+            yield batch, columns
+
+
+def _rows(batch: "RecordBatch") -> list[Row]:
+    from hiveacid.cli.values import json_values
+
+    columns = map(json_values, batch.columns)
+    names = batch.schema.names
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _flat(name: str, value: Any) -> Any:
+    if name == _ROW_ID and isinstance(value, dict):
+        return "/".join(str(part) for part in value.values())
+    return value

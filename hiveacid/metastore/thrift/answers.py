@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Self
 
-from hiveacid.jobs.options.run_token import split_transaction_host
+from hiveacid.jobs.options import split_transaction_host
 from hiveacid.rules.locks import LockType
 from hiveacid.rules.names import TableRef
 

@@ -3,16 +3,18 @@
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import closing, contextmanager
+from typing import Any, TypeVar
 from weakref import WeakSet, ref
 
 from thrift.Thrift import TApplicationException
+from thrift.transport.TTransport import TTransportException
 
 from hiveacid.errors import (
     AnswerGarbled,
     AnswerLost,
     AuthenticationFailed,
+    AuthenticationMismatch,
     HiveAcidError,
     MetastoreCallFailed,
     MetastoreError,
@@ -23,14 +25,19 @@ from hiveacid.errors import (
     UnsupportedMetastore,
     WriteConflict,
 )
-from hiveacid.jobs.options.metastore_options import NO_PROOF, MetastoreOptions
+from hiveacid.jobs.options import KERBEROS, NO_PROOF, MetastoreOptions
+from hiveacid.metastore.sasl.channel import Status, opening, read_message, spoken
 from hiveacid.metastore.thrift import idl_tables, idl_txns
-from hiveacid.metastore.thrift.deadline import IDENTIFICATION_SECONDS, Deadline
-from hiveacid.metastore.thrift.endpoint import Endpoint
 from hiveacid.metastore.thrift.idl import Call, ServerException
-from hiveacid.metastore.thrift.mismatch import mismatch
 from hiveacid.metastore.thrift.repeating import Repeating
-from hiveacid.metastore.thrift.transport import Connection, acting_user
+from hiveacid.metastore.thrift.transport import (
+    IDENTIFICATION_SECONDS,
+    Connection,
+    Deadline,
+    Endpoint,
+    acting_user,
+    open_socket,
+)
 from hiveacid.rules.metastore_version import MetastoreVersion
 
 _MOST_CONNECTIONS = 8
@@ -316,3 +323,92 @@ def _translate(failure: Exception, call: Call, about: str) -> HiveAcidError:
     if getattr(failure, "type", None) == TApplicationException.INTERNAL_ERROR:
         return MetastoreTroubled(what)
     return MetastoreCallFailed(what)
+
+
+# Detection of mismatched authentication: only one side uses Kerberos
+
+
+# Limit for the detection; the connection has failed by then, and the caller waits for the reason.
+_SECONDS = 2
+# A nonexistent call in Thrift's binary protocol, and the beginning of every answer to a call.
+_VERSION = b"\x80\x01"
+_CALL = _VERSION + b"\x00\x01" + b"\x00\x00\x00\x08hiveacid" + b"\x00\x00\x00\x01" + b"\x00"
+
+_Exactly = Callable[[int], bytes]
+_Answer = TypeVar("_Answer")
+
+
+def mismatch(
+    endpoint: Endpoint, options: MetastoreOptions, deadline: Deadline
+) -> MetastoreError | None:
+    """Call a host that did not answer as expected with the other kind of authentication.
+
+    Args:
+        endpoint: The host.
+        options: The options of the failed attempt.
+        deadline: The time limit.
+
+    Returns:
+        The error for a mismatch, unless the cause is another one.
+    """
+    if endpoint.scheme != "thrift" or deadline.left <= 0:
+        return None
+    seconds = deadline.within(_SECONDS).left
+    if options.auth_mechanism == NO_PROOF:
+        answer = asked_by_sasl(endpoint, options, seconds)
+        if answer is None:
+            return None
+        if "Unsupported mechanism" in answer:
+            return AuthenticationMismatch(
+                f"The metastore at {endpoint} requires authentication other than Kerberos: {answer}.",
+                remedy="Passwords are not supported; use Kerberos, or HTTP with a bearer token.",
+            )
+        return AuthenticationMismatch(
+            f"The metastore at {endpoint} asks for Kerberos.",
+            remedy='Set auth_mechanism to "GSSAPI" in the connection or the options.',
+        )
+    if _answers_plainly(endpoint, options, seconds):
+        return AuthenticationMismatch(
+            f"The metastore at {endpoint} has no Kerberos.",
+            remedy='Set auth_mechanism to "NONE", or hive.metastore.sasl.enabled in the metastore.',
+        )
+    return None
+
+
+def asked_by_sasl(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -> str | None:
+    """Return a host's answer to a SASL client without credentials.
+
+    Args:
+        endpoint: The host.
+        options: The connection options.
+        seconds: The longest wait.
+
+    Returns:
+        Its text, which may be empty; null if it does not support SASL.
+    """
+    answered = _asked(endpoint, options, seconds, opening(KERBEROS), read_message)
+    if answered is None:
+        return None
+    status, payload = answered
+    return "" if status is Status.OK else spoken(payload)
+
+
+def _answers_plainly(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -> bool:
+    header = _asked(endpoint, options, seconds, _CALL, lambda exactly: exactly(4))
+    return header is not None and header.startswith(_VERSION)
+
+
+def _asked(
+    endpoint: Endpoint,
+    options: MetastoreOptions,
+    seconds: float,
+    question: bytes,
+    read: Callable[[_Exactly], _Answer],
+) -> _Answer | None:
+    """Return a host's answer to a question, if any."""
+    try:
+        with closing(open_socket(endpoint, options, seconds)) as channel:
+            channel.write(question)
+            return read(channel.readAll)
+    except (TTransportException, EOFError, OSError):
+        return None

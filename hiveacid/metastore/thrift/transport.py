@@ -1,24 +1,26 @@
 """One connection to one metastore host: binary Thrift over TCP, over TLS, or over HTTP(S)."""
 
+import base64
 import getpass
 import http.client
+import io
 import logging
 import os
 import socket
 import ssl
-from collections.abc import Callable
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Self
+from urllib.parse import unquote, urlsplit
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TApplicationException, TMessageType, TType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TSSLSocket import TSSLSocket
-from thrift.transport.TTransport import (
-    TBufferedTransport,
-    TTransportBase,
-    TTransportException,
-)
+from thrift.transport.TTransport import TBufferedTransport, TTransportBase, TTransportException
 
 from hiveacid.errors import (
     AnswerGarbled,
@@ -26,26 +28,110 @@ from hiveacid.errors import (
     AuthenticationFailed,
     HiveAcidError,
     InvalidJob,
+    MetastoreCallFailed,
     MetastoreUnreachable,
+    UnsupportedMetastore,
 )
-from hiveacid.jobs.options.metastore_options import (
+from hiveacid.jobs.options import (
     DELEGATION_TOKEN,
     KERBEROS,
     PROTECTIONS,
     MetastoreOptions,
+    token_of,
 )
-from hiveacid.jobs.options.tokens import token_of
 from hiveacid.metastore.sasl.channel import Mechanism, Protection, SaslChannel
 from hiveacid.metastore.sasl.delegation_token import DelegationToken
 from hiveacid.metastore.sasl.kerberos import Kerberos
-from hiveacid.metastore.thrift.deadline import (
-    IDENTIFICATION_SECONDS,
-    SILENT_MACHINE_SECONDS,
-    Deadline,
-)
-from hiveacid.metastore.thrift.endpoint import Endpoint
-from hiveacid.metastore.thrift.http_channel import HttpChannel
 from hiveacid.metastore.thrift.idl import Call, ServerException
+
+# Time limits for the metastore, including all limits that users cannot set.
+#
+# Of the two settings of users, `connect_timeout_seconds` limits the time for one host to accept a
+# connection, and `read_timeout_seconds` limits one call as a whole: connecting to one host after
+# the other, the answer, and a retry. After a lost answer, the outcome of a commit is queried for
+# as long as the metastore keeps a silent transaction, so a commit succeeds or fails within both
+# times together.
+
+
+# Limit for authentication by a host that has accepted a connection; then the next host is tried.
+IDENTIFICATION_SECONDS = 30
+# Limit for a machine to acknowledge sent data, even if the metastore on it is busy.
+SILENT_MACHINE_SECONDS = 60
+# Pause between two checks of the outcome of a commit, initially and at most.
+OUTCOME_PAUSE_SECONDS = 0.5
+LONGEST_OUTCOME_PAUSE_SECONDS = 10
+# Limit for sending a commit that the metastore answers with an internal failure, for example of its
+# database, and has not executed.
+MOST_COMMITS = 5
+# Means no limit: sockets accept no longer time than a clock can represent.
+_FOREVER = 1e9
+
+
+class Deadline:
+    """The time limit of an operation."""
+
+    def __init__(self, seconds: float) -> None:
+        """Set it.
+
+        Args:
+            seconds: From now on.
+        """
+        self._at = time.monotonic() + min(seconds, _FOREVER)
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left; 0 when it has passed."""
+        return max(0.0, self._at - time.monotonic())
+
+    def within(self, seconds: float) -> Self:
+        """Return this limit, or one in the given number of seconds if that is earlier."""
+        return type(self)(min(seconds, self.left))
+
+
+# The address of one host of a metastore
+
+
+_DEFAULT_PORTS = {"thrift": 9083, "http": 9001, "https": 9001}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One host of a metastore."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @classmethod
+    def parse(cls, uris: str) -> tuple[Self, ...]:
+        """Read ``thrift://a:9083,thrift://b:9084`` or ``https://a:9001/metastore``."""
+        endpoints = []
+        for uri in filter(None, (item.strip() for item in uris.split(","))):
+            try:
+                parts = urlsplit(uri if "://" in uri else f"thrift://{uri}")
+                port = parts.port
+            except ValueError as error:
+                raise InvalidJob(f"The metastore uri {uri!r} is malformed: {error}.") from None
+            if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
+                raise InvalidJob(
+                    f"The metastore uri {uri!r} is malformed.",
+                    remedy="Write thrift://host:9083 or http(s)://host:9001/metastore.",
+                )
+            try:
+                parts.hostname.encode("idna")  # As every resolver does, which may be too late.
+            except UnicodeError as error:
+                raise InvalidJob(f"{parts.hostname!r} cannot be the name of a host.") from error
+            path = parts.path if parts.path not in ("", "/") else "/metastore"
+            port = port or _DEFAULT_PORTS[parts.scheme]
+            endpoints.append(cls(parts.scheme, parts.hostname, port, path))
+        if not endpoints:
+            raise InvalidJob("The metastore uri is empty.")
+        return tuple(endpoints)
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
 
 log = logging.getLogger(__name__)
 
@@ -396,3 +482,136 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return str(error) or type(error).__name__
+
+
+# Thrift over HTTP, as Hive Metastore 4 offers it: a call is the body of a request
+
+
+_MOST_OF_A_RESPONSE = 1 << 16
+
+
+class HttpChannel:
+    """Thrift socket over HTTP; makes a new connection for every call."""
+
+    def __init__(
+        self, address: "Endpoint", headers: Mapping[str, str], tls: ssl.SSLContext, connect: float
+    ) -> None:
+        """Describe the channel.
+
+        Args:
+            address: The address of the server.
+            headers: The headers of every request.
+            tls: The trusted certificates, for https.
+            connect: The limit for a connection, in seconds.
+        """
+        self._address = address
+        self._headers = dict(headers)
+        self._tls = tls
+        self._connect_seconds = connect
+        self._seconds = connect
+        self._connection: http.client.HTTPConnection | None = None
+        self._request = io.BytesIO()
+        self._answer = io.BytesIO()
+        self._closed = False
+
+    def open(self, seconds: float) -> None:
+        """Connect, so that an unreachable host is detected before any data is sent."""
+        self._connection = self._connect(seconds)
+
+    def isOpen(self) -> bool:  # noqa: N802
+        """Return whether the channel is open, even without a current connection."""
+        return not self._closed
+
+    def close(self) -> None:
+        """Close it for good."""
+        self._closed = True
+        self._drop()
+
+    def setTimeout(self, milliseconds: float) -> None:  # noqa: N802
+        """Set how long the whole answer may take."""
+        self._seconds = milliseconds / 1000
+
+    def write(self, data: bytes) -> None:
+        """Add to the request."""
+        self._request.write(data)
+
+    def read(self, size: int) -> bytes:
+        """Take from the answer."""
+        return self._answer.read(size)
+
+    def flush(self) -> None:
+        """Send the request and receive the answer.
+
+        Raises:
+            MetastoreCallFailed: The server rejected the user or the token.
+            AnswerLost: The server or a proxy failed.
+            UnsupportedMetastore: The path leads to no metastore.
+        """
+        body, self._request = self._request.getvalue(), io.BytesIO()
+        deadline = Deadline(self._seconds)
+        connection, self._connection = self._connection, None
+        if connection is None:
+            connection = self._connect(deadline.within(self._connect_seconds).left)
+        self._connection = connection
+        try:
+            channel = connection.sock
+            channel.settimeout(deadline.left)
+            connection.request("POST", self._address.path, body, self._headers)
+            with connection.getresponse() as response:
+                self._check(response.status, response.reason)
+                if cookie := response.getheader("Set-Cookie"):
+                    self._headers["Cookie"] = cookie
+                answer = io.BytesIO()
+                while piece := response.read1(_MOST_OF_A_RESPONSE):
+                    answer.write(piece)
+                    if deadline.left <= 0 or answer.tell() > _MOST_BYTES:
+                        raise TimeoutError("it does not end")
+                    # From Python 3.13 on, the last piece may close it.
+                    if not response.isclosed():
+                        channel.settimeout(deadline.left)
+            self._answer = io.BytesIO(answer.getvalue())
+        finally:
+            self._drop()
+
+    def _connect(self, seconds: float) -> http.client.HTTPConnection:
+        address = self._address
+        host, port, tunnel = address.host, address.port, None
+        if proxy := _proxy(address.scheme, address.host):
+            host, port, tunnel = proxy
+        connection: http.client.HTTPConnection
+        if address.scheme == "https":
+            connection = http.client.HTTPSConnection(host, port, timeout=seconds, context=self._tls)
+        else:
+            connection = http.client.HTTPConnection(host, port, timeout=seconds)
+        if tunnel is not None:
+            connection.set_tunnel(address.host, address.port, tunnel)
+        connection.connect()
+        return connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _check(self, status: int, reason: str) -> None:
+        address = f"{self._address.host}:{self._address.port}"
+        answered = f"{address} answered with HTTP {status} {reason}."
+        if status in (401, 403):
+            raise MetastoreCallFailed(answered, remedy="Check the user and the access token.")
+        if status >= 500:
+            raise AnswerLost(answered)
+        if status != 200:
+            raise UnsupportedMetastore(answered, remedy="Check the path of the metastore uri.")
+
+
+def _proxy(scheme: str, host: str) -> tuple[str, int, dict[str, str]] | None:
+    """The proxy that the environment names, and the headers that it wants."""
+    named = urllib.request.getproxies().get(scheme)
+    if not named or urllib.request.proxy_bypass(host):
+        return None
+    parts = urlsplit(named if "://" in named else f"http://{named}")
+    headers = {}
+    if parts.username:
+        secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers["Proxy-Authorization"] = f"Basic {base64.b64encode(secret.encode()).decode()}"
+    return parts.hostname or "", parts.port or 80, headers

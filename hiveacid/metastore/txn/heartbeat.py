@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 
 from hiveacid.errors import MetastoreCallFailed, TransactionAborted
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnLiveness
 

@@ -21,7 +21,7 @@ from hiveacid.errors import (
 )
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnLiveness, TxnType
-from hiveacid.metastore.thrift.deadline import (
+from hiveacid.metastore.thrift.transport import (
     LONGEST_OUTCOME_PAUSE_SECONDS,
     MOST_COMMITS,
     OUTCOME_PAUSE_SECONDS,
@@ -32,7 +32,7 @@ from hiveacid.metastore.txn.heartbeat import (
     Heartbeat,
     txn_timeout_seconds,
 )
-from hiveacid.metastore.txn.lock_request import LockRequest
+from hiveacid.metastore.txn.locks import LockRequest
 from hiveacid.metastore.txn.owner import Outcome, Owner, open_transaction, outcome
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.rules.locks import DataOperation, LockComponent, LockLevel, LockType

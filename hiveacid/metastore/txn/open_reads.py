@@ -11,9 +11,9 @@ import threading
 import weakref
 from collections.abc import Collection
 
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.thrift.deadline import Deadline
+from hiveacid.metastore.thrift.transport import Deadline
 from hiveacid.metastore.txn.heartbeat import keep_alive
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.rules.names import TableRef

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from hiveacid.errors import AnswerLost, TransactionAborted
-from hiveacid.jobs.options.run_token import agent_info, transaction_host
+from hiveacid.jobs.options import agent_info, transaction_host
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnInfo, TxnState, TxnType
 from hiveacid.metastore.txn.snapshot import Snapshot

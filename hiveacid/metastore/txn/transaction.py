@@ -1,32 +1,200 @@
 """A transaction from beginning to end: the common protocol of every read and every write."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from hiveacid.errors import AnswerLost, SnapshotMoved
+from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.table_rules import (
+    require_described,
+    require_same_definition,
+    require_same_table,
+)
 from hiveacid.metastore.thrift.answers import TxnType
-from hiveacid.metastore.txn.commit_watch import CommitWatch
-from hiveacid.metastore.txn.definitions import Definitions
 from hiveacid.metastore.txn.live_transaction import LiveTransaction, State
-from hiveacid.metastore.txn.lock_request import LockRequest
+from hiveacid.metastore.txn.locks import LockRequest, WriterQueue, collides
 from hiveacid.metastore.txn.open_reads import end_reads
-from hiveacid.metastore.txn.owner import Outcome, Owner, outcome
+from hiveacid.metastore.txn.owner import Outcome, Owner, abort_open_transactions, outcome
 from hiveacid.metastore.txn.snapshot import Snapshot, committed_above
-from hiveacid.metastore.txn.writer_queue import WriterQueue
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.rules.locks import (
     DataOperation,
     LockComponent,
+    LockLevel,
+    LockType,
     Target,
     exclusively_locked,
     joined_targets,
     transaction_components,
 )
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
+
+# The definitions of tables that a transaction reads by
+
+
+class Definitions:
+    """The definitions that a transaction reads tables by: each was seen under its locks.
+
+    Work is prepared by definitions from before the transaction. Until it has its locks, others may
+    replace a table, whose files and write ids the older definition does not describe. A table that
+    was replaced is an error, also if nothing depends on its columns yet: the snapshot does not see
+    transactions that were opened later, so that the new table would look empty.
+    """
+
+    def __init__(self, client: MetastoreClient) -> None:
+        """Begin without definitions.
+
+        Args:
+            client: The metastore.
+        """
+        self._client = client
+        self._seen: dict[TableRef, HiveTable] = {}
+
+    def add(self, tables: Iterable[HiveTable]) -> None:
+        """Add definitions that were read under the locks and compared with the prepared ones."""
+        self._seen.update((table.ref, table) for table in tables)
+
+    def include(self, table: HiveTable) -> bool:
+        """Return whether a definition is the one that the transaction reads the table by."""
+        seen = self._seen.get(table.ref)
+        return seen == table and seen.identity.is_same(table.identity)
+
+    def current(self, table: HiveTable) -> HiveTable:
+        """Return the current definition of a table, for work that does not depend on its columns.
+
+        Args:
+            table: The table as it was before the transaction.
+
+        Raises:
+            TableReplaced: The table was dropped, moved or replaced.
+        """
+        self._seen[table.ref] = require_same_table(self._client, table)
+        return self._seen[table.ref]
+
+    def confirmed(self, table: HiveTable) -> HiveTable:
+        """Return the current definition of a table with the columns that work is prepared for.
+
+        Only the first call for a table costs a call of the metastore.
+
+        Args:
+            table: The table, or the view, as it was before the transaction.
+
+        Raises:
+            TableReplaced: The table was dropped, moved or replaced, or has other columns or another
+                storage. It may have more columns.
+        """
+        seen = self._seen.get(table.ref)
+        if seen is None:
+            seen = require_same_definition(self._client, table, may_grow=True)
+            self._seen[table.ref] = seen
+        else:
+            require_described(seen, table, may_grow=True)
+        if len(seen.columns) == len(table.columns):
+            return seen
+        return replace(seen, columns=seen.columns[: len(table.columns)])
+
+    def require_unchanged(self, except_for: Collection[TableRef] = ()) -> None:
+        """Verify, after the last read, that no table was replaced while it was read.
+
+        Locks do not exclude clients that request none. Such a client may have replaced a table
+        before its partitions and files were listed.
+
+        Args:
+            except_for: Tables that are verified elsewhere.
+
+        Raises:
+            TableReplaced: A table is another one than before, or has another definition.
+        """
+        for ref, table in self._seen.items():
+            if ref not in except_for:
+                require_same_definition(self._client, table, may_grow=True)
+
+
+# Detection, on HMS 3, of commits between the opening of a transaction and its locks.
+#
+# The metastore rejects such a transaction, but only at its commit, after all its work. HMS 4 can
+# be queried beforehand. On HMS 3 the answer is derived from locks and write ids.
+
+
+class CommitWatch:
+    """Watches one table from the time before a transaction is opened until its locks are granted."""
+
+    def __init__(
+        self, client: MetastoreClient, target: TableRef, components: Sequence[LockComponent]
+    ) -> None:
+        """Record the initial state, which must happen before the transaction is opened.
+
+        Args:
+            client: The metastore.
+            target: The table to be changed.
+            components: The locks that the transaction will request.
+        """
+        self._client = client
+        self._target = target
+        locks = [lock for lock in client.show_locks(target) if lock.txn_id is not None]
+        colliding = {lock.txn_id for lock in locks if collides(client.version, lock, components)}
+        # These transactions write outside the requested locks. Their commits are irrelevant here;
+        # otherwise backfills of different partitions would restart each other.
+        self._bystanders = {lock.txn_id for lock in locks if lock.txn_id} - colliding
+        self._before = self._committed()
+        self._ahead: list[int] = []
+
+    def committed_before(self, lock: LockRequest) -> str | None:
+        """Check again immediately after the lock request.
+
+        From now on no writer can overtake: conflicting writers wait behind this request.
+
+        Args:
+            lock: The request.
+
+        Returns:
+            The change between opening and locking, if any.
+        """
+        if not lock.granted:
+            self._ahead = [
+                held.txn_id
+                for held in lock.blockers()
+                if held.txn_id is not None
+                and held.type is not LockType.SHARED_READ
+                and held.table in (None, self._target)
+            ]
+        after = self._committed()
+        unknown = range(self._before.high_watermark + 1, after.high_watermark + 1)
+        new = {write_id for write_id in (*self._before.open, *unknown) if after.is_valid(write_id)}
+        if new and (new := new - self._written_by_bystanders(after)):
+            return f"write id {min(new)} was committed between opening and locking"
+        return None
+
+    def committed_while_waiting(self) -> str | None:
+        """Check while waiting, and a last time after the locks are granted.
+
+        Returns:
+            The transaction ahead of this one that committed a change, if any.
+        """
+        txns = Snapshot.take(self._client, []).txns if self._ahead else None
+        for txn_id in self._ahead:
+            if txns is not None and txns.is_valid(txn_id):
+                return f"transaction {txn_id}, which was waited for, committed"
+        return None
+
+    def _committed(self) -> ValidWriteIdList:
+        return Snapshot.take(self._client, [self._target]).write_ids[self._target.full_name]
+
+    def _written_by_bystanders(self, after: ValidWriteIdList) -> set[int]:
+        # Queried as if they were still open, the metastore returns their write ids.
+        txns = ValidTxnList(
+            high_watermark=self._client.get_open_txns().high_watermark,
+            min_open=min(self._bystanders, default=1),
+            open=tuple(sorted(self._bystanders)),
+        )
+        theirs = self._client.get_valid_write_ids([self._target], txns)[self._target.full_name]
+        return set(theirs.open)
 
 
 class EndsEarlierAttempts(Protocol):
@@ -246,3 +414,99 @@ class Transaction(LiveTransaction):
     def _outcome(self) -> Outcome:
         written = {ref: self.write_ids[ref.full_name] for ref in self._targets}
         return outcome(self._client, self.txn_id, written)
+
+
+# An exclusive lock on a table, held while its definition is changed
+
+
+# The metastore needs seconds for a lock with many more components.
+_MOST_PARTITIONS = 100
+
+
+def definition_components(
+    ref: TableRef,
+    type_: LockType,
+    partitions: Sequence[str] = (),
+    others: Sequence[TableRef] = (),
+) -> list[LockComponent]:
+    """Return the locks of a change of definitions.
+
+    Args:
+        ref: The table.
+        type_: The kind of lock.
+        partitions: The names of the partitions to lock; empty, or very many, lock the whole table.
+        others: More tables, which are locked at the same time.
+    """
+    names = partitions if 0 < len(partitions) <= _MOST_PARTITIONS else (None,)
+    places = [*((ref, name) for name in names), *((other, None) for other in others)]
+    return [
+        LockComponent(
+            type=type_,
+            level=LockLevel.PARTITION if partition else LockLevel.TABLE,
+            database=table.database,
+            table=table.name,
+            partition=partition,
+            operation=DataOperation.NO_TXN,
+            is_transactional=False,
+            is_dynamic_partition_write=False,
+        )
+        for table, partition in places
+    ]
+
+
+class ExclusiveTable(LiveTransaction):
+    """An exclusive lock on a table, transactional or not, while its definition is changed."""
+
+    def __init__(
+        self,
+        client: MetastoreClient,
+        ref: TableRef,
+        run_token: str | None,
+        lock_wait_seconds: float,
+        *,
+        others: Sequence[TableRef] = (),
+        partitions: Sequence[str] = (),
+        type_: LockType = LockType.EXCLUSIVE,
+    ) -> None:
+        """Describe a lock; it is requested on entry.
+
+        Args:
+            client: The metastore.
+            ref: The table.
+            run_token: The run that wants it.
+            lock_wait_seconds: The longest wait for other owners.
+            others: More tables, which are locked at the same time.
+            partitions: The names of the partitions to lock; empty locks the whole table.
+            type_: Another kind of lock: a read lock is sufficient for unchanged rows, to block
+                requests for an exclusive lock.
+        """
+        super().__init__(client, Owner.of(run_token, client.user), PhaseClock())
+        self._components = definition_components(ref, type_, partitions, others)
+        self._lock_wait = lock_wait_seconds
+
+    def __enter__(self) -> Self:
+        try:
+            self._open(TxnType.DEFAULT)
+            # Or it would wait for the lock of a try that was killed until that times out.
+            abort_open_transactions(self._client, self._owner.agent_info, before=self.txn_id)
+            end_reads(self._client.options, exclusively_locked(self._components))
+            request = LockRequest(self._client, self._components, self.txn_id, self._owner)
+            with self._phases(Phase.LOCK):
+                request.send()
+                request.wait(time.monotonic(), self._lock_wait, self._lost, self._phases)
+        except BaseException as error:
+            self.abort(type(error).__name__)
+            raise
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if kind is None:
+            self.release()
+        super().__exit__(kind, error, traceback)
+
+    @property
+    def _holds_only_locks(self) -> bool:
+        return True
+
+    def _lost(self) -> None:
+        self.check_alive()

@@ -1,6 +1,6 @@
 """Rewrite stripes without the rows that are deleted or aborted, by decoding them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,20 +10,203 @@ from numpy.typing import NDArray
 
 from hiveacid.errors import UnsupportedFile
 from hiveacid.orc.copying.assemble import Part
-from hiveacid.orc.copying.row_writer import RowGroups, RowWriter
 from hiveacid.orc.format.batches import read_batches
+from hiveacid.orc.format.compression import Chunks, Codec, Compression, Output, Sink, Source
 from hiveacid.orc.format.layout import Layout
-from hiveacid.orc.format.source_and_sink import Sink, Source
-from hiveacid.orc.format.stripe_footer import UTC
-from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.format.protobuf import Message
+from hiveacid.orc.format.statistics import count_statistics, merge_columns
+from hiveacid.orc.format.streams import UTC, Stream, StreamKind, new_footer, row_index
+from hiveacid.orc.format.tail import MAGIC, WRITER_JAVA, WRITER_VERSION_ORC_135, OrcTail, Stripe
 from hiveacid.orc.row_keys.digests import ValueDigest
 from hiveacid.orc.row_keys.key_stream import DeleteCursor
 from hiveacid.orc.row_keys.keys import Keys, check_ascending, key_names
+from hiveacid.orc.values.encoders import FinishedColumn, all_encoders, encoder_of
 from hiveacid.orc.values.evolution import check_clocks, evolved
-from hiveacid.orc.values.nanoseconds import are_finer, checked_nanos, is_marked, mark
-from hiveacid.orc.values.timestamps import split_timestamps, split_types, timestamp_clock
-from hiveacid.rules.proof import Tally
+from hiveacid.orc.values.timestamps import (
+    are_finer,
+    checked_nanos,
+    is_marked,
+    mark,
+    split_timestamps,
+    split_types,
+    timestamp_clock,
+)
+from hiveacid.rules.compaction import Tally
 from hiveacid.rules.row_id import RowId
+
+# Write rows into a new file, encoded by this package.
+#
+# Arrow's writer takes more time for the same streams, and its dictionaries, buffers and blocks of
+# compression take memory of each column.
+
+
+# Small blocks have a fixed cost each, and readers hold large ones of all columns.
+_SMALLEST_BLOCK, _LARGEST_BLOCK = 4 << 10, 256 << 10
+_USUAL_STRIDE = 10_000
+# The size of a stripe before its compression, and the decoded rows that wait for their row group.
+_STRIPE_SIZE = _GROUP_SIZE = 32 << 20
+
+
+class RowGroups:
+    """Cuts rows into row groups."""
+
+    def __init__(self, stride: int) -> None:
+        """Begin without rows.
+
+        Args:
+            stride: The rows of a row group; 0 for a file without row indexes.
+        """
+        self._stride = stride or _USUAL_STRIDE
+        self._parts: list[Any] = []
+        self._rows = self._bytes = 0
+
+    def add(self, parts: Sequence[Any], size: int) -> Iterator[Any]:
+        """Add batches of rows, and yield each row group that is complete.
+
+        Args:
+            parts: The batches.
+            size: About the memory of them, which each of them may hold as a whole.
+        """
+        for part in parts:
+            start = 0
+            while start < part.num_rows:
+                taken = part.slice(start, self._stride - self._rows)
+                self._parts.append(taken)
+                self._rows += taken.num_rows
+                start += taken.num_rows
+                if self._rows == self._stride:
+                    yield from self.rest()
+        if self._parts:
+            self._bytes += size
+        if self._bytes > _GROUP_SIZE:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Any]:
+        """Yield the rows that are left, if any: a row group that ends its stripe."""
+        import pyarrow as pa
+
+        if self._parts:
+            parts, self._parts = self._parts, []
+            self._rows = self._bytes = 0
+            yield parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+
+
+class RowWriter:
+    """Writes row groups."""
+
+    def __init__(
+        self, sink: Sink, layout: Layout, clock: str, *, stripe_size: int = _STRIPE_SIZE
+    ) -> None:
+        """Begin a file.
+
+        Args:
+            sink: Receives the file.
+            layout: The layout of the file.
+            clock: The time zone of its timestamps, which are split.
+            stripe_size: The number of bytes from which a stripe ends, before their compression.
+
+        Raises:
+            BeyondArrow: A column has a type that Arrow does not hold.
+            UnsupportedFile: The codec is not supported, or the columns are in another order.
+        """
+        if layout.codec is Codec.LZO:
+            raise UnsupportedFile(f"ORC files compressed with {layout.codec.name} are not written.")
+        block_size = min(max(layout.block_size, _SMALLEST_BLOCK), _LARGEST_BLOCK)
+        self._compression = Compression(layout.codec, block_size)
+        self._layout = layout
+        self._clock = clock
+        self._stripe_size = stripe_size
+        self._stride = layout.stride or _USUAL_STRIDE
+        self._root = encoder_of(layout.types, clock)
+        self._encoders = tuple(all_encoders(self._root))
+        if [encoder.column for encoder in self._encoders] != list(range(len(layout.types))):
+            raise UnsupportedFile(
+                "The columns of the ORC file are not in the order of their types."
+            )
+        self._output = Output(sink)
+        self._output.write(MAGIC)
+        self._rows = 0
+        self._stripes: list[Stripe] = []
+        self._statistics: list[tuple[bytes, ...]] = []
+
+    def write(self, group: Any) -> None:
+        """Write the rows of a row group; one with fewer rows than others ends its stripe."""
+        self._root.add(group.to_struct_array())
+        self._rows += group.num_rows
+        if group.num_rows < self._stride or self._root.size >= self._stripe_size:
+            self._end_stripe()
+
+    def close(self) -> OrcTail:
+        """Write the rest, and return the tail of the file."""
+        if self._rows:
+            self._end_stripe()
+        nothing = (count_statistics(0).encode(),) * len(self._layout.types)
+        writer = (WRITER_JAVA, WRITER_VERSION_ORC_135)
+        tail = replace(
+            self._layout.tail(self._compression.block_size, writer),
+            stripes=tuple(self._stripes),
+            stripe_statistics=tuple(self._statistics),
+            file_statistics=merge_columns(self._statistics) if self._statistics else nothing,
+        )
+        self._output.write(tail.encode(self._output.position))
+        return tail
+
+    def _end_stripe(self) -> None:
+        index: list[Stream] = []
+        data: list[Stream] = []
+        encodings: list[bytes] = []
+        statistics: list[bytes] = []
+        for encoder in self._encoders:
+            column = encoder.finish()
+            encodings.append(column.encoding)
+            statistics.append(column.statistics)
+            compressed = [
+                self._compression.chunks(b"".join(stream.parts)) for stream in column.streams
+            ]
+            data += [
+                Stream(stream.kind, column.column, chunks.data)
+                for stream, chunks in zip(column.streams, compressed, strict=True)
+            ]
+            if self._layout.stride:
+                plain = self._index(column, compressed)
+                encoded = self._compression.compress(plain)
+                index.append(Stream(StreamKind.ROW_INDEX, column.column, encoded))
+        streams = [*index, *data]
+        described = [stream.describe() for stream in streams]
+        footer = self._compression.compress(new_footer(described, encodings, self._clock))
+        offset = self._output.position
+        for stream in streams:
+            self._output.write(stream.data)
+        self._output.write(footer)
+        index_length, data_length = (sum(len(each.data) for each in part) for part in (index, data))
+        self._stripes.append(
+            Stripe(offset, index_length, data_length, len(footer), self._rows, Message())
+        )
+        self._statistics.append(tuple(statistics))
+        self._rows = 0
+
+    def _index(self, column: FinishedColumn, compressed: Sequence[Chunks]) -> bytes:
+        """Return the row index of a column."""
+        placed = [
+            (chunks, stream.positions)
+            for stream, chunks in zip(column.streams, compressed, strict=True)
+            if stream.positions
+        ]
+        return row_index(
+            (
+                [
+                    number
+                    for chunks, positions in placed
+                    for number in (
+                        *self._compression.position(chunks, positions[group][0]),
+                        *positions[group][1:],
+                    )
+                ],
+                statistics.encode(),
+            )
+            for group, statistics in enumerate(column.groups)
+        )
+
 
 # Rows that are kept in longer runs than this are joined faster than they are filtered.
 _ROWS_OF_A_SLICE = 256

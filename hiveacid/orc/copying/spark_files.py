@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hiveacid.errors import CorruptFile, UnsupportedFile
-from hiveacid.orc.copying.stripe_copy import copy_stripes
+from hiveacid.orc.copying.assemble import copy_stripes
+from hiveacid.orc.format.compression import Output, Sink, Source
 from hiveacid.orc.format.envelope import TypeField, TypeKind, kind_of
 from hiveacid.orc.format.layout import joint_types
 from hiveacid.orc.format.protobuf import Message
-from hiveacid.orc.format.row_types import spark_types
-from hiveacid.orc.format.source_and_sink import Output, Sink, Source
-from hiveacid.orc.format.stripe_footer import UTC, clock_of
-from hiveacid.orc.format.tail import MAGIC, OrcTail
+from hiveacid.orc.format.streams import UTC, clock_of
+from hiveacid.orc.format.tail import MAGIC, OrcTail, spark_types
 
 
 def retyped(source: Source, tail: OrcTail, types: Sequence[bytes]) -> OrcTail:

@@ -9,10 +9,9 @@ from itertools import groupby
 import numpy as np
 
 from hiveacid.errors import CorruptFile, OutOfOrder
-from hiveacid.orc.format.compression import Codec
+from hiveacid.orc.format.compression import Codec, Source
 from hiveacid.orc.format.envelope import EnvelopeColumn, RowOperation
 from hiveacid.orc.format.layout import Layout, is_old, writer_of
-from hiveacid.orc.format.source_and_sink import Source
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.key_stream import (
     DeleteCursor,

@@ -5,25 +5,167 @@ statistics of each stripe.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from functools import cached_property, lru_cache
+from typing import Any
 
-from hiveacid.errors import CorruptFile, UnsupportedFile
-from hiveacid.orc.format.compression import Codec, Compression
-from hiveacid.orc.format.envelope import column_names, is_envelope
-from hiveacid.orc.format.limits import (
-    LARGEST_PART,
-    check_statistics,
-    check_stripes,
-    check_types,
+from hiveacid.errors import CorruptFile, UnsupportedFile, UnsupportedTable
+from hiveacid.orc.format.compression import Codec, Compression, Source, read_exactly
+from hiveacid.orc.format.envelope import (
+    EnvelopeColumn,
+    TypeField,
+    TypeKind,
+    column_names,
+    is_envelope,
 )
-from hiveacid.orc.format.protobuf import Message
-from hiveacid.orc.format.source_and_sink import Source, read_exactly
+from hiveacid.orc.format.protobuf import Message, pack
 from hiveacid.orc.format.statistics import (
+    COUNT,
+    DATES,
+    DECIMALS,
+    INTEGERS,
+    STRINGS,
+    decimal_of,
     integer_range,
     known_statistics,
     stored_statistics,
 )
+from hiveacid.rules.schema import (
+    LOCAL_ZONE,
+    Array,
+    Char,
+    Decimal,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    Union,
+    Varchar,
+)
+
+# Limits on declared sizes in a file, checked before memory is allocated for them.
+#
+# A file may come from any user with write permission for the folder of a table. Libraries that
+# read it trust its numbers, and end the process, or exhaust memory, if these are wrong.
+
+
+# Both parts of a tail, in the file and decompressed; the largest ones have a few megabytes.
+LARGEST_PART = 64 << 20
+# Types within types; readers go through them by recursion.
+_DEEPEST = 100
+MOST_DIGITS = 38
+_MOST_COLUMNS = 1 << 16
+_SUBTYPES: dict[int, int] = {TypeKind.LIST: 1, TypeKind.MAP: 2}
+_NESTING = (TypeKind.LIST, TypeKind.MAP, TypeKind.STRUCT, TypeKind.UNION)
+# A run of equal values, compressed as far as can be, has fewer rows in a byte than this.
+_ROWS_OF_A_BYTE = 1 << 16
+_ROWS_OF_NOTHING = 1 << 20
+_MOST_GROUPS = 1 << 17
+# Statistics of this many columns are less useful than the stripes themselves.
+_STATISTICS_OF_A_BYTE = 4
+_STATISTICS_OF_NOTHING = 250_000
+
+
+@lru_cache(maxsize=64)
+def check_types(types: tuple[bytes, ...]) -> None:
+    """Make sure that the types are a tree, no deeper or wider than readers can take.
+
+    Raises:
+        CorruptFile: They are not.
+    """
+    if not 0 < len(types) <= _MOST_COLUMNS:
+        raise CorruptFile(f"The ORC file has {len(types)} columns.")
+    depths = [0] * len(types)
+    for column, type_ in enumerate(types):
+        message = Message.decode(type_)
+        kind = message.number(TypeField.KIND)
+        subtypes = message.all_numbers(TypeField.SUBTYPES)
+        wanted = _SUBTYPES.get(kind, len(subtypes) if kind in _NESTING else 0)
+        if len(subtypes) != wanted:
+            raise CorruptFile(f"The type of column {column} has {len(subtypes)} types within it.")
+        for subtype in subtypes:
+            # Nested columns come later, and once: a column cannot be a part of itself.
+            if not column < subtype < len(types) or depths[subtype]:
+                raise CorruptFile(f"The types of columns {column} and {subtype} are no tree.")
+            depths[subtype] = depths[column] + 1
+            if depths[subtype] > _DEEPEST:
+                raise CorruptFile(f"The types are nested more than {_DEEPEST} deep.")
+        _check_names(column, message.all_data(TypeField.FIELD_NAMES))
+        if kind == TypeKind.STRUCT:
+            names = len(message.all_data(TypeField.FIELD_NAMES))
+            if names != len(subtypes):
+                raise CorruptFile(f"Column {column} has {names} names for {len(subtypes)} types.")
+        precision, scale = message.number(TypeField.PRECISION), message.number(TypeField.SCALE)
+        if kind == TypeKind.DECIMAL and not scale <= (precision or MOST_DIGITS) <= MOST_DIGITS:
+            raise CorruptFile(f"Column {column} is a decimal({precision},{scale}).")
+
+
+def check_stripes(
+    places: Sequence[tuple[int, int, int]], content: int, stride: int, rows: int
+) -> None:
+    """Make sure that the stripes follow each other within a file, and can hold their rows.
+
+    Args:
+        places: Offset, length and rows of each stripe.
+        content: The position of the tail.
+        stride: Rows of a row group.
+        rows: The rows that the file claims to have.
+
+    Raises:
+        CorruptFile: They do not, or cannot.
+    """
+    end = 0
+    for offset, length, claimed in places:
+        if offset < end:
+            raise CorruptFile("The stripes of the ORC file do not follow each other.")
+        end = offset + length
+        if end > content:
+            raise CorruptFile("A stripe of the ORC file reaches into its tail.")
+        groups = claimed // stride if stride else 0
+        if claimed > most_rows(length) or groups > _MOST_GROUPS:
+            raise CorruptFile(f"A stripe of {length} bytes claims to have {claimed} rows.")
+    if sum(claimed for _, _, claimed in places) != rows:
+        raise CorruptFile(f"The stripes of the ORC file do not have {rows} rows as declared.")
+
+
+def most_rows(length: int) -> int:
+    """More rows, or elements of lists, than a stripe of so many bytes can have."""
+    return _ROWS_OF_NOTHING + _ROWS_OF_A_BYTE * length
+
+
+def check_statistics(file: int, stripes: Sequence[int], columns: int, size: int) -> None:
+    """Verify that a file has no more statistics than columns, and room for those of all stripes.
+
+    Stripes without statistics count, too: in memory, each column of a stripe has them.
+
+    Args:
+        file: The number of columns in the statistics of the file.
+        stripes: The same for each stripe.
+        columns: The columns of the file.
+        size: The bytes of the file.
+
+    Raises:
+        CorruptFile: There are too many statistics, or too many columns of stripes.
+    """
+    if max([file, *stripes]) > columns:
+        raise CorruptFile("The ORC file has statistics of columns that it does not have.")
+    if len(stripes) * columns > _STATISTICS_OF_NOTHING + _STATISTICS_OF_A_BYTE * size:
+        raise CorruptFile(
+            f"A file of {size} bytes has {len(stripes)} stripes with {columns} columns each."
+        )
+
+
+def _check_names(column: int, names: Sequence[bytes]) -> None:
+    for name in names:
+        try:
+            name.decode()
+        except UnicodeDecodeError:
+            raise CorruptFile(
+                f"A name within column {column} of the ORC file is no text: {name!r}."
+            ) from None
+
 
 MAGIC = b"ORC"
 FILE_VERSION = (0, 12)
@@ -363,3 +505,223 @@ def _statistics(metadata: Message, stripes: int) -> tuple[tuple[bytes, ...], ...
         raise CorruptFile("The ORC file has statistics of stripes that it does not have.")
     known = tuple(tuple(Message.decode(data).all_data(1)) for data in encoded)
     return known + ((),) * (stripes - len(known))
+
+
+# The ORC types of a table's rows, made from Hive's types
+
+
+_PRIMITIVES = {
+    "boolean": TypeKind.BOOLEAN,
+    "tinyint": TypeKind.BYTE,
+    "smallint": TypeKind.SHORT,
+    "int": TypeKind.INT,
+    "bigint": TypeKind.LONG,
+    "float": TypeKind.FLOAT,
+    "double": TypeKind.DOUBLE,
+    "string": TypeKind.STRING,
+    "binary": TypeKind.BINARY,
+    "date": TypeKind.DATE,
+    "timestamp": TypeKind.TIMESTAMP,
+    LOCAL_ZONE: TypeKind.TIMESTAMP_INSTANT,
+}
+# Spark cannot read a timestamp from a file without a declaration of its interpretation.
+_SPARK_TYPE = b"spark.sql.catalyst.type"
+_SPARK_TIMESTAMP = Message().add_data(1, _SPARK_TYPE).add_data(2, b"timestamp")
+
+
+def row_types(row: Struct) -> tuple[bytes, ...]:
+    """The serialized types of a flat file that holds such rows, the root first.
+
+    Raises:
+        UnsupportedTable: A column has a type that ORC files cannot hold.
+    """
+    types: list[bytes] = []
+    _append(types, row)
+    return tuple(types)
+
+
+def spark_types(types: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Return the types of a file with the declarations for Spark."""
+    return tuple(_with_spark_type(type_) for type_ in types)
+
+
+def _with_spark_type(type_: bytes) -> bytes:
+    message = Message.decode(type_)
+    known = [attribute.data(1) for attribute in message.all_messages(TypeField.ATTRIBUTES)]
+    if message.number(TypeField.KIND) != TypeKind.TIMESTAMP_INSTANT or _SPARK_TYPE in known:
+        return type_
+    return message.add_data(TypeField.ATTRIBUTES, _SPARK_TIMESTAMP.encode()).encode()
+
+
+def _append(types: list[bytes], type_: HiveType) -> None:
+    """Append a type and all types below it, which is the order of ORC's column numbers."""
+    number = len(types)
+    types.append(b"")
+    message = Message()
+    match type_:
+        case Primitive(name) if name in _PRIMITIVES:
+            message.add_number(TypeField.KIND, _PRIMITIVES[name])
+            if name == LOCAL_ZONE:
+                message.add_data(TypeField.ATTRIBUTES, _SPARK_TIMESTAMP.encode())
+        case Decimal(precision, scale):
+            message.add_number(TypeField.KIND, TypeKind.DECIMAL)
+            message.add_number(TypeField.PRECISION, precision)
+            message.add_number(TypeField.SCALE, scale)
+        case Char(length) | Varchar(length):
+            kind = TypeKind.CHAR if isinstance(type_, Char) else TypeKind.VARCHAR
+            message.add_number(TypeField.KIND, kind)
+            message.add_number(TypeField.MAXIMUM_LENGTH, length)
+        case Array(element):
+            _nest(types, message, TypeKind.LIST, element)
+        case Map(key, value):
+            _nest(types, message, TypeKind.MAP, key, value)
+        case Union(choices):
+            _nest(types, message, TypeKind.UNION, *choices)
+        case Struct(fields):
+            _nest(types, message, TypeKind.STRUCT, *(nested for _, nested in fields))
+            for name, _ in fields:
+                message.add_data(TypeField.FIELD_NAMES, name.encode())
+        case _:
+            raise UnsupportedTable(f"ORC files cannot hold columns of type {type_}.")
+    types[number] = message.encode()
+
+
+def _nest(types: list[bytes], message: Message, kind: TypeKind, *nested: HiveType) -> None:
+    subtypes = []
+    for type_ in nested:
+        subtypes.append(len(types))
+        _append(types, type_)
+    message.add_number(TypeField.KIND, kind).add_data(TypeField.SUBTYPES, pack(subtypes))
+
+
+# Value ranges of a column in the stripes of a file, as far as the file's tail is reliable.
+#
+# Other writers' statistics are trusted only where all readers trust them: ranges of types other
+# than plain ones count as unknown.
+
+
+# Decimals with no more digits are numbers of 64 bits, but for their point.
+LONG_DIGITS = 18
+
+# The first day of the Gregorian calendar. Files may count earlier days in the Julian calendar.
+FIRST_GREGORIAN_DAY = -141427
+_EARLIEST = -(1 << 63)
+_EXACT = Context(prec=400)
+# Java's replacement for bytes that are not UTF-8: such a bound is invalid.
+_REPLACED = "\ufffd".encode()
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_INTEGER_KINDS = (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRange:
+    """Between which values all that are not null lie, both included.
+
+    Integers are themselves, days count from 1970, decimals are counted in units of their last
+    digit, and texts are their bytes. A stripe without values has no bounds.
+    """
+
+    low: Any = None
+    high: Any = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether all values are null."""
+        return self.low is None
+
+
+def ranges_of(tail: OrcTail, name: str, hive_type: HiveType) -> list[ColumnRange | None]:
+    """Return the range of a column in each stripe, as far as it is known.
+
+    Args:
+        tail: The tail of a full ACID file or of a flat one.
+        name: The column's name, in any case.
+        hive_type: Its type in the table.
+    """
+    column = _column_number(tail, name)
+    if column is None or not _stores(Message.decode(tail.types[column]), hive_type):
+        return [None] * len(tail.stripes)
+    return [
+        _range(columns[column], hive_type, tail.is_julian) for columns in tail.stripe_statistics
+    ]
+
+
+def _column_number(tail: OrcTail, name: str) -> int | None:
+    """Return the number of a column, unless the file lacks it or has duplicates of it."""
+    root = EnvelopeColumn.ROW if tail.is_acid else EnvelopeColumn.ROOT
+    struct = Message.decode(tail.types[root])
+    names = [
+        field.decode(errors="replace").lower() for field in struct.all_data(TypeField.FIELD_NAMES)
+    ]
+    numbers: Sequence[int] = struct.all_numbers(TypeField.SUBTYPES)
+    if names.count(name.lower()) != 1 or len(names) != len(numbers):
+        return None
+    return numbers[names.index(name.lower())]
+
+
+def _stores(type_: Message, hive_type: HiveType) -> bool:
+    """Return whether a file holds the values that readers show: its type may predate the table's."""
+    kind = type_.number(TypeField.KIND)
+    match hive_type:
+        case Primitive(name) if name in _INTEGERS:
+            return kind in _INTEGER_KINDS[: _INTEGERS.index(name) + 1]
+        case Primitive("string"):
+            return kind == TypeKind.STRING
+        case Primitive("date"):
+            return kind == TypeKind.DATE
+        case Decimal(precision, scale) if precision <= LONG_DIGITS:
+            stored = (type_.number(TypeField.PRECISION), type_.number(TypeField.SCALE))
+            return kind == TypeKind.DECIMAL and stored == (precision, scale)
+    return False
+
+
+def _range(statistics: bytes, hive_type: HiveType, julian: bool) -> ColumnRange | None:
+    message = Message.decode(statistics)
+    if message.number(COUNT, -1) == 0:
+        return ColumnRange()
+    match hive_type:
+        case Decimal(_, scale):
+            return _decimal_range(message.message(DECIMALS), scale)
+        case Primitive("string"):
+            return _text_range(message.message(STRINGS))
+        case Primitive("date"):
+            days = _signed_range(message.message(DATES))
+            return _with_old_days(days) if days and julian else days
+    return _signed_range(message.message(INTEGERS))
+
+
+def _signed_range(values: Message | None) -> ColumnRange | None:
+    if values is None or not (values.has(1) and values.has(2)):
+        return None
+    return ColumnRange(values.signed(1), values.signed(2))
+
+
+def _with_old_days(days: ColumnRange) -> ColumnRange:
+    """Widen a range for days in the other calendar, which remain before the first Gregorian day."""
+    low = days.low if days.low >= FIRST_GREGORIAN_DAY else _EARLIEST
+    return ColumnRange(low, max(days.high, FIRST_GREGORIAN_DAY - 1))
+
+
+def _decimal_range(values: Message | None, scale: int) -> ColumnRange | None:
+    low, high = (values.data(1), values.data(2)) if values is not None else (None, None)
+    if low is None or high is None:
+        return None
+    lowest, highest = (decimal_of(bound).scaleb(scale, _EXACT) for bound in (low, high))
+    return ColumnRange(
+        int(lowest.to_integral_value(ROUND_FLOOR, _EXACT)),
+        int(highest.to_integral_value(ROUND_CEILING, _EXACT)),
+    )
+
+
+def _text_range(values: Message | None) -> ColumnRange | None:
+    """Return the range of texts; for long texts, separate fields hold only bounds.
+
+    Long means more than a kilobyte.
+    """
+    if values is None:
+        return None
+    low = values.data(1) if values.has(1) else values.data(4)
+    high = values.data(2) if values.has(2) else values.data(5)
+    if low is None or high is None or _REPLACED in low or _REPLACED in high:
+        return None
+    return ColumnRange(low, high)

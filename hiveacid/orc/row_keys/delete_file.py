@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from hiveacid.errors import UnsupportedFile
-from hiveacid.orc.format.compression import Codec, Compression
+from hiveacid.orc.format.compression import Codec, Compression, Output, Sink, Written
 from hiveacid.orc.format.envelope import (
     EnvelopeColumn,
     RowOperation,
@@ -19,7 +19,6 @@ from hiveacid.orc.format.envelope import (
     wrap_types,
 )
 from hiveacid.orc.format.protobuf import DATA, Message
-from hiveacid.orc.format.source_and_sink import Output, Sink, Written
 from hiveacid.orc.format.statistics import count_statistics, merge_columns
 from hiveacid.orc.format.streams import (
     Encoding,
@@ -31,13 +30,13 @@ from hiveacid.orc.format.streams import (
     row_index,
 )
 from hiveacid.orc.format.tail import MAGIC, OrcTail, Stripe
-from hiveacid.orc.row_keys.key_columns import (
+from hiveacid.orc.row_keys.keys import (
     KEY_COLUMNS,
     KeyColumns,
+    Keys,
     NewColumns,
     row_groups,
 )
-from hiveacid.orc.row_keys.keys import Keys
 from hiveacid.rules.row_id import RowId, decode_bucket
 
 # A stripe is built in memory, where its events take some 100 bytes each.

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from hiveacid.orc.format.compression import fast_zlib
 from hiveacid.orc.format.streams import Integers
-from hiveacid.orc.row_keys.key_columns import KEY_COLUMNS
-from hiveacid.orc.row_keys.keys import Keys, sorted_distinct
-from hiveacid.rules.proof import Tally
+from hiveacid.orc.row_keys.keys import KEY_COLUMNS, Keys, sorted_distinct
+from hiveacid.rules.compaction import Tally
 
 Hashes = NDArray[np.uint64]
 

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from hiveacid.errors import DataError, UnsupportedFile
+from hiveacid.orc.format.compression import Source, read_exactly
 from hiveacid.orc.format.envelope import (
     FIELDS,
     KEY_INDEX,
@@ -23,13 +24,11 @@ from hiveacid.orc.format.envelope import (
     parse_key_index,
 )
 from hiveacid.orc.format.protobuf import Message
-from hiveacid.orc.format.source_and_sink import Source, read_exactly
 from hiveacid.orc.format.statistics import COUNT, HAS_NULL, integer_range
 from hiveacid.orc.format.streams import Integers, StreamKind
 from hiveacid.orc.format.tail import OrcTail, Stripe
-from hiveacid.orc.row_keys.key_columns import KEY_COLUMNS, row_groups
 from hiveacid.orc.row_keys.key_stream import read_keys
-from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.orc.row_keys.keys import KEY_COLUMNS, Keys, row_groups
 from hiveacid.rules.row_id import RowId, decode_bucket
 
 Kind = Literal["insert", "delete"]

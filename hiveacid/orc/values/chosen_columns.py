@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hiveacid.orc.format.batches import OtherStripe, with_other_stripes
+from hiveacid.orc.format.compression import Source
 from hiveacid.orc.format.envelope import TypeField
 from hiveacid.orc.format.protobuf import Message, pack
-from hiveacid.orc.format.source_and_sink import Source
-from hiveacid.orc.format.streams import describe_stream
-from hiveacid.orc.format.stripe_footer import StripeFooter, new_footer
+from hiveacid.orc.format.streams import StripeFooter, describe_stream, new_footer
 from hiveacid.orc.format.tail import OrcTail, Stripe
 
 

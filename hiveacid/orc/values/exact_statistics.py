@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from decimal import Context
 from typing import Any
 
-from hiveacid.orc.format.column_ranges import FIRST_GREGORIAN_DAY
 from hiveacid.orc.format.envelope import EnvelopeColumn, TypeField, TypeKind
 from hiveacid.orc.format.protobuf import Message
 from hiveacid.orc.format.statistics import (
@@ -26,6 +25,7 @@ from hiveacid.orc.format.statistics import (
     decimal_of,
 )
 from hiveacid.orc.format.tail import (
+    FIRST_GREGORIAN_DAY,
     WRITER_JAVA,
     WRITER_VERSION_ORC_135,
     FooterField,

@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from hiveacid.errors import UserError
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -34,10 +34,10 @@ from hiveacid.metastore.txn.heartbeat import (
 )
 from hiveacid.metastore.txn.owner import Owner, open_transaction
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.rules.as_of import AsOf
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.write_ids import AsOf
 from hiveacid.spark.spark_versions import python_data_sources
-from hiveacid.tables.location_owners import require_job_access
+from hiveacid.tables.locations import require_job_access
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.row_filter import Expression, RowFilter
 from hiveacid.tables.scan.table_part import TablePart

@@ -1,64 +1,203 @@
 """AcidTable: the Python interface of a transactional table, for notebooks and applications."""
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+import weakref
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from datetime import datetime
-from typing import Any, Self
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from hiveacid.errors import HiveAcidError
+from hiveacid.errors import HiveAcidError, TransactionAborted
 from hiveacid.iceberg.run import compare_with_iceberg, export_to_iceberg
-from hiveacid.jobs.analyze_job import AnalyzeJob
+from hiveacid.jobs.definition_jobs import AnalyzeJob
+from hiveacid.jobs.fields import Parameters
 from hiveacid.jobs.iceberg_job import (
     IcebergCompareJob,
+    IcebergCompareReport,
     IcebergDeletes,
     IcebergExportJob,
+    IcebergExportReport,
     IcebergFileFormat,
 )
 from hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
-from hiveacid.jobs.parameters import Parameters
-from hiveacid.jobs.reports.analyze_report import AnalyzeReport
-from hiveacid.jobs.reports.iceberg_report import IcebergCompareReport, IcebergExportReport
-from hiveacid.jobs.reports.report import CompactReport, PartitionDifference, RunReport
+from hiveacid.jobs.options import MetastoreOptions, OrcCodec
+from hiveacid.jobs.report import AnalyzeReport, CompactReport, PartitionDifference, RunReport
 from hiveacid.jobs.sources import ChangesSource
 from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import check_kind, existing_table
+from hiveacid.metastore.txn.open_reads import Lease, OpenRead
+from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import PhaseClock, PhaseObserver
+from hiveacid.records.history_entries import History
 from hiveacid.records.table_history import table_history
-from hiveacid.records.view import History
-from hiveacid.rules.as_of import AsOf
 from hiveacid.rules.compaction import CompactionTypeName
 from hiveacid.rules.locks import Operation
+from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.rules.text_table import html_table
-from hiveacid.spark.compaction.table import compact_table
-from hiveacid.spark.python.frame_reads import FrameReads
-from hiveacid.spark.read.flat_snapshot import text_counter
+from hiveacid.rules.texts import html_table
+from hiveacid.rules.write_ids import AsOf
+from hiveacid.spark.compaction import compact_table
+from hiveacid.spark.read.files import text_counter
 from hiveacid.spark.read.table_reader import RowQuery, TableReader
-from hiveacid.spark.rows.columns import all_columns, spark_struct
-from hiveacid.spark.rows.table_support import check_readable
-from hiveacid.spark.session import in_session, session_holding
+from hiveacid.spark.rows.columns import all_columns, check_readable, spark_struct
+from hiveacid.spark.session import end_reads_on_stop, in_session, reading_session, session_holding
 from hiveacid.spark.statements.conditions import Expression, Expressions
 from hiveacid.spark.statements.methods import TableChanges
 from hiveacid.spark.statements.restore import RestoreStatement
 from hiveacid.spark.write.atomic_write import run_statements
-from hiveacid.spark.write.statement import (
-    Statement,
-    WriteOptions,
-    require_statement_access,
-)
-from hiveacid.tables.location_owners import require_job_access
+from hiveacid.spark.write.statement import Statement, WriteOptions, require_statement_access
+from hiveacid.tables.locations import require_job_access
 from hiveacid.tables.scan.differences import count_differences
 from hiveacid.tables.scan.table_scan import TableScan
-from hiveacid.tables.statistics.analyze import analyze
+from hiveacid.tables.statistics import analyze
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.table_detail import TableDetail, table_detail
+
+# Reads of frames, which frames share as long as their tables are unchanged
+
+
+# A transaction that is open delays cleanings and exclusive locks, and does not see the files of later
+# compactions: a program that makes one frame after the other must not prolong it for ever.
+_LONGEST_SHARED_SECONDS = 60.0
+
+_Frames = TypeVar("_Frames")
+_Work = Callable[[TableReader, SparkSession], _Frames]
+
+
+class FrameRead(OpenRead):
+    """A transaction that frames are read in.
+
+    Attributes:
+        txn: The transaction.
+    """
+
+    def __init__(
+        self, client: MetastoreClient, txn: Transaction, tables: Collection[TableRef]
+    ) -> None:
+        """Register a read.
+
+        Args:
+            client: The client that opened the transaction.
+            txn: The transaction.
+            tables: The tables that it reads.
+        """
+        super().__init__(client.options, txn, tables)
+        self.txn = txn
+        self._opened_at = time.monotonic()
+
+    def shows_newest(self, client: MetastoreClient, tables: Collection[HiveTable]) -> bool:
+        """Return whether a new transaction would show the same rows of some tables.
+
+        This takes three calls; to open, lock, and end a transaction takes seven.
+
+        Args:
+            client: The metastore.
+            tables: The tables by their current definitions.
+        """
+        refs = {table.ref for table in tables}
+        if time.monotonic() - self._opened_at > _LONGEST_SHARED_SECONDS:
+            return False
+        if not self.is_open or refs != self.tables:
+            return False
+        if not all(map(self.txn.definitions.include, tables)):
+            return False
+        if Snapshot.take(client, sorted(refs)).write_ids != self.txn.snapshot.write_ids:
+            return False
+        with suppress(TransactionAborted):
+            self.txn.confirm_alive()
+            return True
+        return False
+
+
+def read_frames(
+    client: MetastoreClient,
+    spark: SparkSession,
+    tables: Collection[HiveTable],
+    latest: FrameRead | None,
+    work: _Work[_Frames],
+) -> tuple[_Frames, FrameRead]:
+    """Make frames of tables, which show all that was committed before.
+
+    Args:
+        client: The metastore.
+        spark: The session of the user.
+        tables: The tables by their current definitions.
+        latest: An earlier read of the tables, which is used again if it shows the same.
+        work: Makes the frames.
+
+    Returns:
+        The frames, and the read, which is open as long as somebody needs it.
+    """
+    session = reading_session(spark)
+    end_reads_on_stop(spark)
+    if latest is not None and latest.shows_newest(client, tables):
+        return work(TableReader(client, latest.txn), session), latest
+    with ExitStack() as failed:
+        reads = sorted({table.ref for table in tables})
+        txn = failed.enter_context(Transaction(client, reads=reads))
+        frames = work(TableReader(client, txn), session)
+        read = FrameRead(client, txn, reads)
+        failed.pop_all()
+    return frames, read
+
+
+class FrameReads:
+    """The reads of the frames of one table.
+
+    Attributes:
+        keeps_all: Whether a read lasts until ``end``, and not only until its last frame is
+            collected.
+    """
+
+    def __init__(self, client: MetastoreClient) -> None:
+        """Begin without reads.
+
+        Args:
+            client: The client of the table.
+        """
+        self.keeps_all = False
+        self._client = client
+        self._reads: set[FrameRead] = set()
+        self._kept: set[Lease] = set()
+        self._latest: tuple[weakref.ref[Lease], FrameRead] | None = None
+
+    def frame(
+        self, spark: SparkSession, table: HiveTable, work: _Work[DataFrame]
+    ) -> tuple[DataFrame, Lease]:
+        """Make a frame, and return it with the object that it must refer to; see ``read_frames``."""
+        latest = self._latest
+        # From here on the latest read cannot end because of the frames that are collected.
+        lease = None if latest is None else latest[0]()
+        known = None if latest is None or lease is None else latest[1]
+        frame, read = read_frames(self._client, spark, [table], known, work)
+        if lease is None or read is not known:
+            lease = Lease(read)
+            self._latest = weakref.ref(lease), read
+            self._reads.add(read)
+            # Threads that share the owner may be here at the same time.
+            self._reads -= {each for each in tuple(self._reads) if not each.is_open}
+        if self.keeps_all:
+            self._kept.add(lease)
+        return frame, lease
+
+    def renew(self) -> None:
+        """Let the next frame read in a new transaction, which sees the files of a compaction."""
+        self._latest = None
+
+    def end(self) -> None:
+        """End all reads."""
+        for read in tuple(self._reads):
+            read.end(self._client)
+        self._reads.clear()
+        self._kept.clear()
 
 
 class AcidTable(TableChanges[RunReport]):
@@ -482,3 +621,91 @@ class AcidTable(TableChanges[RunReport]):
 
 def _as_text(version: int | datetime | str) -> str:
     return version.isoformat() if isinstance(version, datetime) else str(version)
+
+
+# AcidTransaction: the Python interface for changes of several tables that commit together
+
+
+class TableInTransaction(TableChanges[None]):
+    """A table of an AcidTransaction: its methods return nothing, and run later."""
+
+    def __init__(
+        self,
+        name: str,
+        spark: SparkSession,
+        orc_codec: str | None,
+        statements: list[Statement],
+    ) -> None:
+        super().__init__(name, spark, orc_codec)
+        self._statements = statements
+
+    def _run(self, statement: Statement) -> None:
+        self._statements.append(statement)
+
+
+class AcidTransaction:
+    """Changes of several tables, or several of one, that become visible together.
+
+    The changes are collected in a ``with`` statement and run in one transaction at its end; if its
+    body raises, no change is run. All sources and targets are read as of the beginning of the
+    transaction: no change sees the rows of another change. Only one change of a table may update,
+    delete or merge.
+
+    Example::
+
+        with AcidTransaction("thrift://hms:9083", spark=spark) as txn:
+            customers = txn.table("dw.customers").merge(new_customers, "t.id = s.id")
+            customers.when_matched_update_all().when_not_matched_insert_all().execute()
+            txn.table("dw.sales").append(sales)
+        print(txn.report)
+
+    Args:
+        metastore: The metastore's uri, or all its options.
+        spark: The session, which is not changed; by default the active one.
+        options: The options of the write.
+        observers: Receive the phases.
+
+    Attributes:
+        report: The report on the changes, once they are committed.
+    """
+
+    def __init__(
+        self,
+        metastore: str | MetastoreOptions,
+        *,
+        spark: SparkSession | None = None,
+        options: WriteOptions | None = None,
+        observers: Sequence[PhaseObserver] = (),
+    ) -> None:
+        self.report: RunReport | None = None
+        self._spark = spark or SparkSession.Builder().getOrCreate()
+        self._client = MetastoreClient(MetastoreOptions.of(metastore))
+        self._options = options or WriteOptions()
+        self._observers = observers
+        self._statements: list[Statement] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._client:
+            if kind is None and self._statements:
+                require_statement_access(self._client, self._statements)
+                self.report = run_statements(
+                    self._spark, self._client, self._options, self._observers, self._statements
+                )
+
+    def table(self, name: str, *, orc_codec: OrcCodec | None = None) -> TableInTransaction:
+        """Return a table to change.
+
+        Args:
+            name: ``"database.table"``.
+            orc_codec: The compression of its new files, if it differs from the options'.
+        """
+        codec = orc_codec or self._options.orc_codec
+        return TableInTransaction(name, self._spark, codec, self._statements)

@@ -5,34 +5,199 @@ delete deltas, and a compaction adds no changes. Older files are read only where
 them.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from typing import Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from hiveacid.errors import UnknownColumn, UnsupportedTable
 from hiveacid.metastore.catalog import HivePartition, HiveTable
-from hiveacid.rules.names import Base, Delta
-from hiveacid.rules.versions import as_of_write_id
-from hiveacid.rules.write_ids import ValidWriteIdList
+from hiveacid.rules.directory import AcidDirectory, FileStatus, Rules
+from hiveacid.rules.names import Base, Delta, parse_directory
+from hiveacid.rules.versions import PartitionVersions, as_of_write_id
+from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.own_columns import own_column
-from hiveacid.spark.read.acid_scan import BUCKET, KEY, ROW, WRITE_ID
-from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.acid_snapshot import BUCKET, KEY, ROW, WRITE_ID, AcidSnapshot
 from hiveacid.spark.read.files import (
     AcidFile,
     FileTails,
+    FlatFiles,
+    FlatSnapshot,
     KeyRange,
     PartitionFiles,
+    folder_of,
     partition_files,
+    plain_files,
 )
-from hiveacid.spark.read.table_changes import (
-    DELETE,
-    INSERT,
-    ListedPartition,
-    TwoVersions,
-    as_changes,
-)
-from hiveacid.storage.threads import in_threads
+from hiveacid.spark.rows.columns import all_columns, quoted
+from hiveacid.spark.rows.file_scan import PART, PlainFile
+from hiveacid.spark.spark_versions import from_rows
+from hiveacid.storage.filesystems import in_threads
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.listing import check_kept, list_files, read_state, versions_of
+from hiveacid.tables.scan.differences import TwoReaders, flat_files
+
+# Changes between two versions of a table of any kind: versions, partitions, and frames
+
+
+CHANGE, VERSION, ROW_ID = "_change_type", "_write_id", "_row_id"
+INSERT, DELETE = "insert", "delete"
+UPDATE_BEFORE, UPDATE_AFTER = "update_before", "update_after"
+ROW_ID_TYPE = "struct<writeid:bigint,bucketid:int,rowid:bigint>"
+
+
+@dataclass(frozen=True)
+class TwoVersions:
+    """Two versions of a table, and the rules for reading them.
+
+    Attributes:
+        spark: A session made by ``scan_session``.
+        table: The table.
+        then: The version before the changes.
+        later: The version after the changes.
+        now: The write ids that a new reader sees.
+        txns: The visible transactions.
+        rules: The rules of the engine version for reading directories.
+    """
+
+    spark: SparkSession
+    table: HiveTable
+    then: ValidWriteIdList
+    later: ValidWriteIdList
+    now: ValidWriteIdList
+    txns: ValidTxnList
+    rules: Rules
+
+    def all_of(self, partitions: Sequence[HivePartition]) -> Sequence[HivePartition | None]:
+        """The partitions, or [None] for a table without partitions."""
+        return partitions if self.table.partition_keys else [None]
+
+    def changes(
+        self,
+        partitions: Sequence[HivePartition],
+        *,
+        net: bool = False,
+        keys: Sequence[str] = (),
+    ) -> DataFrame:
+        """The changes: CHANGE, VERSION and ROW_ID beside the table's columns.
+
+        Args:
+            partitions: The partitions; empty for a table without partitions.
+            net: Return only the difference of both versions, without intermediate rows.
+            keys: Columns that identify the deleted and the inserted row of an update.
+
+        Raises:
+            VersionGone: The changes are not completely known any more.
+        """
+        check_columns(self.table, keys)
+        frames = self._frames(self.all_of(partitions), net=net)
+        rows = reduce(DataFrame.unionByName, frames)
+        return with_updates(rows, keys, net=net) if keys else rows
+
+    @abstractmethod
+    def _frames(
+        self, partitions: Sequence[HivePartition | None], *, net: bool
+    ) -> Sequence[DataFrame]:
+        """The changes in one frame or more."""
+
+
+@dataclass(frozen=True)
+class ListedPartition:
+    """The listed folder of a partition, or of a table without partitions.
+
+    Attributes:
+        reader: The versions to read.
+        flat: Whether the table is insert-only.
+        storage: The folder.
+        files: Its files.
+        versions: The versions that these files contain.
+    """
+
+    reader: TwoVersions
+    flat: bool
+    storage: ReadOnlyStorage
+    files: Sequence[FileStatus]
+    versions: PartitionVersions
+
+    @classmethod
+    def of(cls, reader: TwoVersions, partition: HivePartition | None, *, flat: bool) -> Self:
+        """List the folder of a partition."""
+        storage = folder_of(reader.table, partition)
+        files = list_files(storage)
+        versions = versions_of(storage, files, reader.now, reader.txns, flat=flat)
+        return cls(reader, flat, storage, files, versions)
+
+    def state(self, files: Sequence[FileStatus], version: ValidWriteIdList) -> AcidDirectory:
+        """Classify the files that a version reads; see ``read_state``."""
+        txns, rules = self.reader.txns, self.reader.rules
+        return read_state(self.storage, files, version, txns, rules=rules, flat=self.flat)
+
+    def check_kept(self, files: Sequence[FileStatus], states: Sequence[AcidDirectory]) -> None:
+        """Refuse directories that a cleaner is removing, if new readers do not read them.
+
+        Args:
+            files: The files between both versions.
+            states: The states read from them.
+
+        Raises:
+            CorruptFile: A file of a directory is missing.
+        """
+        overwrites = self.versions.overwrites(self.reader.then, self.reader.later)
+        if overwrites or len(files) < len(self.files):
+            check_kept(self.storage, states)
+
+
+def check_columns(table: HiveTable, keys: Sequence[str]) -> None:
+    """Refuse a table whose changes cannot be represented, and unknown keys.
+
+    Raises:
+        UnsupportedTable: A column of the table has the name of a column of the changes.
+        UnknownColumn: The table lacks a key.
+    """
+    known = {column.name.lower() for column in all_columns(table)}
+    if taken := known & {CHANGE, VERSION, ROW_ID}:
+        raise UnsupportedTable(
+            f"{table.ref.full_name} has a column {min(taken)}, as its changes have, too."
+        )
+    if unknown := [key for key in keys if key.lower() not in known]:
+        raise UnknownColumn(f"{table.ref.full_name} has no column {', '.join(unknown)}.")
+
+
+def as_changes(
+    table: HiveTable, rows: DataFrame, change: str, write_id: Column, row_id: Column
+) -> DataFrame:
+    """Convert rows of a table to rows of its changes.
+
+    Args:
+        table: The table.
+        rows: The inserted or deleted rows.
+        change: The kind of change.
+        write_id: The write id of the change.
+        row_id: The row ids.
+    """
+    return rows.select(
+        F.lit(change).alias(CHANGE),
+        write_id.alias(VERSION),
+        row_id.alias(ROW_ID),
+        *[quoted(column.name) for column in all_columns(table)],
+    )
+
+
+def with_updates(rows: DataFrame, keys: Sequence[str], *, net: bool) -> DataFrame:
+    """Mark the rows of an update: a deleted and an inserted row with the same keys."""
+    together = ", ".join([*map(quoted, keys), *([] if net else [VERSION])])
+    count = "count_if({0} = '{1}') OVER (PARTITION BY {2}) = 1"
+    both = " AND ".join(count.format(CHANGE, kind, together) for kind in (INSERT, DELETE))
+    named = (
+        f"CASE WHEN NOT ({both}) THEN {CHANGE} WHEN {CHANGE} = '{INSERT}' THEN '{UPDATE_AFTER}'"
+        f" ELSE '{UPDATE_BEFORE}' END"
+    )
+    return rows.withColumn(CHANGE, F.expr(named))
+
 
 _DELETED_BY = own_column("deleted_by")
 
@@ -319,3 +484,146 @@ def _is_of(column: str, then: ValidWriteIdList) -> str:
     """The condition that a version did not see a write id."""
     open_ = f" OR {column} IN ({', '.join(map(str, then.open))})" if then.open else ""
     return f"{column} > {then.high_watermark}{open_}"
+
+
+# Changes between two versions of an insert-only table, by directory.
+#
+# Its rows have no ids: a delta contains the inserts of its write id, and an overwrite deletes all
+# earlier rows. Compacted directories do not identify write ids, so the replaced directories are
+# read.
+
+
+@dataclass(frozen=True)
+class FlatDifference:
+    """The difference between two versions of a partition, or of a table without partitions.
+
+    Attributes:
+        partition: The partition; None for a table without partitions.
+        before: The files of the earlier version.
+        added: The files that only the later version has.
+        gone: The files that only the earlier version has.
+    """
+
+    partition: HivePartition | None
+    before: Sequence[PlainFile]
+    added: Sequence[PlainFile]
+    gone: Sequence[PlainFile]
+
+    @property
+    def name(self) -> str | None:
+        """The partition's name; None for a table without partitions."""
+        return None if self.partition is None else self.partition.name
+
+
+@dataclass(frozen=True)
+class _Change:
+    """Rows that one write id has inserted into a partition, or deleted from it."""
+
+    kind: str
+    write_id: int
+    files: FlatFiles
+
+
+@dataclass(frozen=True)
+class FlatChangeReader(TwoVersions):
+    """The changes of an insert-only table between two versions.
+
+    Attributes:
+        snapshots: The snapshots that rows of changes were read from so far.
+    """
+
+    snapshots: list[FlatSnapshot] = field(default_factory=list)
+
+    def _frames(
+        self, partitions: Sequence[HivePartition | None], *, net: bool
+    ) -> Sequence[DataFrame]:
+        # With ``net``, a row that an overwrite replaces by an equal row is also a change.
+        by_partition = in_threads(partial(self._changes_of, net=net), partitions)
+        changes = [change for of_partition in by_partition for change in of_partition]
+        kinds = {change.kind for change in changes} or {INSERT}
+        return [
+            self._frame(kind, [change for change in changes if change.kind == kind])
+            for kind in sorted(kinds)
+        ]
+
+    def differences(self, partitions: Sequence[HivePartition]) -> list[FlatDifference]:
+        """Return the difference between both versions of each partition, by whole files.
+
+        Args:
+            partitions: The partitions; empty for a table without partitions.
+
+        Raises:
+            VersionGone: One of the versions is not available any more.
+        """
+        return in_threads(self._difference, self.all_of(partitions))
+
+    def _changes_of(self, partition: HivePartition | None, *, net: bool) -> list[_Change]:
+        listed = ListedPartition.of(self, partition, flat=True)
+        files = listed.versions.files_between(self.then, self.later)
+        read: list[AcidDirectory] = []
+
+        def of(version: ValidWriteIdList) -> AcidDirectory:
+            read.append(listed.state(files, version))
+            return read[-1]
+
+        def change(kind: str, write_id: int, state: AcidDirectory, names: Sequence[str]) -> None:
+            # "" means original files, which precede all directories.
+            given = [file for name in names for file in state.files(name)]
+            if own := plain_files(listed.storage, given):
+                changes.append(_Change(kind, write_id, (partition, own)))
+
+        changes: list[_Change] = []
+        seen = self.then
+        overwrites = listed.versions.overwrites(self.then, self.later)
+        for write_id in overwrites[-1:] if net else overwrites:
+            before = of(self.then if net else as_of_write_id(self.later, write_id - 1))
+            if not net:
+                for own, name in _inserts(before, seen):
+                    change(INSERT, own, before, [name])
+            # With ``net``, only the rows replaced by the first overwrite are deleted rows.
+            change(DELETE, overwrites[0] if net else write_id, before, _names(before))
+            seen = as_of_write_id(self.later, write_id)
+            after = of(seen)
+            change(INSERT, write_id, after, [after.base or ""])
+        last = of(self.later)
+        for own, name in _inserts(last, seen):
+            change(INSERT, own, last, [name])
+        listed.check_kept(files, read)
+        return changes
+
+    def _difference(self, partition: HivePartition | None) -> FlatDifference:
+        storage = folder_of(self.table, partition)
+        readers = TwoReaders(self.then, self.later, self.now, self.txns, self.rules)
+        before, after = (
+            plain_files(storage, flat_files(state)) for state in readers.flat_states(storage)
+        )
+        earlier, later = set(before), set(after)
+        return FlatDifference(
+            partition,
+            before,
+            [file for file in after if file not in earlier],
+            [file for file in before if file not in later],
+        )
+
+    def _frame(self, kind: str, changes: Sequence[_Change]) -> DataFrame:
+        snapshot = FlatSnapshot(self.table, [change.files for change in changes])
+        self.snapshots.append(snapshot)
+        rows = snapshot.rows(self.spark, numbered=True)
+        numbers = [(number, change.write_id) for number, change in enumerate(changes)]
+        write_ids = from_rows(self.spark, numbers, f"{PART} int, {VERSION} bigint")
+        rows = rows.join(F.broadcast(write_ids), PART)
+        no_id = F.lit(None).cast(ROW_ID_TYPE)
+        return as_changes(self.table, rows, kind, F.col(VERSION), no_id)
+
+
+def _names(state: AcidDirectory) -> list[str]:
+    return ["", *filter(None, [state.base]), *state.deltas]
+
+
+def _inserts(state: AcidDirectory, seen: ValidWriteIdList) -> Iterator[tuple[int, str]]:
+    """The deltas that a version did not see, each of one write id."""
+    for name in state.deltas:
+        delta = parse_directory(name)
+        assert isinstance(delta, Delta), name
+        if not seen.is_valid(delta.max_write_id):
+            yield delta.max_write_id, name

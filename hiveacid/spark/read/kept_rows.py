@@ -23,16 +23,14 @@ from pyspark.sql.types import (
 )
 
 from hiveacid.errors import TypeMismatch
-from hiveacid.metastore.catalog import HiveTable
-from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.spark.failures import translated_spark_errors
-from hiveacid.spark.file_writer import file_writer
 from hiveacid.spark.rows.file_scan import PlainFile, scan_files
-from hiveacid.spark.session import evaluating_session, in_session, scan_session
+from hiveacid.spark.session import evaluating_session, file_writer, in_session, scan_session
 from hiveacid.spark.spark_versions import FILES_HOLD_VOID, is_calendar_interval
+from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.hidden_folder import HiddenFolder, ReadingTransaction
-from hiveacid.storage.threads import in_threads
 
 # Every value is read back exactly: timestamps to the microsecond in one calendar, regardless of the
 # user's settings for other files.

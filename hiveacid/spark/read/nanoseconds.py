@@ -14,12 +14,11 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from hiveacid.errors import NanosecondsLost, UserError
-from hiveacid.jobs.definitions.table_properties import NANOSECONDS, REFUSE, TRUNCATE
-from hiveacid.metastore.catalog import HiveColumn, HiveTable
-from hiveacid.metastore.formats import StorageFormat
+from hiveacid.jobs.table_properties import NANOSECONDS, REFUSE, TRUNCATE
+from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat
 from hiveacid.orc.format.envelope import with_column_names
 from hiveacid.orc.format.streams import Integers
-from hiveacid.orc.values.nanoseconds import (
+from hiveacid.orc.values.timestamps import (
     finer_column,
     is_finer_text,
     is_marked,
@@ -28,12 +27,12 @@ from hiveacid.orc.values.nanoseconds import (
 from hiveacid.rules.schema import MappedColumns
 from hiveacid.spark.parallel import SparkTasks
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
-from hiveacid.spark.read.flat_snapshot import FlatSnapshot
+from hiveacid.spark.read.files import FlatSnapshot
 from hiveacid.spark.rows.row_format import RowFormat
+from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import read_tail
-from hiveacid.storage.threads import in_threads
-from hiveacid.tables.scan.parquet_times import StoredTime, stored_times
+from hiveacid.tables.scan.times import StoredTime, stored_times
 
 
 @dataclass(frozen=True, slots=True)

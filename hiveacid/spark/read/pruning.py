@@ -1,7 +1,7 @@
 """Determines the partitions that a condition can affect, before locks are acquired or rows read."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
@@ -18,26 +18,99 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.rules.names import parse_partition_name
-from hiveacid.rules.partition_keys import (
-    canonical_text,
-    is_day,
-    named_partition,
-    texts_in_rows,
-)
+from hiveacid.rules.partitions import canonical_text, is_day, named_partition, texts_in_rows
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.own_columns import own_column
-from hiveacid.spark.read.spark_trees import (
-    children,
-    column_names,
-    conjuncts,
-    has_subquery,
-    kind,
-    parsed,
-)
-from hiveacid.spark.rows.columns import as_operand, quoted, spark_struct
-from hiveacid.spark.spark_versions import from_rows, try_cast
+from hiveacid.spark.rows.columns import as_operand, has_exact_statistics, quoted, spark_struct
+from hiveacid.spark.session import PARSED, sql_parser
+from hiveacid.spark.spark_versions import from_rows, java_class, try_cast
+
+# Trees of expressions and plans, as Spark's parser and optimizer build them
+
+
+def parsed(spark: SparkSession, condition: str, what: str = "The condition") -> Any:
+    """Parse a condition, or any expression, into a tree.
+
+    Args:
+        spark: A session.
+        condition: The text.
+        what: The beginning of an error message.
+
+    Raises:
+        BadCondition: The text is invalid.
+    """
+    # Other sessions live long, and their settings may change.
+    known: dict[str, Any] = vars(spark).get(PARSED, {})
+    if condition not in known:
+        with translated_spark_errors(f"{what} {condition!r}"), sql_parser(spark) as parser:
+            known[condition] = parser.parseExpression(condition)
+    return known[condition]
+
+
+def nodes(tree: Any) -> Iterator[Any]:
+    """A tree and all trees below it, from the top."""
+    yield tree
+    for child in children(tree):
+        yield from nodes(child)
+
+
+def children(node: Any) -> list[Any]:
+    """The trees directly below a tree."""
+
+    def look_up(node: Any) -> list[Any]:
+        below = node.children()
+        return [below.apply(index) for index in range(below.size())]
+
+    found: list[Any] = _remembered(node, "_children", look_up)
+    return found
+
+
+def kind(node: Any) -> str:
+    """The name of a node's class."""
+    name: str = _remembered(node, "_kind", lambda node: node.getClass().getSimpleName())
+    return name
+
+
+def _remembered(node: Any, name: str, look_up: Callable[[Any], Any]) -> Any:
+    """Return a property of a node, which never changes: Java is called once for it."""
+    known = vars(node)
+    if name not in known:
+        known[name] = look_up(node)
+    return known[name]
+
+
+def conjuncts(condition: Any) -> Iterator[Any]:
+    """The parts of a condition that are connected by AND, in their order."""
+    pending = [condition]
+    while pending:
+        expression = pending.pop()
+        if kind(expression) == "And":
+            pending += reversed(children(expression))
+        else:
+            yield expression
+
+
+def column_names(expression: Any) -> list[tuple[str, ...]]:
+    """The names of columns in an expression, split at their dots."""
+    names = []
+    for node in nodes(expression):
+        if kind(node) == "UnresolvedAttribute":
+            names.append(_remembered(node, "_name", _name))
+    return names
+
+
+def _name(attribute: Any) -> tuple[str, ...]:
+    parts = attribute.nameParts()
+    return tuple(parts.apply(index) for index in range(parts.size()))
+
+
+def has_subquery(expression: Any) -> bool:
+    """Whether an expression contains a subquery."""
+    kinds = map(kind, nodes(expression))
+    return any("Subquery" in name or name in ("Exists", "ListQuery") for name in kinds)
+
 
 _NUMBER = own_column("number")
 _WHOLE = re.compile("0|[1-9][0-9]*")
@@ -304,3 +377,66 @@ def without_subqueries(spark: SparkSession, condition: str) -> str | None:
     if not has_subquery(whole):
         return condition
     return " AND ".join(f"({part.sql()})" for part in _plain_conjuncts(spark, condition)) or None
+
+
+# The parts of conditions that Spark can pass to readers of files
+
+
+_SOURCES = "org.apache.spark.sql.execution.datasources"
+
+
+def filters_of(
+    spark: SparkSession,
+    condition: str,
+    columns: Sequence[HiveColumn],
+    others: Sequence[HiveColumn],
+    alias: str,
+) -> list[Any]:
+    """The parts of a condition that ORC can use, as filters of Spark, in Java.
+
+    Args:
+        spark: Any session; no job is run.
+        condition: A condition over the columns of a table.
+        columns: The columns in the files.
+        others: Columns that the condition may name and that are in no file, such as partition
+            columns.
+        alias: The alias of the table in the condition.
+    """
+    both = spark_struct([*columns, *others])
+    session: Any = spark._jsparkSession
+    # An RDD prevents the optimizer from detecting an empty relation and dropping the filter.
+    nothing: Any = spark.sparkContext._jsc.emptyRDD()
+    rows = session.createDataFrame(nothing, session.parseDataType(both.json()))
+    plan = rows.alias(alias).where(condition).queryExecution().optimizedPlan()
+    searchable = {column.name for column in columns if has_exact_statistics(column)}
+    strategy = getattr(java_class(spark, f"{_SOURCES}.DataSourceStrategy$"), "MODULE$")
+    filters = []
+    for conjunct in _filters(plan):
+        translated = strategy.translateFilter(conjunct, True)
+        if not translated.isDefined() or _lists_null(found := translated.get()):
+            continue
+        # ORC compares texts by Java's order of letters, but its statistics use the order of bytes.
+        if not found.toString().isascii():
+            continue
+        if set(found.references()) <= searchable:
+            filters.append(found)
+    return filters
+
+
+def _lists_null(expression: Any) -> bool:
+    """Whether a filter has an IN with a null, which Spark cannot convert to a search argument."""
+    match kind(expression):
+        case "In":
+            return any(value is None for value in expression.values())
+        case "Not":
+            return _lists_null(expression.child())
+        case "And" | "Or":
+            return _lists_null(expression.left()) or _lists_null(expression.right())
+    return False
+
+
+def _filters(plan: Any) -> Iterator[Any]:
+    """The parts of all filters in a plan that are connected by AND."""
+    for node in nodes(plan):
+        if kind(node) == "Filter":
+            yield from conjuncts(node.condition())

@@ -12,26 +12,32 @@ from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.table_history import version_of
-from hiveacid.rules.as_of import AsOf
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.versions import check_order
-from hiveacid.rules.write_ids import ValidWriteIdList
+from hiveacid.rules.write_ids import AsOf, ValidWriteIdList
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
-from hiveacid.spark.read.changes import ChangeReader, Difference
-from hiveacid.spark.read.condition_filters import filters_of
+from hiveacid.spark.read.changes import ChangeReader, Difference, FlatChangeReader, FlatDifference
 from hiveacid.spark.read.files import (
     NO_LISTINGS,
+    FlatSnapshot,
     Listings,
     list_partitions,
     usual_listings,
 )
-from hiveacid.spark.read.flat_changes import FlatChangeReader, FlatDifference
-from hiveacid.spark.read.flat_snapshot import FlatSnapshot
-from hiveacid.spark.read.pruning import Scope, matching_partitions, without_subqueries
-from hiveacid.spark.read.spark_trees import column_names, has_subquery, kind, nodes, parsed
+from hiveacid.spark.read.pruning import (
+    Scope,
+    column_names,
+    filters_of,
+    has_subquery,
+    kind,
+    matching_partitions,
+    nodes,
+    parsed,
+    without_subqueries,
+)
 from hiveacid.spark.read.value_pruning import in_buckets, values_of
 from hiveacid.spark.rows.columns import all_columns, quoted
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hiveacid.errors import UnsupportedTable
-from hiveacid.orc.format.column_ranges import FIRST_GREGORIAN_DAY
+from hiveacid.orc.format.tail import FIRST_GREGORIAN_DAY
 from hiveacid.rules.schema import Array, Char, HiveType, Map, Primitive, Struct, Varchar
 from hiveacid.rules.schema import Decimal as HiveDecimal
 

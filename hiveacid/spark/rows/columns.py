@@ -1,9 +1,10 @@
 """Columns of a table as Spark reads and writes them: names, types, and the texts of chars."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -29,9 +30,13 @@ from pyspark.sql.types import (
 )
 
 from hiveacid.errors import TypeMismatch, UnsupportedTable
-from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat, layout_of
 from hiveacid.metastore.table_rules import require_all_columns
 from hiveacid.rules import schema
+from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.schema import LOCAL_ZONE
+from hiveacid.spark.session import require_utc
+from hiveacid.spark.spark_versions import java_class
 
 # A column name, with or without the name of its table.
 _COLUMN = re.compile(r"(`([^`]|``)*`\.)?`([^`]|``)*`")
@@ -331,3 +336,105 @@ def contains_type(kind: Callable[[schema.HiveType], bool], hive_type: schema.Hiv
         case schema.Struct(fields):
             return any(contains_type(kind, type_) for _, type_ in fields)
     return kind(hive_type)
+
+
+# Refusal of unsupported tables, before rows are read or written
+
+
+STRIPE_SIZE = "orc.stripe.size"
+_USUAL_STRIPE_SIZE = 64 << 20
+
+
+def check_readable(spark: SparkSession, table: HiveTable) -> None:
+    """Refuse a table whose columns Spark cannot read or write exactly.
+
+    Raises:
+        UnsupportedTable: The table has a type or a name that Spark cannot handle.
+        UserError: The table has timestamps and Spark's time zone is not UTC.
+    """
+    spark_struct(all_columns(table))
+    if any("timestamp" in column.type.lower() for column in all_columns(table)):
+        require_utc(spark, table.ref.full_name)
+
+
+def check_writable(table: HiveTable, version: MetastoreVersion) -> None:
+    """Refuse a table if Hive could not read the written rows.
+
+    Raises:
+        UnsupportedTable: The table is sorted inside of its buckets, has no columns of its own, or
+            has a column that Spark or this version of Hive cannot handle.
+        TypeMismatch: A clustering column is not a column of the table.
+    """
+    if StorageFormat.of(table.serde, table.ref.full_name) is StorageFormat.ORC:
+        stripe_size(table)
+        require_whole_maps(table.columns)
+        local_times = table.local_time_columns
+        if local_times and not version.reads_local_times:
+            raise UnsupportedTable(
+                f"{table.ref.full_name} has columns of {LOCAL_ZONE}, which Hive 3 cannot read from "
+                f"ORC files: {', '.join(local_times)}.",
+                remedy="Use plain timestamps, in UTC.",
+            )
+    if table.sort_columns:
+        raise UnsupportedTable(
+            f"{table.ref.full_name} is sorted by {', '.join(table.sort_columns)}; "
+            "rows of ACID tables are in the order of their row ids.",
+            remedy="Create the table without SORTED BY.",
+        )
+    layout_of(table)
+
+
+def stripe_size(table: HiveTable) -> int:
+    """The table's stripe size in bytes.
+
+    Raises:
+        UnsupportedTable: The property has an invalid value.
+    """
+    return table.number(STRIPE_SIZE, _USUAL_STRIPE_SIZE, range(1, 1 << 63))
+
+
+# Projections of frames, in few calls of Java.
+#
+# Each call of Java takes a fraction of a millisecond, and PySpark passes each text of a list with
+# a call of its own: a projection of a table with twenty columns takes twenty-five calls.
+
+
+_SEPARATOR = "\0"
+_PATTERN = "_hiveacid_separator"
+
+
+def select_texts(frame: DataFrame, expressions: Sequence[str]) -> DataFrame:
+    """Return the same frame as ``selectExpr``."""
+    if not _can_be_joined(expressions):
+        return frame.selectExpr(*expressions)
+    texts = _java_texts(frame.sparkSession, expressions)
+    return DataFrame(frame._jdf.selectExpr(texts), frame.sparkSession)
+
+
+def select_as(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+    """Project a frame to columns with new names.
+
+    Args:
+        frame: The frame.
+        columns: The expression of each column, by its name.
+    """
+    chosen = select_texts(frame, [*columns.values()])
+    if not _can_be_joined([*columns]):
+        return chosen.toDF(*columns)
+    names = _java_texts(frame.sparkSession, [*columns])
+    return DataFrame(chosen._jdf.toDF(names), frame.sparkSession)
+
+
+def _java_texts(spark: SparkSession, texts: Sequence[str]) -> Any:
+    """Return an array of Java with at least one text; no text contains a zero byte."""
+    context: Any = spark.sparkContext
+    pattern = vars(context).get(_PATTERN)
+    if pattern is None:
+        pattern = java_class(spark, "java.util.regex.Pattern").compile(_SEPARATOR)
+        vars(context)[_PATTERN] = pattern
+    # Without a limit, Java drops empty texts at the end.
+    return pattern.split(_SEPARATOR.join(texts), -1)
+
+
+def _can_be_joined(texts: Sequence[str]) -> bool:
+    return bool(texts) and not any(_SEPARATOR in text for text in texts)

@@ -44,9 +44,9 @@ from hiveacid.spark.rows.columns import (
     as_operand,
     contains_type,
     quoted,
+    select_texts,
     spark_type,
 )
-from hiveacid.spark.rows.frames import select_texts
 
 _DATED = DateType | TimestampType | TimestampNTZType
 

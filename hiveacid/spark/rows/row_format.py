@@ -11,28 +11,31 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable, StorageFormat
 from hiveacid.rules.schema import ColumnMapping, MappedColumns, parse_type
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.rows.columns import (
     has_exact_statistics,
     quoted,
+    select_texts,
     shown_columns,
     spark_struct,
     spark_type,
 )
-from hiveacid.spark.rows.file_scan import PART, PlainFile, scan_files
-from hiveacid.spark.rows.frames import select_texts
-from hiveacid.spark.rows.parquet_frames import Sources, scan_parquet, sources_of
-from hiveacid.spark.rows.serde_csv import CsvText
-from hiveacid.spark.rows.serde_json import JsonText
-from hiveacid.spark.rows.serde_text import DelimitedText
+from hiveacid.spark.rows.file_scan import (
+    PART,
+    PlainFile,
+    Sources,
+    scan_files,
+    scan_parquet,
+    sources_of,
+)
+from hiveacid.spark.rows.serde import CsvText, DelimitedText, JsonText
 from hiveacid.spark.session import in_session, scan_session
 from hiveacid.spark.spark_versions import try_cast
 from hiveacid.storage.file_columns import stored_names
+from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage
-from hiveacid.storage.threads import in_threads
 
 LINE, _ROW = own_column("line"), own_column("parsed")
 # Valid values of the table properties for skipped lines.

@@ -1,23 +1,157 @@
 """SQL of conditions and values: PySpark columns as text, parameters as typed literals."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, overload
 
 from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
 
-from hiveacid.errors import BadCondition
-from hiveacid.jobs.field_checks import require_mapping
-from hiveacid.jobs.parameters import Parameters
+from hiveacid.errors import BadCondition, InvalidConnection
+from hiveacid.jobs.fields import Parameters, ParameterValue, require_mapping, timestamp_text
 from hiveacid.rules.merge import Clause, with_expressions
+from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.read.pruning import kind, nodes, parsed
 from hiveacid.spark.spark_versions import (
+    bound_text,
     is_same_expression,
+    java_class,
     java_expression,
     java_sessions,
 )
-from hiveacid.spark.statements.bound_parameters import bound_expression
 from hiveacid.spark.statements.refused_sql import check_expression
-from hiveacid.spark.statements.row_expressions import require_row_expression
+
+# Parameters of SQL text, which Spark's own parser replaces by literals
+
+
+# The parser accepts statements, not bare values.
+_SELECT = "SELECT "
+_MINUS = re.compile("-:[A-Za-z_]")
+
+
+def bound_query(spark: SparkSession, text: str, params: Parameters) -> str:
+    """Replace the parameters of a query by literals, as ``spark.sql(args=...)`` does.
+
+    Raises:
+        BadCondition: The query is invalid.
+    """
+    if not params:
+        return text
+    if _MINUS.search(text):
+        raise BadCondition(
+            f"The SQL {text!r} has a minus sign directly before a parameter: with a negative value "
+            "they are the beginning of a comment.",
+            remedy="Write a blank between them.",
+        )
+    if spark.conf.get("spark.sql.parser.escapedStringLiterals") == "true":
+        raise InvalidConnection(
+            "Spark reads texts with other escapes than it writes in parameters.",
+            remedy="Set spark.sql.parser.escapedStringLiterals to false.",
+        )
+    with translated_spark_errors(f"The SQL {text!r}"):
+        return bound_text(spark, text, {name: _literal(value) for name, value in params.items()})
+
+
+def bound_expression(spark: SparkSession, text: str, params: Parameters) -> str:
+    """Replace the parameters of an expression by literals.
+
+    This precedes splitting, so that every reader of its text sees the same values.
+    """
+    if not params or ":" not in text:
+        return text
+    return bound_query(spark, _SELECT + text, params)[len(_SELECT) :]
+
+
+def _literal(value: ParameterValue) -> Column:
+    match value:
+        case datetime():
+            # Python's own conversion would use the time zone of this process.
+            kind = "TIMESTAMP" if value.tzinfo is None else "TIMESTAMP_LTZ"
+            return F.expr(f"{kind} '{timestamp_text(value)}'")
+        case date():
+            return F.expr(f"DATE '{value.isoformat()}'")
+        case Decimal():
+            # Java stores an exponent as a negative scale, which Spark refuses.
+            return F.lit(Decimal(f"{value:f}"))
+    return F.lit(value)
+
+
+# Refusal of expressions without a value for each row: aggregates, windows, generators
+
+
+_CATALYST = "org.apache.spark.sql.catalyst."
+_CALL = re.compile(r"\b(\w+)`?\s*\(|\bOVER\b", re.IGNORECASE)
+_AGGREGATES, _RETURNS_ROWS = "combines several rows", "may return several rows or none"
+_GROUPS = {
+    "agg_funcs": _AGGREGATES,
+    "window_funcs": "depends on other rows",
+    "generator_funcs": _RETURNS_ROWS,
+}
+# Spark lists these functions in other groups.
+_UNGROUPED = {
+    "json_tuple": _RETURNS_ROWS,
+    "schema_of_variant_agg": _AGGREGATES,
+    "session_window": _RETURNS_ROWS,
+    "window": _RETURNS_ROWS,
+}
+# The groups of the functions that were looked up; they are the same in every Spark session.
+_groups: dict[str, str] = {}
+_NAMED = ("Alias", "MultiAlias")
+_WINDOWS = ("WindowExpression", "UnresolvedWindowExpression")
+
+
+def require_row_expression(spark: SparkSession, text: str) -> None:
+    """Refuse a condition or a value that Spark cannot compute from one row.
+
+    Subqueries may contain anything.
+
+    Raises:
+        BadCondition: The text is invalid, has a name, aggregates rows, depends on other rows,
+            returns several rows, or names all columns by a star.
+    """
+    tree = parsed(spark, text, "The expression")
+    if kind(tree) in _NAMED:
+        raise BadCondition(
+            f"The expression {text!r} ends with a name for its result, which is not used.",
+            remedy="Leave the name out.",
+        )
+    if "*" in text and any("Star" in kind(node) for node in nodes(tree)):
+        # It would also stand for the columns that this package adds to the rows.
+        raise BadCondition(
+            f"The expression {text!r} names all columns by *.", remedy="Name each column."
+        )
+    calls = [match[1] for match in _CALL.finditer(text)]
+    if not any(name is None or _problem(spark, name) for name in calls):
+        return
+    for node in nodes(tree):
+        if kind(node) in _WINDOWS:
+            _refuse(text, "OVER", "depends on other rows")
+        if kind(node) == "AggregateExpression":
+            _refuse(text, f"{node.aggregateFunction().prettyName()}()", _AGGREGATES)
+        if kind(node) == "UnresolvedFunction":
+            name = str(node.nameParts().last())
+            if problem := _problem(spark, name):
+                _refuse(text, f"{name}()", problem)
+
+
+def _refuse(text: str, what: str, problem: str) -> None:
+    raise BadCondition(
+        f"The expression {text!r} cannot be computed for a single row: {what} {problem}.",
+        remedy="Use a subquery, or the query of a MERGE source, such as (SELECT max(a) FROM t).",
+    )
+
+
+def _problem(spark: SparkSession, name: str) -> str | None:
+    name = name.lower()
+    if name not in _groups:
+        registry: Any = java_class(spark, f"{_CATALYST}analysis.FunctionRegistry").builtin()
+        found = registry.lookupFunction(java_class(spark, f"{_CATALYST}FunctionIdentifier")(name))
+        _groups[name] = str(found.get().getGroup()) if found.isDefined() else ""
+    return _UNGROUPED.get(name) or _GROUPS.get(_groups[name])
+
 
 # SQL text, or an equivalent column.
 Expression = str | Column

@@ -5,12 +5,12 @@ from functools import singledispatch
 from pyspark.sql import SparkSession
 
 from hiveacid.errors import InvalidJob
-from hiveacid.jobs.definitions.ddl_jobs import TruncateJob
+from hiveacid.jobs.definition_jobs import TruncateJob
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
-from hiveacid.rules.as_of import AsOf
 from hiveacid.rules.merge import validate_clauses
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.write_ids import AsOf
 from hiveacid.spark.statements.conditions import Expressions
 from hiveacid.spark.statements.insert import InsertPlan, InsertStatement, TruncateStatement
 from hiveacid.spark.statements.merge import MergeStatement

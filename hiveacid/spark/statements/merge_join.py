@@ -22,15 +22,14 @@ from hiveacid.rules.merge import (
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.own_columns import own_column
-from hiveacid.spark.read.acid_scan import KEY
-from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.acid_snapshot import KEY, AcidSnapshot
 from hiveacid.spark.read.pruning import (
     Scope,
     fixed_partition_keys,
     named_columns,
+    parsed,
     same_expression,
 )
-from hiveacid.spark.read.spark_trees import parsed
 from hiveacid.spark.rows.columns import all_columns, as_operand, columns_by_name, quoted
 from hiveacid.spark.rows.conversion import assignments, null_of
 from hiveacid.spark.write.row_ids import CLAUSE, SOURCE_ROW, RowKey

@@ -8,8 +8,7 @@ from typing import Generic, Self, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from hiveacid.jobs.field_checks import require_condition
-from hiveacid.jobs.parameters import Parameters
+from hiveacid.jobs.fields import Parameters, require_condition
 from hiveacid.jobs.sources import Input, Source
 from hiveacid.rules.merge import (
     Clause,

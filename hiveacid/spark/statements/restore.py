@@ -10,22 +10,20 @@ from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase
-from hiveacid.rules.as_of import AsOf
 from hiveacid.rules.locks import Operation, restoring_operation
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.versions import as_of_write_id
-from hiveacid.spark.read.acid_scan import KEY
-from hiveacid.spark.read.changes import Difference
-from hiveacid.spark.read.flat_changes import FlatDifference
-from hiveacid.spark.read.flat_snapshot import FlatSnapshot
+from hiveacid.rules.write_ids import AsOf
+from hiveacid.spark.read.acid_snapshot import KEY
+from hiveacid.spark.read.changes import Difference, FlatDifference
+from hiveacid.spark.read.files import FlatSnapshot
 from hiveacid.spark.read.nanoseconds import check_nanoseconds
 from hiveacid.spark.read.pruning import canonical_values
 from hiveacid.spark.read.table_reader import TableReader
 from hiveacid.spark.rows.columns import all_columns, quoted
-from hiveacid.spark.statements.source_rows import grouped, is_scattered
-from hiveacid.spark.write.context import Counts, WriteContext
+from hiveacid.spark.statements.source import grouped, is_scattered
 from hiveacid.spark.write.row_ids import CLAUSE, RowIds, RowSearch
-from hiveacid.spark.write.statement import Preparation, Statement
+from hiveacid.spark.write.statement import Counts, Preparation, Statement, WriteContext
 
 
 @dataclass(eq=False)

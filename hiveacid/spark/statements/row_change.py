@@ -13,18 +13,14 @@ from hiveacid.progress import Phase
 from hiveacid.rules.constraints import with_defaults
 from hiveacid.rules.locks import Operation
 from hiveacid.spark.failures import translated_spark_errors
-from hiveacid.spark.read.acid_scan import KEY
-from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.acid_snapshot import KEY, AcidSnapshot
 from hiveacid.spark.read.nanoseconds import check_nanoseconds
 from hiveacid.spark.read.pruning import Scope, matching_partitions
-from hiveacid.spark.rows.columns import all_columns, quoted
+from hiveacid.spark.rows.columns import all_columns, quoted, select_as, select_texts
 from hiveacid.spark.rows.conversion import assignments
-from hiveacid.spark.rows.frames import select_as, select_texts
-from hiveacid.spark.statements.source import SourceInputs
-from hiveacid.spark.statements.source_rows import grouped, is_scattered
-from hiveacid.spark.write.context import Counts, WriteContext
+from hiveacid.spark.statements.source import SourceInputs, grouped, is_scattered
 from hiveacid.spark.write.row_ids import CLAUSE, RowSearch, written_row_ids
-from hiveacid.spark.write.statement import Preparation, Statement
+from hiveacid.spark.write.statement import Counts, Preparation, Statement, WriteContext
 from hiveacid.sql.partition_conditions import KeyScope, partitions_of_change
 
 

@@ -1,14 +1,18 @@
 """The rows of a job's source, as a Spark frame."""
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Protocol
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
-from hiveacid.errors import InvalidJob, UnsupportedTable
-from hiveacid.jobs.accesses import paths_of
+from hiveacid.errors import CorruptFile, InvalidJob, UnsupportedTable
+from hiveacid.jobs.fields import header_options
+from hiveacid.jobs.job import paths_of
 from hiveacid.jobs.sources import (
     BatchSource,
     ChangesSource,
@@ -20,23 +24,168 @@ from hiveacid.jobs.sources import (
 )
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.table_rules import existing_table, require_versions
-from hiveacid.metastore.views_of_spark import database_of, outputs_of
+from hiveacid.metastore.table_rules import database_of, existing_table, outputs_of, require_versions
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.failures import CORRUPT, translated_spark_errors
+from hiveacid.spark.own_columns import own_column
+from hiveacid.spark.read.acid_snapshot import AcidSnapshot
 from hiveacid.spark.read.changes import no_changes
-from hiveacid.spark.read.flat_snapshot import FlatSnapshot
+from hiveacid.spark.read.files import FlatSnapshot
 from hiveacid.spark.read.kept_rows import SharedRows
 from hiveacid.spark.read.table_reader import RowQuery
-from hiveacid.spark.rows.columns import all_columns, spark_struct
+from hiveacid.spark.rows.columns import all_columns, quoted, spark_struct
 from hiveacid.spark.session import in_session, scan_session
 from hiveacid.spark.spark_versions import from_rows
-from hiveacid.spark.statements.bound_parameters import bound_query
-from hiveacid.spark.statements.path_rows import path_rows
-from hiveacid.spark.statements.refused_sql import check_query
-from hiveacid.spark.statements.view_check import check_view
+from hiveacid.spark.statements.conditions import bound_query
+from hiveacid.spark.statements.merge_join import MergeJoin
+from hiveacid.spark.statements.refused_sql import check_query, check_view
+from hiveacid.spark.write.row_ids import RowIds
+from hiveacid.spark.write.statement import WriteContext
 from hiveacid.sql.views import view_query
+from hiveacid.storage.hidden_folder import HiddenFolder, ReadingTransaction
+from hiveacid.storage.staging import FlatFile, Folder
+
+# Rows of a merge's source, evaluated once before they are compared with the target
+
+
+# A source whose rows are smaller than this is broadcast instead of shuffling the target.
+BROADCAST_BYTES = 64 << 20
+# Files that Spark wrote are combined up to this size: a Spark task may have few rows.
+_FILE_BYTES = 32 << 20
+# A larger scan has so many tasks that its few changed rows per task should be combined.
+_SCATTERING_BYTES = 8 << 30
+
+
+class SourceRows(ABC):
+    """Evaluated rows.
+
+    Attributes:
+        join: The merge.
+        touched: The names of the partitions that the rows can change; None if unknown.
+    """
+
+    join: MergeJoin
+    touched: Sequence[str] | None
+
+    @abstractmethod
+    def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
+        """Find the target rows that a clause changes, and the source rows with a match."""
+
+    @abstractmethod
+    def pairs(self, context: WriteContext, rows: DataFrame) -> DataFrame:
+        """Join some rows of the target with the matching rows of the source."""
+
+    @abstractmethod
+    def write(self, context: WriteContext, found: RowIds) -> None:
+        """Stage the new rows."""
+
+
+def hidden_folder(table: HiveTable, txn: ReadingTransaction) -> Folder:
+    """Create a folder for Spark's files that is removed when a transaction ends."""
+    return Folder(table.folder, HiddenFolder.until_the_end_of(txn, table.folder).name)
+
+
+def is_scattered(snapshot: AcidSnapshot) -> bool:
+    """Whether the changed rows of a snapshot come in small parts from many tasks."""
+    files = [file for partition in snapshot.partitions for file in partition.inserts]
+    return sum(file.size for file in files) > _SCATTERING_BYTES
+
+
+def grouped(files: Iterable[FlatFile]) -> list[list[FlatFile]]:
+    """Group files that become one: those of a bucket, and small files of a partition."""
+
+    def goes_into(file: FlatFile) -> tuple[str, int]:
+        return file.partition or "", -1 if file.bucket is None else file.bucket
+
+    groups: list[list[FlatFile]] = []
+    in_order = sorted(files, key=lambda file: (goes_into(file), file.path))
+    for (_, bucket), some in groupby(in_order, key=goes_into):
+        group: list[FlatFile] = []
+        for file in some:
+            large = sum(other.bytes for other in group) + file.bytes > _FILE_BYTES
+            if not group or (large and bucket < 0):
+                group = []
+                groups.append(group)
+            group.append(file)
+    return groups
+
+
+# The rows of files that a job names by a path; malformed lines of CSV and JSON are errors
+
+
+_WITH_LINES = ("csv", "json")
+_MALFORMED = own_column("malformed")
+_DEFAULT_COLUMN = "spark.sql.columnNameOfCorruptRecord"
+_MOST_SHOWN = 200
+_REMEDY = (
+    "Correct it, or read such lines into a column for a table of rejected lines (option"
+    " columnNameOfCorruptRecord), or as nulls (option mode: PERMISSIVE)."
+)
+
+
+def path_rows(spark: SparkSession, source: PathSource) -> DataFrame:
+    """Return the rows of files.
+
+    By default, Spark reads the values of a malformed line as nulls. Here this is an error that shows
+    the line, unless the options or the schema of the source decide otherwise.
+
+    Args:
+        spark: The session.
+        source: The files.
+
+    Raises:
+        CorruptFile: There are lines, and all of them are malformed.
+        HiveAcidError: The files do not exist, or the schema is not valid.
+    """
+    reader = spark.read.format(source.format).options(**source.options)
+    if source.schema is not None:
+        with translated_spark_errors(f"The schema of {source.path}"):
+            reader = reader.schema(source.schema)
+            reader = reader.options(**header_options(source.format, source.options))
+    with translated_spark_errors(f"The source {source.path}"):
+        if source.format.lower() not in _WITH_LINES:
+            return reader.load(source.path)
+        options = {name.lower() for name in source.options}
+        if "mode" in options:
+            return reader.load(source.path)
+        if "columnnameofcorruptrecord" in options:
+            return _parsed(reader.load(source.path))
+        rows = reader.option("columnNameOfCorruptRecord", _MALFORMED).load(source.path)
+        default = spark.conf.get(_DEFAULT_COLUMN) or ""
+        if source.schema is not None and default in rows.columns:
+            return _parsed(reader.option("columnNameOfCorruptRecord", default).load(source.path))
+        return _checked(reader, source, rows.schema)
+
+
+def _parsed(rows: DataFrame) -> DataFrame:
+    """Return rows of which each query parses all columns: otherwise it finds fewer malformed lines."""
+    columns = [F.col(quoted(name)) for name in rows.columns]
+    return rows.where(F.to_json(F.struct(*columns)).isNotNull())
+
+
+def _checked(reader: DataFrameReader, source: PathSource, schema: StructType) -> DataFrame:
+    """Return the rows, of which a malformed one is an error."""
+    fields = [field for field in schema.fields if field.name != _MALFORMED]
+    if not fields and schema.fields:
+        raise CorruptFile(f"{source.path} has no line of valid {source.format}.", remedy=_REMEDY)
+    columns = [F.col(quoted(field.name)) for field in fields]
+    line = F.col(_MALFORMED)
+    message = F.concat(
+        F.lit(f"{CORRUPT} {source.path} has a malformed line: "),
+        F.substring(line, 1, _MOST_SHOWN),
+        # All columns are named, or Spark would not parse those that a query does not need.
+        F.lit(" (read as "),
+        F.substring(F.to_json(F.struct(*columns)), 1, _MOST_SHOWN),
+        F.lit(f"). {_REMEDY}"),
+    )
+    with_lines = StructType([*fields, StructField(_MALFORMED, StringType())])
+    rows = (
+        reader.option("columnNameOfCorruptRecord", _MALFORMED).schema(with_lines).load(source.path)
+    )
+    is_valid = F.when(line.isNull(), F.lit(True)).otherwise(F.raise_error(message).cast("boolean"))
+    return rows.where(is_valid).select(*columns)
+
 
 # The internal name of a source that is not a query.
 _ONLY = "source"

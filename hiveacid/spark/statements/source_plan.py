@@ -28,8 +28,8 @@ from hiveacid.rules.merge import (
     NotMatchedInsert,
 )
 from hiveacid.spark.own_columns import own_column
-from hiveacid.spark.read.pruning import Scope, same_expression
-from hiveacid.spark.read.spark_trees import (
+from hiveacid.spark.read.pruning import (
+    Scope,
     children,
     column_names,
     conjuncts,
@@ -37,6 +37,7 @@ from hiveacid.spark.read.spark_trees import (
     kind,
     nodes,
     parsed,
+    same_expression,
 )
 from hiveacid.spark.rows.columns import all_columns, quoted, spark_struct
 from hiveacid.spark.statements.merge_join import MergeJoin

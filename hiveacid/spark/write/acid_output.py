@@ -10,20 +10,20 @@ from pyspark.sql import functions as F
 from hiveacid.errors import CorruptFile, UnsupportedTable
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.delete_file import write_empty_file
-from hiveacid.rules.names import ACID_VERSION_FILE, BucketFile
+from hiveacid.rules.names import ACID_VERSION_FILE, BucketFile, OriginalFile
 from hiveacid.rules.row_id import MAX_WRITER_ID
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.parallel import in_groups
-from hiveacid.spark.read.acid_scan import BUCKET, PARTITION, ROW, WRITE_ID
-from hiveacid.spark.read.delete_events import read_events
+from hiveacid.spark.read.acid_snapshot import BUCKET, PARTITION, ROW, WRITE_ID, read_events
 from hiveacid.spark.read.files import AcidFile, PartitionFiles
-from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, AcidRowFiles
+from hiveacid.spark.rows.row_format import RowFormat
+from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, AcidRowFiles, RowFiles
 from hiveacid.spark.write.staged_work import OutputFolder
 from hiveacid.spark.write.table_output import TableOutput
 from hiveacid.storage.file_columns import orc_row_types
-from hiveacid.storage.filesystems import translated_os_errors
+from hiveacid.storage.filesystems import in_threads, translated_os_errors
 from hiveacid.storage.folder import Storage
-from hiveacid.storage.staged_files import (
+from hiveacid.storage.staging import (
     DELETE_REPORT,
     NewFile,
     StagedFile,
@@ -32,7 +32,6 @@ from hiveacid.storage.staged_files import (
     reported_file,
     row_stager,
 )
-from hiveacid.storage.threads import in_threads
 
 # Files whose total size is below this limit are written in the driver: faster than a Spark task.
 DRIVER_BYTES = 64 << 20
@@ -149,5 +148,53 @@ class AcidOutput(TableOutput):
             raise CorruptFile(
                 f"{storage.location}/{file.path} has {tail.rows} rows, "
                 f"its task reported {file.rows}.",
+                remedy="Nothing was published; run the job again.",
+            )
+
+
+# Files that a transaction adds to an insert-only table: plain rows in the table's format
+
+
+class InsertOnlyOutput(TableOutput):
+    """Everything that one statement of a transaction writes into an insert-only table."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._files = RowFiles(self.table, self.codec)
+
+    def _locate(self, names: Sequence[str | None]) -> None:
+        super()._locate(names)
+        ours = RowFormat.of(self.table)
+        for folder in map(self._folders.__getitem__, names):
+            partition = folder.partition
+            if partition is None or folder.is_new:
+                continue
+            theirs = RowFormat.of(self.table, partition)
+            if theirs.format is not ours.format or (ours.format.is_text and theirs != ours):
+                raise UnsupportedTable(
+                    f"The partition {partition.name} of {self.table.ref.full_name} has another "
+                    "format or other columns than the table: Hive would misread new files.",
+                    remedy="Alter the partition first, as ALTER TABLE ... CASCADE does.",
+                )
+
+    def _row_files(self, replace: bool) -> RowFiles:
+        return self._files
+
+    def _finish(self, files: Sequence[NewFile], width: int | None) -> Sequence[StagedFile]:
+        """Move the files to their staging folders and count their rows, in Spark tasks."""
+        return in_groups(self.spark, self._files.taker(), files)
+
+    def _write_empty(self, sink: Any) -> int:
+        return self._files.write_empty(sink)
+
+    def _file_name(self, bucket: int) -> str:
+        return OriginalFile(bucket, 0).name
+
+    def _verify(self, storage: Storage, file: StagedFile) -> None:
+        with storage.open_input(file.path) as source:
+            size = source.seek(0, 2)
+        if size != file.bytes:
+            raise CorruptFile(
+                f"{storage.location}/{file.path} has {size} bytes, its task reported {file.bytes}.",
                 remedy="Nothing was published; run the job again.",
             )

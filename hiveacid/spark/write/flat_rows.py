@@ -4,37 +4,265 @@ Writing evaluates the rows, once: any later information about them is read from 
 files may have more columns than the table; the table takes only its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
-from pyarrow import orc
+from pyarrow import orc, parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StringType, StructType
 
-from hiveacid.errors import DataError
-from hiveacid.metastore.catalog import HiveTable
-from hiveacid.metastore.formats import StorageFormat
-from hiveacid.rules.bucket_layout import BucketLayout
-from hiveacid.rules.constraints import WriteRules
-from hiveacid.rules.names import DEFAULT_PARTITION, parse_partition_name
-from hiveacid.rules.partition_keys import named_partition, texts_in_rows
-from hiveacid.rules.schema import parse_type
-from hiveacid.spark.failures import translated_spark_errors
-from hiveacid.spark.file_writer import file_writer
+from hiveacid.errors import DataError, TableReplaced
+from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.constraints import constraints_on_writes
+from hiveacid.orc.copying.spark_files import copy_readable
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.rules.constraints import Moment, TableConstraints, WriteRules
+from hiveacid.rules.names import DEFAULT_PARTITION, OriginalFile, parse_partition_name
+from hiveacid.rules.partitions import named_partition, texts_in_rows
+from hiveacid.rules.schema import BucketLayout, Char, parse_type
+from hiveacid.spark.failures import VIOLATED, translated_spark_errors
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.rows.bucketing import bucket_numbers
-from hiveacid.spark.rows.columns import pad_chars, quoted
+from hiveacid.spark.rows.columns import (
+    STRIPE_SIZE,
+    all_columns,
+    pad_chars,
+    quoted,
+    select_texts,
+    spark_struct,
+    stripe_size,
+)
+from hiveacid.spark.rows.conversion import text_as_sql
 from hiveacid.spark.rows.file_scan import PlainFile, scan_files
-from hiveacid.spark.rows.table_support import STRIPE_SIZE, stripe_size
+from hiveacid.spark.rows.row_format import LINE, RowFormat
+from hiveacid.spark.session import file_writer, in_session, scan_session
 from hiveacid.spark.spark_versions import rebalanced, with_arrow_column
-from hiveacid.spark.write.row_files import RowFiles, orc_options
-from hiveacid.spark.write.row_rules import checked
+from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import Storage
-from hiveacid.storage.staged_files import FlatFile, Folder
-from hiveacid.storage.threads import in_threads
+from hiveacid.storage.staging import FlatFile, Folder, NewFile, StagedFile, staged_file
+
+# Validation of written rows against the constraints of a table
+
+
+# Limits for the part of a row that a message shows.
+_SHOWN_COLUMNS, _SHOWN_CHARACTERS = 20, 400
+
+
+class DeclaredRules:
+    """The constraints of a statement's target, as declared in the metastore.
+
+    The constraints are looked up when the statement first needs them, and again under the locks:
+    Hive waits for the locks before it declares or drops a constraint.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[TableConstraints, Moment] | None = None
+
+    def look_up(self, client: MetastoreClient, table: HiveTable) -> None:
+        """Look up the constraints, or make sure that they have not changed since the last lookup.
+
+        Raises:
+            TableReplaced: They have changed.
+            UnsupportedTable: An enabled constraint cannot be enforced.
+        """
+        now = constraints_on_writes(client, table.ref)
+        if self._known is None:
+            self._known = now, Moment(datetime.now(UTC), client.user)
+        elif not now.same_rules(self._known[0]):
+            raise TableReplaced(
+                f"The constraints of {table.ref} were changed meanwhile.",
+                remedy="Nothing was published; run the job again.",
+            )
+        self.of(table)
+
+    def of(self, table: HiveTable) -> WriteRules:
+        """The rules for the rows of a table with these columns."""
+        # Executors import the modules that write rows, and have no sqlglot.
+        from hiveacid.sql.constraint_rules import write_rules
+
+        assert self._known is not None, "The constraints have not been looked up."
+        constraints, moment = self._known
+        columns = {column.name: column.type for column in all_columns(table)}
+        return write_rules(table.ref.full_name, columns, constraints, moment)
+
+
+def checked(frame: DataFrame, rules: WriteRules, written: str | None = None) -> DataFrame:
+    """Add a check to a frame: a row that violates a constraint fails its task.
+
+    The check is part of the pass that writes the rows, so that no row is evaluated twice.
+
+    Args:
+        frame: Rows with all columns of the table in their types, and possibly others.
+        rules: The constraints.
+        written: An SQL condition for the rows that are written; all rows by default.
+    """
+    if not rules.rules:
+        return frame
+    table_columns = {name.lower() for name in rules.columns}
+    named = [name for name in frame.columns if name.lower() in table_columns]
+    shown = ", ".join(quoted(name) for name in named[:_SHOWN_COLUMNS])
+    row = f"to_json(struct({shown}), map('ignoreNullFields', 'false'))"
+    violated = " ".join(
+        f"WHEN NOT ({rule.holds}) THEN {text_as_sql(rule.constraint)}" for rule in rules.rules
+    )
+    condition = f"(CASE {violated} END) IS NOT NULL"
+    if written is not None:
+        condition = f"({written}) AND {condition}"
+    message = ", ".join(
+        (
+            text_as_sql(f"{VIOLATED} The constraint "),
+            f"(CASE {violated} END)",
+            text_as_sql(f" of {rules.table} refuses the row "),
+            f"substring({row}, 1, {_SHOWN_CHARACTERS})",
+            text_as_sql("."),
+        )
+    )
+    # Only one column contains the check, since every column of a row is written.
+    carrier = named[0]
+    check = (
+        f"CASE WHEN {condition} THEN raise_error(concat({message})) ELSE {quoted(carrier)} END"
+        f" AS {quoted(carrier)}"
+    )
+    return select_texts(
+        frame, [check if name == carrier else quoted(name) for name in frame.columns]
+    )
+
+
+# Writer for files of plain rows, in the formats that Hive reads
+
+
+# Settings for Parquet files that Hive can read: decimals and lists in Hive's own layout, timestamps
+# of 96 bits, and the calendar that was in use.
+_AS_HIVE_WRITES_PARQUET = {
+    "spark.sql.parquet.writeLegacyFormat": "true",
+    "spark.sql.parquet.outputTimestampType": "INT96",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
+    "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
+}
+_COPY_BYTES = 8 << 20
+
+
+def orc_options(table: HiveTable, codec: str) -> dict[str, str]:
+    """Options for Spark's ORC writer: the table's own properties, and the compression."""
+    given = table.parameters.items()
+    options = {key: value for key, value in given if key.startswith("orc.")}
+    options.pop("orc.compress", None)
+    return options | {"compression": codec}
+
+
+@dataclass(frozen=True)
+class RowFiles:
+    """Settings for writing new files of a table.
+
+    Attributes:
+        table: The table.
+        orc_codec: The compression of ORC files; other formats have their own.
+        partition: The partition whose format the files get; None means the format of the table.
+    """
+
+    table: HiveTable
+    orc_codec: str
+    partition: HivePartition | None = None
+
+    def save(self, frame: DataFrame, by: Sequence[str], location: str) -> None:
+        """Write rows by Spark.
+
+        Args:
+            frame: The columns of the table, and the columns that become folders.
+            by: The names of the columns that become folders.
+            location: The location of the folders.
+        """
+        form = self._format.format
+        if form.is_text:
+            what = f"The insert into {self.table.ref.full_name}"
+            lines = self._format.text.with_line(frame, LINE, what)
+            self.save_lines(lines.select(LINE, *map(quoted, by)), by, location)
+        elif form is StorageFormat.PARQUET:
+            session = scan_session(frame.sparkSession)
+            for key, value in _AS_HIVE_WRITES_PARQUET.items():
+                session.conf.set(key, value)
+            codec = self.table.parameters.get("parquet.compression", "snappy").lower()
+            writer = file_writer(in_session(frame, session), location).partitionBy(*by)
+            writer.option("compression", codec).parquet(location)
+        else:
+            options = orc_options(self.table, self.orc_codec)
+            writer = file_writer(self._padded(frame), location).partitionBy(*by)
+            writer.options(**options).orc(location)
+
+    def save_lines(self, frame: DataFrame, by: Sequence[str], location: str) -> None:
+        """Write lines unchanged by Spark; see ``save``."""
+        writer = file_writer(frame, location).partitionBy(*by)
+        writer.option("compression", "none").text(location)
+
+    def write_empty(self, sink: Any) -> int:
+        """Write a file without rows and return its size."""
+        if self._format.format.is_text:
+            sink.write(b"".join(self._edges))
+        else:
+            schema = to_arrow_schema(spark_struct(self.table.columns))
+            is_parquet = self._format.format is StorageFormat.PARQUET
+            (parquet if is_parquet else orc).write_table(schema.empty_table(), sink)
+        return int(sink.tell())
+
+    def taker(self) -> Callable[[NewFile], StagedFile]:
+        """Return a task function that copies one of Spark's files and counts its rows."""
+        form, (header, footer) = self._format.format, self._edges
+
+        def take(new: NewFile) -> StagedFile:
+            rows, size = 0, None
+            (flat,) = new.parts
+            name = OriginalFile(new.bucket, 0).name
+            with (
+                Storage.of(flat.root).open_input(flat.path) as source,
+                staged_file(new.folder, name) as file,
+            ):
+                sink = file.sink
+                if form is StorageFormat.PARQUET:
+                    rows = parquet.read_metadata(source).num_rows
+                elif form is StorageFormat.ORC:
+                    tail = OrcTail.read(source)
+                    rows = tail.rows
+                    # If any column is encrypted, even the file's statistics must not be changed.
+                    if not tail.is_encrypted:
+                        size = copy_readable(source, tail, sink)
+                if size is None:
+                    source.seek(0)
+                    sink.write(header)
+                    while piece := source.read(_COPY_BYTES):
+                        rows += piece.count(b"\n") if form.is_text else 0
+                        sink.write(piece)
+                    sink.write(footer)
+                    size = int(sink.tell())
+            return file.made(new.bucket, rows, size)
+
+        return take
+
+    @property
+    def _format(self) -> RowFormat:
+        return RowFormat.of(self.table, self.partition)
+
+    @property
+    def _edges(self) -> tuple[bytes, bytes]:
+        """The header and footer lines of a file, which readers skip."""
+        names = ",".join(column.name for column in self.table.columns)
+        header = [names, *[""] * self._format.header][: self._format.header]
+        return "".join(f"{line}\n" for line in header).encode(), b"\n" * self._format.footer
+
+    def _padded(self, frame: DataFrame) -> DataFrame:
+        """Pad char values: Hive searches ORC files for a char including its trailing blanks."""
+        types = {column.name: parse_type(column.type) for column in self.table.columns}
+        chars = {name: type_.length for name, type_ in types.items() if isinstance(type_, Char)}
+        return frame.withColumns(
+            {name: F.rpad(F.col(quoted(name)), length, " ") for name, length in chars.items()}
+        )
+
 
 # Columns that become folders: the classification of rows, and their bucket number.
 FATE, BUCKET_NUMBER = own_column("fate"), own_column("bucket_number")

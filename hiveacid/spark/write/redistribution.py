@@ -12,13 +12,13 @@ from typing import Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.metastore.catalog import HiveTable, layout_of, require_unsorted
-from hiveacid.rules.bucket_layout import BucketLayout
+from hiveacid.rules.schema import BucketLayout
 from hiveacid.spark.rows.columns import all_columns, quoted
 from hiveacid.spark.rows.row_format import RowFormat
 from hiveacid.spark.session import scan_session
 from hiveacid.spark.write.flat_rows import FlatRows, numbered_files
 from hiveacid.spark.write.staged_work import OutputFolder
-from hiveacid.storage.staged_files import FlatFile
+from hiveacid.storage.staging import FlatFile
 
 # Files that become one file each.
 Groups = Sequence[Sequence[FlatFile]]

@@ -18,17 +18,16 @@ from pyspark.sql import functions as F
 
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.own_columns import own_column
-from hiveacid.spark.read.acid_scan import BUCKET, KEY, PARTITION, ROW, WRITE_ID
-from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.acid_snapshot import BUCKET, KEY, PARTITION, ROW, WRITE_ID, AcidSnapshot
 from hiveacid.spark.read.files import PartitionFiles
 from hiveacid.spark.read.kept_rows import keep_rows
 from hiveacid.spark.rows.file_scan import PART
 from hiveacid.spark.spark_versions import from_arrow, to_arrow
 from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, FlatRows
 from hiveacid.spark.write.table_output import TableOutput
+from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.hidden_folder import ReadingTransaction
-from hiveacid.storage.staged_files import FlatFile
-from hiveacid.storage.threads import in_threads
+from hiveacid.storage.staging import FlatFile
 
 # Columns beside the parts of the row id: the number of the clause that changes a row, -1 without a
 # clause, and the number of the matching row of the source.

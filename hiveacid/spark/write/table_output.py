@@ -18,38 +18,35 @@ from hiveacid.errors import DataError, InsertOnlyTable
 from hiveacid.metastore.catalog import HivePartition, HiveTable, layout_of
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.rules.bucket_layout import BucketLayout
 from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.directory import Rules
-from hiveacid.rules.locations import split_location
 from hiveacid.rules.names import (
     SIDECAR_FILE,
     Base,
     Delta,
     holds_deletes,
     parse_partition_name,
+    split_location,
 )
-from hiveacid.rules.partition_keys import equal_partitions, have_one_text
-from hiveacid.rules.sidecar import WrittenFile, directory_note, replacing
-from hiveacid.rules.write_facts import only_write_id
+from hiveacid.rules.notes import WrittenFile, directory_note, only_write_id, replacing
+from hiveacid.rules.partitions import equal_partitions, have_one_text
+from hiveacid.rules.schema import BucketLayout
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.read.files import PartitionFiles
-from hiveacid.spark.write.flat_rows import AcidRowFiles, FlatRows, FlatRowsWriter
+from hiveacid.spark.write.flat_rows import AcidRowFiles, FlatRows, FlatRowsWriter, RowFiles
 from hiveacid.spark.write.redistribution import redistributed
-from hiveacid.spark.write.row_files import RowFiles
-from hiveacid.spark.write.staged_work import OutputFolder, StagedWork
-from hiveacid.spark.write.taken_folders import TakenFolders
+from hiveacid.spark.write.staged_work import OutputFolder, StagedWork, TakenFolders
+from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.listing import list_files, read_notes, read_state
-from hiveacid.storage.staged_directories import StagedDirectories
-from hiveacid.storage.staged_files import (
+from hiveacid.storage.staging import (
     FlatFile,
     Folder,
     NewFile,
+    StagedDirectories,
     StagedFile,
     staged_file,
 )
-from hiveacid.storage.threads import in_threads
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,66 @@
 """CREATE DATABASE and DROP DATABASE."""
 
-from hiveacid.errors import MetastoreCallFailed, TableNotFound, UserError
-from hiveacid.jobs.definitions.catalog_jobs import (
-    CreateDatabaseJob,
-    DropDatabaseJob,
-    DropTableJob,
+from hiveacid.errors import (
+    MetastoreCallFailed,
+    MetastoreError,
+    TableNotFound,
+    UnsupportedTable,
+    UserError,
 )
-from hiveacid.jobs.definitions.table_properties import RUN_PROPERTY
+from hiveacid.jobs.definition_jobs import CreateDatabaseJob, DropDatabaseJob, DropTableJob
 from hiveacid.jobs.job import Access
+from hiveacid.jobs.table_properties import RUN_PROPERTY
 from hiveacid.metastore.authorizer import program_user, require_access
 from hiveacid.metastore.catalog import HiveDatabase
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.exclusive import ExclusiveTable
-from hiveacid.rules.name_list import first_names
-from hiveacid.rules.names import TableRef
-from hiveacid.tables.definitions.creation import create_once
-from hiveacid.tables.definitions.drops import drop_held
-from hiveacid.tables.definitions.tables import find_table
-from hiveacid.tables.location_owners import require_free, require_unshared
+from hiveacid.metastore.table_rules import require_same_table
+from hiveacid.metastore.txn.transaction import ExclusiveTable
+from hiveacid.rules.names import TableRef, first_names
+from hiveacid.tables.definitions.tables import create_once, find_table
+from hiveacid.tables.locations import require_free, require_unshared
+
+# DROP TABLE and DROP VIEW
+
+
+def drop_table(client: MetastoreClient, ref: TableRef, job: DropTableJob) -> tuple[str, ...]:
+    """Drop a table or a view once no process with locks reads or writes it.
+
+    Returns:
+        Notes for the author of the statement.
+
+    Raises:
+        SharedLocation: Another table has files in its folder, which the drop would delete.
+    """
+    kind = "view" if job.view else "table"
+    table = find_table(client, ref)
+    if table is None:
+        if not job.if_exists:
+            raise TableNotFound(
+                f"There is no {kind} {ref}.",
+                remedy=f"Write DROP {kind.upper()} IF EXISTS where an earlier attempt may have dropped it.",
+            )
+        return (f"There was no {kind} {ref}.",)
+    if table.is_view is not job.view:
+        found, other = ("view", "table") if table.is_view else ("table", "view")
+        raise UnsupportedTable(
+            f"{ref} is a {found}, and no {other}.", remedy=f"Write DROP {found.upper()}."
+        )
+    with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
+        require_unshared(client, [require_same_table(client, table)])
+        drop_held(client, ref, held)
+    return tuple(held.warnings)
+
+
+def drop_held(client: MetastoreClient, ref: TableRef, held: ExclusiveTable) -> None:
+    """Drop a locked table; if it disappears, this call has dropped it."""
+    # Another attempt of the run ends the lock before it continues.
+    held.confirm_alive()
+    try:
+        client.drop_table(ref)
+    except (MetastoreError, TableNotFound):
+        if find_table(client, ref) is not None:
+            raise
+
 
 _DROP = DropTableJob.tag
 

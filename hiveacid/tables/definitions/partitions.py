@@ -11,31 +11,26 @@ from hiveacid.errors import (
     TableNotFound,
     UserError,
 )
-from hiveacid.jobs.definitions.partitions_job import PartitionsJob
-from hiveacid.metastore.alteration import alter_table, mark_changed
+from hiveacid.jobs.definition_jobs import PartitionsJob
+from hiveacid.metastore.alteration import add_partitions, alter_table, mark_changed
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import partition_locations
-from hiveacid.metastore.partition_alteration import add_partitions
-from hiveacid.metastore.same_table import require_same_table
-from hiveacid.metastore.table_rules import transactional_table
-from hiveacid.metastore.txn.exclusive import ExclusiveTable
-from hiveacid.rules.dropped_partitions import PARTITIONS_DROPPED, DroppedPartitions
-from hiveacid.rules.name_list import first_names
-from hiveacid.rules.names import TableRef, parse_partition_name
-from hiveacid.rules.partition_filter import (
+from hiveacid.metastore.table_rules import require_same_table, transactional_table
+from hiveacid.metastore.txn.transaction import ExclusiveTable
+from hiveacid.rules.cleaning import PARTITIONS_DROPPED, DroppedPartitions
+from hiveacid.rules.names import TableRef, first_names, parse_partition_name
+from hiveacid.rules.partitions import (
     KeyComparison,
-    matching_partitions,
-    values_of_partition,
-)
-from hiveacid.rules.partition_keys import (
     canonical_first,
     equal_partitions,
+    matching_partitions,
     require_different_values,
+    values_of_partition,
 )
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.new_folders import require_unused_partitions
-from hiveacid.tables.partition_folders import require_own_folders
+from hiveacid.tables.locations import require_own_folders
 
 
 @dataclass(frozen=True, slots=True)

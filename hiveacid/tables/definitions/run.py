@@ -4,39 +4,40 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hiveacid.errors import HiveAcidError, InvalidJob
-from hiveacid.jobs.analyze_job import AnalyzeJob
-from hiveacid.jobs.definitions.catalog_jobs import (
+from hiveacid.jobs.definition_jobs import (
     AddColumnsJob,
     AlterColumnsJob,
+    AnalyzeJob,
+    CatalogJob,
+    ConvertJob,
     CreateDatabaseJob,
+    CreateTableJob,
     CreateTableLikeJob,
     DropDatabaseJob,
     DropTableJob,
+    PartitionsJob,
     RenameTableJob,
     TablePropertiesJob,
 )
-from hiveacid.jobs.definitions.ddl_jobs import CatalogJob, ConvertJob, CreateTableJob
-from hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from hiveacid.jobs.job import ScriptedJob
-from hiveacid.jobs.reports.report import CompactReport, RunReport
-from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import abort_open_transactions
 from hiveacid.progress import PhaseObserver
 from hiveacid.rules.names import TableRef
-from hiveacid.tables.definitions.alterations import (
+from hiveacid.tables.definitions.databases import create_database, drop_database, drop_table
+from hiveacid.tables.definitions.partitions import change_partitions
+from hiveacid.tables.definitions.tables import (
     add_columns,
     alter_columns,
     alter_properties,
+    convert_to_acid,
+    create_table,
+    create_table_like,
     rename_table,
 )
-from hiveacid.tables.definitions.conversion import convert_to_acid
-from hiveacid.tables.definitions.databases import create_database, drop_database
-from hiveacid.tables.definitions.drops import drop_table
-from hiveacid.tables.definitions.partitions import change_partitions
-from hiveacid.tables.definitions.tables import create_table, create_table_like
-from hiveacid.tables.statistics.analyze import analyze
+from hiveacid.tables.statistics import analyze
 
 
 def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:

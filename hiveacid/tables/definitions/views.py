@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from hiveacid.errors import TableNotFound, UnsupportedTable
-from hiveacid.jobs.definitions.view_job import CreateViewJob
-from hiveacid.metastore import views_of_spark
+from hiveacid.jobs.definition_jobs import CreateViewJob
+from hiveacid.metastore import table_rules as views_of_spark
 from hiveacid.metastore.alteration import alter_table, mark_changed
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_tables
-from hiveacid.metastore.txn.exclusive import ExclusiveTable
+from hiveacid.metastore.txn.transaction import ExclusiveTable
 from hiveacid.rules.names import TableRef
 from hiveacid.tables.definitions.tables import create, find_table
 

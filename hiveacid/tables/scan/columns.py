@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import pyarrow as pa  # noqa: TID253
-from pyarrow import compute, types  # noqa: TID253
+import pyarrow as pa
+from pyarrow import compute, types
 
 from hiveacid.errors import UnsupportedFile, UnsupportedTable
 from hiveacid.metastore.catalog import HiveColumn

@@ -10,18 +10,16 @@ from dataclasses import dataclass
 from threading import Lock
 
 from hiveacid.errors import VersionGone
-from hiveacid.jobs.reports.report import PartitionDifference
-from hiveacid.metastore.catalog import HiveTable
+from hiveacid.jobs.report import PartitionDifference
+from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.formats import StorageFormat
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.table_history import version_of
-from hiveacid.rules.as_of import AsOf
 from hiveacid.rules.directory import AcidDirectory, FileStatus, Rules
 from hiveacid.rules.names import Delta
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.versions import check_order, precedes
-from hiveacid.rules.write_ids import Range, ValidTxnList, ValidWriteIdList
+from hiveacid.rules.write_ids import AsOf, Range, ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import (
     DataFile,
@@ -33,7 +31,7 @@ from hiveacid.storage.listing import (
     versions_of,
 )
 from hiveacid.tables.scan.parquet_file import ParquetFile
-from hiveacid.tables.scan.visible_rows import VisibleRows, are_valid
+from hiveacid.tables.scan.table_part import VisibleRows, are_valid
 from hiveacid.tables.scan.visible_table import PartitionDirectory, see_table
 
 # Counts the rows in files of text of a partition.

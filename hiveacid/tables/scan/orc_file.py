@@ -7,11 +7,12 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple
 
-import numpy as np  # noqa: TID253
-import pyarrow as pa  # noqa: TID253
+import numpy as np
+import pyarrow as pa
 
 from hiveacid.errors import CorruptFile, DataError, UnsupportedFile
 from hiveacid.orc.format.batches import read_batches, with_stripes
+from hiveacid.orc.format.compression import Source
 from hiveacid.orc.format.envelope import (
     EnvelopeColumn,
     TypeField,
@@ -20,9 +21,8 @@ from hiveacid.orc.format.envelope import (
     with_column_names,
 )
 from hiveacid.orc.format.protobuf import Message
-from hiveacid.orc.format.source_and_sink import Source
 from hiveacid.orc.format.statistics import COUNT, INTEGERS
-from hiveacid.orc.format.stripe_footer import UTC
+from hiveacid.orc.format.streams import UTC
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.keys import key_names
 from hiveacid.orc.values.chosen_columns import only_columns

@@ -3,16 +3,15 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa  # noqa: TID253
-from pyarrow import parquet, types  # noqa: TID253
+import pyarrow as pa
+from pyarrow import parquet, types
 
 from hiveacid.errors import CorruptFile, UnsupportedFile
-from hiveacid.orc.format.stripe_footer import UTC
+from hiveacid.orc.format.streams import UTC
 from hiveacid.rules.schema import AS_STORED, MappedColumns
 from hiveacid.storage.filesystems import translated_os_errors
 from hiveacid.storage.folder import ReadOnlyStorage
-from hiveacid.tables.scan.parquet_times import StoredTime, stored_times
-from hiveacid.tables.scan.times import of_parquet
+from hiveacid.tables.scan.times import StoredTime, of_parquet, stored_times
 
 _MOST_ROWS = 65_536
 

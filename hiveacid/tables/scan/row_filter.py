@@ -12,14 +12,13 @@ from functools import reduce
 from operator import and_
 from typing import Any, Protocol
 
-import pyarrow as pa  # noqa: TID253
-from pyarrow import compute as pc  # noqa: TID253
-from pyarrow import dataset, fs  # noqa: TID253
+import pyarrow as pa
+from pyarrow import compute as pc
+from pyarrow import dataset, fs
 
 from hiveacid.errors import UserError
 from hiveacid.metastore.catalog import HiveColumn
-from hiveacid.orc.format.column_ranges import ColumnRange, ranges_of
-from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.format.tail import ColumnRange, OrcTail, ranges_of
 from hiveacid.rules.schema import Decimal, HiveType, parse_type
 from hiveacid.tables.scan.columns import TableColumns
 

@@ -1,25 +1,336 @@
 """Some files of a table that can be read by themselves, in another process, too."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
+from threading import Lock
+from typing import Any, NamedTuple
 
-import pyarrow as pa  # noqa: TID253
+import numpy as np
+import pyarrow as pa
 
 from hiveacid.errors import UnsupportedTable
-from hiveacid.metastore.catalog import HiveTable
-from hiveacid.metastore.formats import StorageFormat
-from hiveacid.rules.directory import AcidDirectory, Rules
-from hiveacid.rules.names import Delta
-from hiveacid.rules.schema import MappedColumns, TableKind
-from hiveacid.rules.write_ids import CompactorWriteIdList, ValidWriteIdList
+from hiveacid.metastore.catalog import HiveTable, StorageFormat
+from hiveacid.rules.directory import AcidDirectory, Rules, SyntheticIds, synthetic_ids, written_by
+from hiveacid.rules.names import Base, Delta, delete_applies, may_delete
+from hiveacid.rules.row_id import RowId
+from hiveacid.rules.schema import AS_STORED, MappedColumns, TableKind
+from hiveacid.rules.write_ids import CompactorWriteIdList, ValidWriteIdList, WriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage
-from hiveacid.storage.listing import DataFile, data_files
+from hiveacid.storage.listing import DataFile, data_files, read_tail
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.orc_file import OrcFile, shares_of
 from hiveacid.tables.scan.parquet_file import ParquetFile
 from hiveacid.tables.scan.row_filter import StripeChoice
-from hiveacid.tables.scan.visible_rows import RowBatch, VisibleRows
+
+# The visible rows of one directory of an ACID table, in batches.
+#
+# Rows are returned in the order of buckets, then of directories, then of the files themselves.
+# Memory holds some rows, and the delete events that ``may_delete`` allows for the buckets that are
+# read at once, and for those that follow.
+
+
+# Rows of a file without a bucket number in its name have no row ids; nothing can delete them.
+_NO_BUCKET = -1
+
+Int64s = np.ndarray[Any, np.dtype[np.int64]]
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """Some visible rows: the three parts of their row ids, and the table's own columns.
+
+    Timestamps are of the type that ``hiveacid.tables.scan.times`` has for them.
+    """
+
+    write_ids: Int64s
+    buckets: Int64s
+    rows: Int64s
+    columns: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def row_ids(self) -> list[RowId]:
+        """Spell out the row ids."""
+        parts = (self.write_ids.tolist(), self.buckets.tolist(), self.rows.tolist())
+        return [RowId(*key) for key in zip(*parts, strict=True)]
+
+
+class DeleteEvents:
+    """The delete events of one file, found by the key of the row they delete."""
+
+    def __init__(self, write_ids: Int64s, buckets: Int64s, rows: Int64s) -> None:
+        order = np.lexsort((rows, buckets, write_ids))
+        write_ids, buckets, rows = write_ids[order], buckets[order], rows[order]
+        self._rows = {
+            (int(write_ids[start]), int(buckets[start])): rows[start:end]
+            for start, end in _runs(write_ids, buckets)
+        }
+
+    def hits(self, write_id: int, bucket: int, rows: Int64s) -> Bools:
+        """Return for each of these rows of one write id and bucket property whether it is deleted."""
+        deleted = self._rows.get((write_id, bucket))
+        if deleted is None:
+            return np.zeros(len(rows), dtype=np.bool_)
+        at = np.minimum(np.searchsorted(deleted, rows), len(deleted) - 1)
+        hits: Bools = deleted[at] == rows
+        return hits
+
+
+def visible_rows(
+    storage: ReadOnlyStorage,
+    directory: AcidDirectory,
+    write_ids: WriteIdList,
+    rules: Rules,
+) -> Iterator[RowBatch]:
+    """Read every visible row of one table or partition directory.
+
+    Args:
+        storage: The directory that holds the base and the deltas.
+        directory: The parts of that directory that the snapshot selects.
+        write_ids: The snapshot's write ids; single rows are checked against them as well, since a
+            directory of several write ids can hold rows of aborted ones.
+        rules: The engine whose rules assign delete deltas to files.
+
+    Raises:
+        CorruptFile: A file is not a readable ORC file.
+        UnsupportedFile: A file contains data that Arrow cannot read.
+    """
+    return VisibleRows(storage, write_ids, rules).of(data_files(storage, directory))
+
+
+@dataclass(frozen=True)
+class VisibleRows:
+    """The visible rows of some files of one directory; see ``visible_rows``.
+
+    Attributes:
+        columns: The columns to read, in any case; by default all columns of each file.
+        stored: All columns stored in files of the table.
+        clustered: Whether the directory has buckets; see ``may_delete``.
+        choice: Chooses the stripes to read of files with row ids; by default all.
+    """
+
+    storage: ReadOnlyStorage
+    write_ids: WriteIdList
+    rules: Rules
+    columns: Collection[str] | None = None
+    stored: MappedColumns = AS_STORED
+    clustered: bool = False
+    choice: StripeChoice | None = None
+
+    def of(self, files: Iterable[DataFile]) -> Iterator[RowBatch]:
+        """Read the rows of some files; see ``readers``."""
+        for read in self.readers(files):
+            yield from read()
+
+    def readers(self, files: Iterable[DataFile]) -> list[Callable[[], Iterator[RowBatch]]]:
+        """Return functions that read the rows of a file, or of a part of one, in any thread.
+
+        Args:
+            files: Files of rows, all that may delete some of them, and of those without row ids
+                all.
+        """
+        return [partial(self._read, *each) for each in self._plan(files)]
+
+    def readers_without_ids(
+        self, files: Iterable[DataFile]
+    ) -> list[Callable[[], Iterator[pa.RecordBatch]]]:
+        """Return functions that read the columns of rows without row ids; see ``readers``."""
+        return [partial(self._read_columns, *each) for each in self._plan(files)]
+
+    def _plan(self, files: Iterable[DataFile]) -> Iterator[tuple["_FileShare", "_SharedEvents"]]:
+        """Return the shares of the files of rows, and all delete events."""
+        data: dict[int, list[DataFile]] = {}
+        deletes: list[tuple[Delta, DataFile]] = []
+        for file in files:
+            bucket = _NO_BUCKET if file.bucket is None else file.bucket
+            if isinstance(file.directory, Delta) and file.directory.is_delete:
+                deletes.append((file.directory, file))
+            else:
+                data.setdefault(bucket, []).append(file)
+        ids = self._synthetic_ids([file for group in data.values() for file in group if file.raw])
+        needed: dict[DataFile, list[DataFile]] = {}
+        for bucket in sorted(data):
+            near = [
+                (delete, own)
+                for delete, own in deletes
+                if may_delete(own.bucket, bucket, clustered=self.clustered)
+            ]
+            for file in data[bucket]:
+                # Hive 3 applies every delete delta to every file.
+                needed[file] = [
+                    own
+                    for delete, own in near
+                    if self.rules is Rules.HIVE3 or delete_applies(file.directory, delete)
+                ]
+        shares = [
+            _FileShare(file, choice, applied, ids.get(file.path))
+            for file, applied in needed.items()
+            # The rows of files without row ids are counted from the first one.
+            for choice in (shares_of(file, self.choice) if file.path not in ids else [None])
+        ]
+        events = _SharedEvents(
+            self.events, Counter(file for each in shares for file in each.applied)
+        )
+        for share in shares:
+            yield share, events
+
+    def _read(self, share: "_FileShare", events: "_SharedEvents") -> Iterator[RowBatch]:
+        with events.of(share.applied) as known:
+            reader = replace(self, choice=share.choice)
+            yield from reader.of_file(share.file, known, share.ids)
+
+    def _read_columns(
+        self, share: "_FileShare", events: "_SharedEvents"
+    ) -> Iterator[pa.RecordBatch]:
+        rows = None
+        if self.columns is not None and share.ids is None and not share.applied:
+            opened = OrcFile(self.storage, share.file, self.stored, share.choice)
+            rows = opened.without_ids(self.columns, self.write_ids)
+        if rows is not None:
+            yield from rows
+        else:
+            for batch in self._read(share, events):
+                yield batch.columns
+
+    def of_file(
+        self, file: DataFile, deletes: Sequence[DeleteEvents], ids: SyntheticIds | None = None
+    ) -> Iterator[RowBatch]:
+        """Read the rows of one file.
+
+        Args:
+            file: The file.
+            deletes: All events that may delete some of its rows.
+            ids: Its row ids if it does not store them.
+        """
+        for batch, keep in self._acid(file) if ids is None else self._numbered(file, ids):
+            yield from _visible(batch, keep, deletes)
+
+    def events(self, file: DataFile) -> DeleteEvents:
+        """Read the visible delete events of one file."""
+        empty = np.empty(0, dtype=np.int64)
+        parts = [(empty, empty, empty)]
+        for batch in self._open(file).keyed([]):
+            *key, current = batch.key
+            keep = are_valid(current, self.write_ids)
+            parts.append((key[0][keep], key[1][keep], key[2][keep]))
+        return DeleteEvents(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def _synthetic_ids(self, raw: Sequence[DataFile]) -> dict[str, SyntheticIds]:
+        """Return the row ids of files that do not store them, by path."""
+        rows: dict[Base | Delta | None, dict[str, int]] = {}
+        for file in raw:
+            tail = read_tail(self.storage, file.path, file.size)
+            rows.setdefault(file.directory, {})[file.path] = tail.rows
+        counted = (synthetic_ids(group, *written_by(parent)) for parent, group in rows.items())
+        return {ids.path: ids for group in counted for ids in group}
+
+    def _open(self, file: DataFile) -> OrcFile:
+        return OrcFile(self.storage, file, self.stored)
+
+    def _acid(self, file: DataFile) -> Iterator[tuple[RowBatch, Bools]]:
+        """The rows of a file that has row ids, and which of them were written visibly."""
+        opened = OrcFile(self.storage, file, self.stored, self.choice)
+        for batch in opened.keyed(self.columns):
+            write_ids, buckets, numbers, current = batch.key
+            rows = RowBatch(write_ids, buckets, numbers, batch.columns)
+            yield rows, are_valid(current, self.write_ids)
+
+    def _numbered(self, file: DataFile, ids: SyntheticIds) -> Iterator[tuple[RowBatch, Bools]]:
+        """The rows of a file without row ids, all visible, with the ids that Hive counts."""
+        first = ids.first_row
+        for columns in self._open(file).flat(self.columns):
+            rows = len(columns)
+            write_id = np.full(rows, ids.write_id, dtype=np.int64)
+            bucket = np.full(rows, _NO_BUCKET if ids.bucket is None else ids.bucket, np.int64)
+            number = np.arange(first, first + rows, dtype=np.int64)
+            first += rows
+            yield RowBatch(write_id, bucket, number, columns), np.ones(rows, np.bool_)
+
+
+class _FileShare(NamedTuple):
+    """Some stripes of a file of rows.
+
+    Attributes:
+        file: The file.
+        choice: Chooses the stripes; by default all.
+        applied: The files that may delete some of its rows.
+        ids: Its row ids if it does not store them.
+    """
+
+    file: DataFile
+    choice: StripeChoice | None
+    applied: Sequence[DataFile]
+    ids: SyntheticIds | None
+
+
+class _SharedEvents:
+    """The delete events of files, each of which is read once, and kept until its last use."""
+
+    def __init__(
+        self, read: Callable[[DataFile], DeleteEvents], uses: Mapping[DataFile, int]
+    ) -> None:
+        self._read = read
+        self._left = dict(uses)
+        self._known: dict[DataFile, DeleteEvents] = {}
+        self._locks = {file: Lock() for file in uses}
+
+    @contextmanager
+    def of(self, files: Sequence[DataFile]) -> Iterator[list[DeleteEvents]]:
+        """Use the events of some files."""
+        yield [self._take(file) for file in files]
+        for file in files:
+            with self._locks[file]:
+                self._left[file] -= 1
+                if not self._left[file]:
+                    del self._known[file]
+
+    def _take(self, file: DataFile) -> DeleteEvents:
+        with self._locks[file]:
+            if file not in self._known:
+                self._known[file] = self._read(file)
+            return self._known[file]
+
+
+def _visible(batch: RowBatch, keep: Bools, deletes: Sequence[DeleteEvents]) -> Iterator[RowBatch]:
+    """Yield the remaining rows of a batch."""
+    for start, end in _runs(batch.write_ids, batch.buckets):
+        for events in deletes:
+            keep[start:end] &= ~events.hits(
+                int(batch.write_ids[start]), int(batch.buckets[start]), batch.rows[start:end]
+            )
+    if not keep.any():
+        return
+    if keep.all():
+        yield batch
+        return
+    columns = batch.columns.filter(pa.array(keep))
+    keys = (batch.write_ids[keep], batch.buckets[keep], batch.rows[keep])
+    yield RowBatch(*keys, columns)
+
+
+def are_valid(current: Int64s, write_ids: WriteIdList) -> Bools:
+    """Return for each row whether its write id is visible; most files have a single write id."""
+    if len(current) and (current == current[0]).all():
+        return np.full(len(current), write_ids.is_valid(int(current[0])))
+    distinct, which = np.unique(current, return_inverse=True)
+    visible = np.array([write_ids.is_valid(int(w)) for w in distinct], dtype=np.bool_)
+    return visible[which]
+
+
+def _runs(write_ids: Int64s, buckets: Int64s) -> Iterator[tuple[int, int]]:
+    """Cut rows into runs of equal write id and bucket property: few, since files are sorted."""
+    if not len(write_ids):
+        return
+    cuts = np.flatnonzero((np.diff(write_ids) != 0) | (np.diff(buckets) != 0)) + 1
+    edges = [0, *cuts.tolist(), len(write_ids)]
+    yield from pairwise(edges)
+
 
 # Rows as stored in a file, with their ids if present, and as converted for the table.
 Rows = tuple[RowBatch | None, pa.RecordBatch]

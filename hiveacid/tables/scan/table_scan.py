@@ -1,30 +1,122 @@
 """TableScan: a table for Arrow, pandas, DuckDB and Polars, without Spark and without Java."""
 
-from collections.abc import Callable, Iterator, Sequence
+import atexit
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal, NoReturn, get_args
+from queue import Empty, Queue
+from threading import Event, Thread, current_thread
+from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args
+from weakref import WeakSet
 
-import pyarrow as pa  # noqa: TID253
-from pyarrow import dataset  # noqa: TID253
+import pyarrow as pa
+from pyarrow import dataset
 
 from hiveacid.errors import UnknownColumn, UserError
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table
-from hiveacid.rules.as_of import AsOf
 from hiveacid.rules.names import TableRef, parse_partition_name
+from hiveacid.rules.write_ids import AsOf
+from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import LocalStorage
-from hiveacid.storage.threads import in_threads
-from hiveacid.tables.location_owners import require_job_access
+from hiveacid.tables.locations import require_job_access
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.row_filter import Expression, RowFilter
-from hiveacid.tables.scan.side_by_side import side_by_side
 from hiveacid.tables.scan.table_part import Rows
 from hiveacid.tables.scan.visible_table import snapshot_of
+
+# Iterators that run side by side in threads, with their items in order
+
+
+_MOST_THREADS = 8
+# How many items of all iterators may wait. Batches of rows have at most some megabytes.
+_WAITING = 128
+
+T = TypeVar("T")
+
+
+def side_by_side(sources: Iterable[Callable[[], Iterator[T]]]) -> Iterator[T]:
+    """Return the items of all iterators in their order, and run as many at once as there are cores.
+
+    Args:
+        sources: Each begins an iterator, in the thread that it runs in.
+    """
+    threads = min(_cores(), _MOST_THREADS)
+    running: deque[_Run[T]] = deque()
+    waiting = iter(sources)
+    try:
+        while True:
+            while len(running) < threads and (source := next(waiting, None)) is not None:
+                running.append(_Run(source, _WAITING // threads))
+            if not running:
+                return
+            yield from running[0].items()
+            running.popleft()
+    finally:
+        for run in running:
+            run.stop()
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)  # Only on Linux.
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+_RUNNING: "WeakSet[_Run[Any]]" = WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Stop unfinished iterators: a thread must not work while the interpreter ends."""
+    for run in list(_RUNNING):
+        run.stop()
+
+
+class _Run(Generic[T]):
+    """An iterator in a thread."""
+
+    def __init__(self, source: Callable[[], Iterator[T]], waiting: int) -> None:
+        self._source = source
+        # An item, an error, or nothing at the end.
+        self._queue: Queue[tuple[T] | BaseException | None] = Queue(waiting)
+        self._stopped = Event()
+        self._thread = Thread(target=self._work, daemon=True)
+        _RUNNING.add(self)
+        self._thread.start()
+
+    def items(self) -> Iterator[T]:
+        """Return the items as they come."""
+        while (got := self._queue.get()) is not None:
+            if isinstance(got, BaseException):
+                raise got
+            yield got[0]
+
+    def stop(self) -> None:
+        """End the thread after its current item."""
+        self._stopped.set()
+        while self._thread.is_alive() and self._thread is not current_thread():
+            try:
+                self._queue.get_nowait()
+            except Empty:
+                self._thread.join(0.001)
+
+    def _work(self) -> None:
+        end: BaseException | None = None
+        try:
+            for item in self._source():
+                if self._stopped.is_set():
+                    break
+                self._queue.put((item,))
+        except BaseException as error:  # noqa: BLE001 - raised where the items are used
+            end = error
+        self._queue.put(end)
+
 
 Unit = Literal["us", "ns"]
 

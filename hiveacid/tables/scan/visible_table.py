@@ -9,19 +9,18 @@ from hiveacid.errors import NotTransactional
 from hiveacid.metastore.catalog import (
     HivePartition,
     HiveTable,
+    StorageFormat,
     clustering_columns,
     require_orc,
 )
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.formats import StorageFormat
 from hiveacid.metastore.table_rules import existing_table
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.table_history import version_of
-from hiveacid.rules.as_of import AsOf
 from hiveacid.rules.directory import AcidDirectory, FileStatus, Rules
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.rules.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
+from hiveacid.rules.write_ids import AsOf, CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.listing import list_files, read_state
 from hiveacid.tables.scan.table_part import TablePart

@@ -12,12 +12,12 @@ from hiveacid.errors import (
     SparkNeeded,
     UnsupportedFile,
 )
-from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.orc.copying.stripe_plan import StripeGroup, StripePlan
 from hiveacid.orc.row_keys.census import RowConstraints, StripeCensus
 from hiveacid.orc.row_keys.delete_file import write_empty_file
-from hiveacid.rules.bucket_layout import common_layout
-from hiveacid.rules.compaction import CompactionPlan, CompactionType
+from hiveacid.rules.compaction import Balance, CompactionPlan, CompactionType, Tally
+from hiveacid.rules.directory import synthetic_ids, written_by
 from hiveacid.rules.names import (
     ACID_VERSION_FILE,
     CONVERTED_BASE,
@@ -27,27 +27,19 @@ from hiveacid.rules.names import (
     holds_deletes,
     may_delete,
 )
-from hiveacid.rules.originals import synthetic_ids, written_by
-from hiveacid.rules.proof import Balance, Tally
+from hiveacid.rules.schema import common_layout
 from hiveacid.rules.write_ids import Range
 from hiveacid.storage.file_columns import orc_row_types
 from hiveacid.storage.listing import DataFile
-from hiveacid.storage.staged_files import Folder, StagedFile
-from hiveacid.upkeep.compaction.column_check import check_columns
-from hiveacid.upkeep.compaction.input_files import (
-    InputFile,
-    RowIdTask,
-    count_rows,
-    give_row_ids,
-)
-from hiveacid.upkeep.compaction.partition import PartitionCompactor
-from hiveacid.upkeep.compaction.planner import PlannedCompaction
+from hiveacid.storage.staging import Folder, StagedFile
+from hiveacid.upkeep.compaction.partition import PartitionCompactor, PlannedCompaction
 from hiveacid.upkeep.compaction.proof import (
     CountedFile,
     RecountTask,
     RepetitionTask,
     balance,
     census_tasks,
+    check_columns,
     count_files,
     count_repeated,
     recount_file,
@@ -59,9 +51,13 @@ from hiveacid.upkeep.compaction.tasks import (
     CopiedBucket,
     EncodedPart,
     EncodeTask,
+    InputFile,
     MergeDeletesTask,
+    RowIdTask,
     assemble_bucket,
+    count_rows,
     encode_group,
+    give_row_ids,
     merge_deletes,
     plan_bucket,
     stated_codec,

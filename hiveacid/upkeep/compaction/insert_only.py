@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 from hiveacid.errors import HiveAcidError, SparkNeeded, UnsupportedFile
-from hiveacid.metastore.catalog import HivePartition, HiveTable
-from hiveacid.metastore.formats import StorageFormat
+from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat
 from hiveacid.orc.copying.assemble import Part, assemble
 from hiveacid.orc.copying.spark_files import readable
 from hiveacid.orc.format.compression import Codec
@@ -16,17 +15,16 @@ from hiveacid.orc.format.envelope import with_column_names
 from hiveacid.orc.format.layout import Layout
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.census import digest_of_stripe
+from hiveacid.rules.compaction import Balance, Tally
 from hiveacid.rules.directory import FileStatus
 from hiveacid.rules.names import OriginalFile, parse_file
-from hiveacid.rules.proof import Balance, Tally
 from hiveacid.rules.schema import MappedColumns
 from hiveacid.storage.file_columns import orc_row_types
 from hiveacid.storage.folder import Storage
-from hiveacid.storage.staged_files import Folder, StagedFile, staged_file
-from hiveacid.upkeep.compaction.column_check import check_columns
-from hiveacid.upkeep.compaction.input_files import check_rows
-from hiveacid.upkeep.compaction.partition import PartitionCompactor
-from hiveacid.upkeep.compaction.planner import PlannedCompaction
+from hiveacid.storage.staging import Folder, StagedFile, staged_file
+from hiveacid.upkeep.compaction.partition import PartitionCompactor, PlannedCompaction
+from hiveacid.upkeep.compaction.proof import check_columns
+from hiveacid.upkeep.compaction.tasks import check_rows
 
 # As much as one task copies; a table without buckets gets a file for each.
 _BYTES_OF_A_FILE = 1 << 30

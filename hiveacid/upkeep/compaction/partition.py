@@ -5,27 +5,38 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from hiveacid.errors import (
     DirectoryMissing,
     HiveAcidError,
+    InvalidJob,
     MetastoreCallFailed,
     NothingToCompact,
+    UnknownColumn,
+    UnsupportedMetastore,
     UnsupportedTable,
 )
 from hiveacid.jobs import codec
-from hiveacid.jobs.reports.report import CompactionProof, PartitionReport
-from hiveacid.metastore.catalog import HivePartition, HiveTable, require_orc
+from hiveacid.jobs.report import CompactionProof, PartitionReport
+from hiveacid.metastore.catalog import HivePartition, HiveTable, clustering_columns, require_orc
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from hiveacid.metastore.same_table import require_same_definition
+from hiveacid.metastore.compactions import CompactionTransaction
+from hiveacid.metastore.table_rules import require_same_definition
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.records.overlaps import Overlaps
-from hiveacid.records.reader_notes import note_readers
-from hiveacid.rules.compaction import CompactionPlan, CompactionType, require_no_deletes
-from hiveacid.rules.conflicts import WriteKind
-from hiveacid.rules.directory import FileStatus
+from hiveacid.records.proofs import note_readers
+from hiveacid.rules.compaction import (
+    Balance,
+    CompactionPlan,
+    CompactionType,
+    Tally,
+    plan_compaction,
+    require_no_deletes,
+)
+from hiveacid.rules.directory import AcidDirectory, FileStatus, Rules
+from hiveacid.rules.locks import WriteKind
+from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import (
     CONVERTED_BASE,
     METADATA_FILE,
@@ -34,17 +45,257 @@ from hiveacid.rules.names import (
     Delta,
     parse_directory,
 )
-from hiveacid.rules.proof import Balance, Tally
-from hiveacid.rules.schema import TableKind
-from hiveacid.rules.sidecar import WrittenFile, directory_note, replacing
-from hiveacid.rules.write_facts import only_write_id, taken_over
-from hiveacid.storage.directory_sizes import DirectorySizes
-from hiveacid.storage.listing import check_notes, list_files, read_notes
-from hiveacid.storage.staged_directories import StagedDirectories
-from hiveacid.storage.staged_files import Folder, StagedFile, staged_file
-from hiveacid.upkeep.compaction.planner import PlannedCompaction, Planner
-from hiveacid.upkeep.compaction.row_order import RowOrder
+from hiveacid.rules.notes import WrittenFile, directory_note, only_write_id, replacing, taken_over
+from hiveacid.rules.row_id import MAX_WRITER_ID
+from hiveacid.rules.schema import Array, Map, SortColumn, Struct, TableKind, Union, parse_type
+from hiveacid.rules.trino import Misread
+from hiveacid.rules.write_ids import CompactorWriteIdList, Range, ValidTxnList
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.listing import (
+    DataFile,
+    DirectorySizes,
+    check_notes,
+    data_files,
+    list_files,
+    read_notes,
+    read_state,
+)
+from hiveacid.storage.staging import Folder, StagedDirectories, StagedFile, staged_file
 from hiveacid.upkeep.compaction.scheduling import COPIED_WHILE_ENCODED, Scheduler, Tasks
+
+# The row order that a rebalance writes
+
+
+# The amount that one task sorts easily.
+_BYTES_OF_A_FILE = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RowOrder:
+    """The sort order of rows, and the maximum number of files.
+
+    Attributes:
+        by: The columns to sort by, as ``SortColumn.parse`` takes them; without columns, rows keep
+            their order.
+        files: The maximum number of files; by default it depends on the size.
+    """
+
+    by: Sequence[str] = ()
+    files: int | None = None
+
+    def count(self, size: int) -> int:
+        """Maximum number of files for a size in bytes."""
+        return min(max(1, self.files or -(-size // _BYTES_OF_A_FILE)), MAX_WRITER_ID)
+
+    def require_possible(self, table: HiveTable, version: MetastoreVersion) -> None:
+        """Make sure that the rows of a table can be sorted in this order.
+
+        Raises:
+            InvalidJob: One of the columns has a type that cannot be sorted.
+            UnknownColumn: The table lacks one of the columns.
+            UnsupportedMetastore: The metastore cannot isolate concurrent changes from the
+                rebalance.
+            UnsupportedTable: The values of rows determine their files, or the order has no benefit.
+        """
+        name = table.ref.full_name
+        if table.kind is not TableKind.INSERT_ONLY:
+            _require_own_row_ids(table, version)
+        types = {column.name.lower(): parse_type(column.type) for column in table.columns}
+        wanted = [SortColumn.parse(text).name.lower() for text in self.by]
+        if unknown := [column for column in wanted if column not in types]:
+            raise UnknownColumn(f"{name} has no column {', '.join(unknown)} to sort by.")
+        if nested := [
+            column for column in wanted if isinstance(types[column], Array | Map | Struct | Union)
+        ]:
+            raise InvalidJob(
+                f"{name} cannot be sorted by {', '.join(nested)}: only columns of simple types have"
+                " statistics."
+            )
+        if self.by and table.format.is_text:
+            refuse_sorted_text(name)
+
+
+def refuse_sorted_text(name: str) -> NoReturn:
+    """Refuse to sort rows that are stored as text.
+
+    Raises:
+        UnsupportedTable: Always.
+    """
+    raise UnsupportedTable(
+        f"{name} is kept as text, which has no statistics that an order makes better.",
+        remedy="Make it a major compaction.",
+    )
+
+
+def _require_own_row_ids(table: HiveTable, version: MetastoreVersion) -> None:
+    """Make sure that rows can be given new row ids."""
+    if not version.hides_compactions:
+        raise UnsupportedMetastore(
+            "On Hive Metastore 3 a compaction is visible before its transaction ends. Rows that get"
+            " other row ids must appear together with the commit that others are checked against.",
+            remedy="Overwrite the partition with its own rows, sorted, while nobody changes it; or"
+            " make it a major compaction.",
+        )
+    require_no_buckets(table)
+
+
+def require_no_buckets(table: HiveTable, partition: HivePartition | None = None) -> None:
+    """Refuse to assign new row ids where buckets determine the file of a row.
+
+    Raises:
+        UnsupportedTable: The partition, or without one the table itself, has buckets.
+    """
+    if clustering_columns(table, partition):
+        what = str(table.ref) if partition is None else f"{table.ref}/{partition.name}"
+        raise UnsupportedTable(
+            f"{what} has buckets, which determine the file of each row: it cannot be rebalanced.",
+            remedy="Make it a major compaction.",
+        )
+
+
+# The plan of a compaction of one partition: which files it reads, and what it makes of them
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCompaction:
+    """A plan and the files behind it.
+
+    Attributes:
+        plan: The plan.
+        state: The directories of the partition.
+        files: The listing that the state was made from.
+        warnings: Why the plan is of another type than requested.
+    """
+
+    plan: CompactionPlan
+    state: AcidDirectory
+    files: Sequence[FileStatus]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Plans compactions of one partition, without writing.
+
+    Attributes:
+        table: The table.
+        partition: The partition; None for a table without partitions.
+        version: The version of the metastore.
+        write_ids: The write ids that may be merged.
+        txns: The transactions whose directories are visible.
+    """
+
+    table: HiveTable
+    partition: HivePartition | None
+    version: MetastoreVersion
+    write_ids: CompactorWriteIdList
+    txns: ValidTxnList
+
+    @property
+    def storage(self) -> Storage:
+        """The folder of the partition."""
+        folder = self.table.folder if self.partition is None else self.partition.folder
+        return Storage.of(folder.rstrip("/"))
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the files hold plain rows."""
+        return self.table.kind is TableKind.INSERT_ONLY
+
+    @property
+    def clustered(self) -> bool:
+        """Whether the partition, or the table without partitions, has buckets."""
+        return bool(clustering_columns(self.table, self.partition))
+
+    def plan(self, type_: CompactionType) -> PlannedCompaction:
+        """Choose the directories to replace and their replacements.
+
+        Args:
+            type_: The requested type.
+
+        Raises:
+            NothingToCompact: The compaction would have no effect.
+        """
+        files = list_files(self.storage)
+        rules = Rules.of(self.version)
+        state = read_state(self.storage, files, self.write_ids, self.txns, rules=rules)
+        hidden = self.version.hides_compactions
+        warnings: list[str] = []
+        if self.is_flat:
+            if not hidden and type_ is CompactionType.MINOR:
+                # Insert-only rows cannot be filtered: a concurrent reader would see rows of write
+                # ids that are open for the reader. A reader skips a base that is not completely
+                # visible to it.
+                warnings.append(
+                    "Hive 3 cannot hide a delta of several write ids from concurrent readers: "
+                    "the compaction became a major one."
+                )
+                type_ = CompactionType.MAJOR
+            # By Hive 3's rules a compactor receives aborted directories: for other tables, it drops
+            # their rows individually.
+            dead = [
+                name for name in state.deltas if self.aborted(parse_directory(name)) is Range.ALL
+            ]
+            live = tuple(name for name in state.deltas if name not in dead)
+            state = replace(state, deltas=live, aborted=(*state.aborted, *dead))
+        plan = self._choose(state, type_, files)
+        if not hidden and plan.deletes is not None:
+            # Two directories cannot appear at once, and Hive 3 has no transaction to hide them
+            # in between: a concurrent reader would miss rows, or see deleted ones again.
+            warnings.append(
+                "A minor compaction of inserts and deletes makes two directories, which Hive 3"
+                " cannot be shown at once: it became a major one."
+            )
+            plan = self._choose(state, CompactionType.MAJOR, files)
+        elif plan.copies:
+            warnings.append(
+                f"{plan.copies[0]} is of a compaction that was not committed, and Trino would"
+                " read it beside a new delta of the same rows: the compaction became a major one."
+            )
+            plan = self._choose(state, CompactionType.MAJOR, files)
+        return PlannedCompaction(plan, state, files, tuple(warnings))
+
+    def aborted(self, directory: Base | Delta | None) -> Range:
+        """Whether all, some or no write ids of a directory are aborted; compactions drop these."""
+        if not isinstance(directory, Delta):
+            return Range.NONE
+        extent = (directory.min_write_id, directory.max_write_id)
+        return self.write_ids.range_aborted(*extent)
+
+    def acid_files(self, planned: PlannedCompaction) -> list[DataFile]:
+        """The files of a full ACID table that are replaced."""
+        chosen = frozenset(planned.plan.inputs)
+        return [
+            file
+            for file in data_files(self.storage, planned.state)
+            # Not the directory's canonical name: other engines may spell it differently.
+            if (file.path if file.directory is None else file.path.partition("/")[0]) in chosen
+            # Hive 3 also includes directories of aborted writes, and filters their rows
+            # individually.
+            and self.aborted(file.directory) is not Range.ALL
+        ]
+
+    def flat_files(self, planned: PlannedCompaction) -> list[FileStatus]:
+        """The files of an insert-only table that are replaced, in reading order."""
+        plan, state = planned.plan, planned.state
+        chosen = frozenset(plan.inputs)
+        names = [name for name in (state.base, *state.deltas) if name in chosen]
+        originals = [file for file in state.files("") if file.path in chosen]
+        files = originals + [file for name in names if name for file in state.files(name)]
+        return [file for file in files if file.size > 0]
+
+    def _choose(
+        self, state: AcidDirectory, type_: CompactionType, files: Sequence[FileStatus]
+    ) -> CompactionPlan:
+        return plan_compaction(
+            state,
+            type_,
+            files,
+            flat=self.is_flat,
+            misread=Misread.of(state, self.write_ids),
+            one_by_one=not self.version.hides_compactions,
+        )
+
 
 _COMPACTED = b'{"thisFileVersion":"0","dataFormat":"compacted"}'
 

@@ -8,31 +8,100 @@ stripes without an earlier count are decoded: a copied stripe has the same bytes
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, pairwise
 
 import numpy as np
 
-from hiveacid.errors import ProofFailed
+from hiveacid.errors import ProofFailed, UnsupportedFile
+from hiveacid.jobs.table_properties import COLUMN_MAPPING
+from hiveacid.metastore.catalog import StorageFormat
+from hiveacid.orc.format.compression import Source
 from hiveacid.orc.format.envelope import EnvelopeColumn
 from hiveacid.orc.format.process_memory import return_memory
-from hiveacid.orc.format.source_and_sink import Source
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.census import (
+    DeletedRows,
     LostRows,
     RowConstraints,
     StripeCensus,
+    read_events,
     take_census,
 )
-from hiveacid.orc.row_keys.deleted_rows import DeletedRows, read_events
 from hiveacid.orc.row_keys.digests import hash_row_ids, tally
 from hiveacid.orc.row_keys.key_stream import read_keys
 from hiveacid.orc.row_keys.keys import Keys
-from hiveacid.rules.proof import Balance, Tally
-from hiveacid.rules.schema import MappedColumns
-from hiveacid.storage.folder import Storage
-from hiveacid.storage.staged_files import StagedFile
-from hiveacid.upkeep.compaction.column_check import check_names
-from hiveacid.upkeep.compaction.input_files import InputFile, bytes_of_a_task, naming, open_files
+from hiveacid.rules.compaction import Balance, Tally
+from hiveacid.rules.schema import ColumnMapping, MappedColumns
+from hiveacid.storage.file_columns import stored_names
+from hiveacid.storage.filesystems import in_threads
+from hiveacid.storage.folder import ReadOnlyStorage, Storage
+from hiveacid.storage.staging import StagedFile
+from hiveacid.upkeep.compaction.tasks import InputFile, bytes_of_a_task, naming, open_files
+
+# Refusal of compactions that would change values which depend on the mapping of columns.
+#
+# Engines that map columns by position and engines that map them by name read different values from
+# a file whose columns were renamed later. A compaction writes all rows with the current columns,
+# so it must choose. By position, every stored value is kept under its new name. By name, the
+# values of renamed columns would be lost for the engines that still show them.
+
+
+def check_columns(
+    storage: ReadOnlyStorage,
+    columns: MappedColumns,
+    format: StorageFormat,
+    files: Sequence[tuple[str, int]],
+) -> None:
+    """Refuse files if a compaction would drop values of them.
+
+    Args:
+        storage: The folder of the partition.
+        columns: The columns of the table.
+        format: The format of the files.
+        files: The path of each file below the folder, and the length of its valid part in bytes.
+
+    Raises:
+        UnsupportedFile: A compaction would drop values of a file.
+    """
+    names = in_threads(partial(_names, storage, format), files)
+    for (path, _), stored in zip(files, names, strict=True):
+        check_names(columns, stored, f"{storage.location.rstrip('/')}/{path}")
+
+
+def check_names(columns: MappedColumns, stored: Sequence[str], path: str) -> None:
+    """Refuse a file if a compaction would drop values of it.
+
+    Args:
+        columns: The columns of the table.
+        stored: The names of the columns of the file.
+        path: The file.
+
+    Raises:
+        UnsupportedFile: A compaction would drop values of the file.
+    """
+    if not columns.is_ambiguous(stored):
+        return
+    by_position = columns.mapping is ColumnMapping.POSITION
+    if by_position and len(stored) <= len(columns.names):
+        return
+    raise UnsupportedFile(
+        f"{path} has the columns {', '.join(stored)}, and the table has {', '.join(columns.names)}:"
+        f" mapped by {columns.mapping}, a compaction would drop values that other engines still"
+        " show.",
+        remedy=(
+            "Give the columns that the table lacks back to it."
+            if by_position
+            else f"Set the table property '{COLUMN_MAPPING}'='{ColumnMapping.POSITION}' if all"
+            " engines map columns by position, or give the columns their old names back."
+        ),
+    )
+
+
+def _names(storage: ReadOnlyStorage, format: StorageFormat, file: tuple[str, int]) -> Sequence[str]:
+    path, size = file
+    return stored_names(storage, path, format, size)
+
 
 _EVERY_WRITE_ID = range(2**63 - 1)
 # The number of delete events that a task holds at a time, 24 bytes each while they are sorted.

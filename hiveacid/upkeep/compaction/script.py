@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hiveacid.errors import TableNotFound
-from hiveacid.jobs.definitions.ddl_jobs import CatalogJob
+from hiveacid.jobs.definition_jobs import CatalogJob
 from hiveacid.jobs.job import ScriptedJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.reports.report import CompactReport, RunReport
-from hiveacid.jobs.reports.script_report import ScriptReport
+from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import PhaseObserver

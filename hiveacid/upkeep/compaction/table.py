@@ -19,22 +19,20 @@ from hiveacid.errors import (
 )
 from hiveacid.jobs.job import Access
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.reports.report import CompactReport, ErrorReport, PartitionReport
+from hiveacid.jobs.report import CompactReport, ErrorReport, PartitionReport
 from hiveacid.metastore.authorizer import program_user, require_access
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
+from hiveacid.metastore.compactions import CompactionTransaction
 from hiveacid.progress import PhaseClock, PhaseLog, PhaseObserver
 from hiveacid.records.overlaps import Overlaps
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.compaction_rank import rank
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.schema import TableKind
-from hiveacid.rules.sort_order import split_order_by
+from hiveacid.rules.schema import TableKind, split_order_by
 from hiveacid.upkeep.compaction.acid import AcidCompactor
 from hiveacid.upkeep.compaction.insert_only import InsertOnlyCompactor
-from hiveacid.upkeep.compaction.partition import PartitionCompactor
-from hiveacid.upkeep.compaction.row_order import RowOrder
+from hiveacid.upkeep.compaction.partition import PartitionCompactor, RowOrder
 from hiveacid.upkeep.compaction.scheduling import Scheduler
 from hiveacid.upkeep.survey import Survey, compactable, compaction_of, require_mode
 

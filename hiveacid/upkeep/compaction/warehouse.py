@@ -22,19 +22,21 @@ from hiveacid.errors import (
     TableNotFound,
     UnsupportedTable,
 )
-from hiveacid.jobs.compaction_need import CompactionNeed, partitions_of
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.maintenance import (
+from hiveacid.jobs.maintenance_jobs import (
+    CleanJob,
+    CompactionNeed,
+    CompactJob,
     Maintenance,
     MaintenanceReport,
     SkippedWork,
     TableMaintenance,
+    partitions_of,
 )
-from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.reports.report import CleanReport, CompactReport, ErrorReport, Report
+from hiveacid.jobs.report import CleanReport, CompactReport, ErrorReport, Report
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import Locations
-from hiveacid.metastore.many_tables import tables_of
+from hiveacid.metastore.table_rules import tables_of
 from hiveacid.progress import PhaseObserver
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.compaction_decision import Decision

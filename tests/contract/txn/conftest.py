@@ -9,8 +9,7 @@ from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import PhaseClock
-from hiveacid.rules.conflicts import WriteKind
-from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.locks import Operation, Target, WriteKind
 from hiveacid.rules.names import TableRef
 from tests.contract.other_engines import OtherEngine
 from tests.contract.txn.overlapping_writers import APPEND, DAYS, ONE, Writer

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Self
 
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
+from hiveacid.metastore.compactions import (
+    READY_FOR_CLEANING,
+    CompactionQueue,
+    CompactionTransaction,
+)
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.overlaps import Overlaps
 from hiveacid.rules.compaction import CompactionType
-from hiveacid.rules.conflicts import WriteKind
-from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.locks import Operation, Target, WriteKind
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import METADATA_FILE, SIDECAR_FILE, Base, Delta, TableRef
 

@@ -8,15 +8,14 @@ import pytest
 from hiveacid.errors import UserError
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
+from hiveacid.metastore.compactions import CompactionTransaction
 from hiveacid.metastore.thrift import idl_txns
 from hiveacid.metastore.thrift.answers import TxnLiveness
 from hiveacid.metastore.thrift.transport import Connection
-from hiveacid.metastore.txn.exclusive import ExclusiveTable
 from hiveacid.metastore.txn.heartbeat import is_of_this_process
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
-from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.metastore.txn.writer_queue import queue_of
+from hiveacid.metastore.txn.locks import queue_of
+from hiveacid.metastore.txn.transaction import ExclusiveTable, Transaction
 from hiveacid.progress import PhaseClock, PhaseObserver
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef

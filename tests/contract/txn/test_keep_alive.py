@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hiveacid.errors import AnswerLost
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.session import Session

@@ -9,7 +9,6 @@ from hiveacid.errors import AnswerLost
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import TxnState
-from hiveacid.metastore.txn.exclusive import ExclusiveTable
 from hiveacid.metastore.txn.owner import (
     Outcome,
     Owner,
@@ -18,7 +17,7 @@ from hiveacid.metastore.txn.owner import (
     open_transaction,
     outcome,
 )
-from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.txn.transaction import ExclusiveTable, Transaction
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef
 from tests.contract.txn.transactions import INSERT, SELECT, UPDATE

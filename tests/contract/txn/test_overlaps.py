@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import AlreadyCompacting, LockTimeout, OverlapRefused
-from hiveacid.rules.conflicts import WriteKind, succeeds
+from hiveacid.rules.locks import WriteKind, succeeds
 from hiveacid.rules.names import SIDECAR_FILE
 from tests.contract.txn.overlapping_writers import (
     APPEND,

@@ -3,7 +3,7 @@
 import pytest
 
 from hiveacid.errors import LockTimeout, OverlapRefused
-from hiveacid.rules.conflicts import WriteKind, succeeds
+from hiveacid.rules.locks import WriteKind, succeeds
 from tests.contract.txn.overlapping_writers import (
     APPEND,
     CHANGE,

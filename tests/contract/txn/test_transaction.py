@@ -13,10 +13,9 @@ from hiveacid.errors import (
 )
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.exclusive import ExclusiveTable
 from hiveacid.metastore.txn.heartbeat import is_of_this_process
 from hiveacid.metastore.txn.owner import abort_open_transactions, find_open_transactions
-from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.txn.transaction import ExclusiveTable, Transaction
 from hiveacid.progress import Phase
 from hiveacid.rules.locks import DataOperation, Operation, Target
 from hiveacid.rules.names import TableRef

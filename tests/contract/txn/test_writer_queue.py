@@ -13,10 +13,10 @@ import pytest
 from hiveacid.errors import AnswerLost, LockTimeout
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import LockState
-from hiveacid.metastore.txn import writer_queue
+from hiveacid.metastore.txn import locks as writer_queue
+from hiveacid.metastore.txn.locks import WriterQueue, queue_of
 from hiveacid.metastore.txn.owner import Owner
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.metastore.txn.writer_queue import WriterQueue, queue_of
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.rules.locks import DataOperation, Operation, Target, lock_components
 from hiveacid.rules.names import TableRef

@@ -14,7 +14,7 @@ from hiveacid.errors import HiveAcidError
 from hiveacid.iceberg.lake import Lake
 from hiveacid.iceberg.mirror_state import lineage_of
 from hiveacid.jobs.iceberg_job import IcebergExportJob
-from hiveacid.jobs.options.metastore_options import MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from tests.iceberg.hostile.watch import MODULE, SECRET, Watch
 
 _WORDS = (

@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from hiveacid.iceberg import rest_catalog
+from hiveacid.iceberg import catalogs as rest_catalog
 from tests.iceberg.hostile.lakehouse import Lakehouse
 from tests.iceberg.hostile.rest_server import RestServer
 

@@ -16,10 +16,9 @@ from hiveacid.errors import CorruptFile
 from hiveacid.iceberg.catalog_files import CatalogFiles
 from hiveacid.iceberg.data_limits import DataLimits
 from hiveacid.iceberg.run import compare_with_iceberg
-from hiveacid.jobs.iceberg_job import IcebergCompareJob
-from hiveacid.jobs.reports.iceberg_report import IcebergCompareReport
+from hiveacid.jobs.iceberg_job import IcebergCompareJob, IcebergCompareReport
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.orc.format import arrow_memory
+from hiveacid.orc.format import batches as arrow_memory
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.case import LakeCase
 from tests.orc import hostile

@@ -1,0 +1,406 @@
+"""`hiveacid compact`: compact a table in this process, with Spark only where it is necessary."""
+
+import argparse
+import json
+import sys
+import time
+from contextlib import closing, nullcontext
+from typing import TYPE_CHECKING, get_args
+
+from hiveacid.cli import local_spark, policy, target
+from hiveacid.cli.command import Command
+from hiveacid.cli.output import Bar, outcome_counts, print_report, print_table, progress_on_stderr
+from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.job import Access, Job, accesses_of
+from hiveacid.jobs.maintenance_jobs import (
+    CleanJob,
+    CompactionMode,
+    CompactionPlace,
+    CompactJob,
+    Maintenance,
+    MaintenanceReport,
+    TableMaintenance,
+)
+from hiveacid.jobs.report import CleanReport, CompactReport, PartitionReport, Report
+from hiveacid.metastore.authorizer import require_access, system_user
+from hiveacid.progress import FaultInjector, Phase, PhaseClock, PhaseObserver
+from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.texts import bytes_in_words, print_lines, printable_lines
+
+if TYPE_CHECKING:
+    from hiveacid.upkeep.compaction.warehouse import JobObserver
+
+
+_HEAD_compact = (
+    *("partition", "became", "of", "rows", "deletes", "read", "written", "stripes", "took"),
+)
+
+
+def _configure_compact(parser: argparse.ArgumentParser) -> None:
+    target.add_arguments(parser)
+    parser.add_argument(
+        "--type",
+        choices=[kind.value for kind in CompactionType],
+        help="compact whether it is worth it or not; rebalance sorts the rows, too, and gives those "
+        "of full ACID tables new row ids",
+    )
+    parser.add_argument(
+        "--order-by",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help='with --type rebalance: sort by this column, like day or "ts desc nulls last"; several '
+        "times for more",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=get_args(CompactionMode),
+        default="auto",
+        help="auto: by the queue of Hive Metastore 4, or by a lock of this package on version 3; queue: "
+        "fail on version 3; worker: serve the requests that wait in the queue, such as those of "
+        "ALTER TABLE ... COMPACT (default: %(default)s)",
+    )
+    parser.add_argument("--pool", help="with --mode worker: serve the requests of this pool")
+    parser.add_argument(
+        "--parallel",
+        type=int,
+        default=2,
+        metavar="N",
+        help="how many partitions at a time (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--run-in",
+        choices=get_args(CompactionPlace),
+        default="auto",
+        help="worker: in this process and others on this machine, without Java; spark: with Spark; "
+        "auto: without Spark if the work is within its limits (default: %(default)s)",
+    )
+    target.add_conflict_policy(parser)
+    local_spark.add_master(parser)
+    policy.add_arguments(parser)
+
+
+def run_compact(arguments: argparse.Namespace) -> int:
+    """Compact, and print the outcome of every partition.
+
+    Returns:
+        0, or the exit code of a failed partition, preferably one that a retry can help.
+    """
+    job = CompactJob(
+        **target.job_fields(arguments),
+        type=arguments.type,
+        order_by=arguments.order_by,
+        mode=arguments.mode,
+        policy=policy.policy(arguments),
+        budget=policy.budget(arguments),
+        parallel=arguments.parallel,
+        pool=arguments.pool,
+        run_in=arguments.run_in,
+        conflict_policy=arguments.conflict_policy,
+    )
+    job.validate()
+    require_access(system_user(), accesses_of(job))
+    report = _compacted(job, arguments.master)
+    if not arguments.json:
+        _print_compact(report)
+    return print_report(report, (), as_json=arguments.json)
+
+
+COMPACT = Command(
+    name="compact",
+    help="compact the partitions that need it, or chosen ones",
+    description="Compact a table: the partitions that `hiveacid plan` shows or, with --type, all "
+    "partitions where the compaction has an effect. Spark starts only for large work, and to sort rows.",
+    configure=_configure_compact,
+    run=run_compact,
+    changes=True,
+    action="compact",
+)
+
+
+def _compacted(job: CompactJob, master: str) -> CompactReport:
+    """Compact a table, with Spark only where it is necessary."""
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.upkeep.compaction.placement import compact
+    from hiveacid.upkeep.compaction.table import TableCompactor
+    from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
+    from hiveacid.upkeep.idle_compaction import idle_report
+
+    name = f"hiveacid compact {job.target}"
+
+    def in_worker(job: CompactJob) -> CompactReport:
+        with progress_on_stderr(name) as observers, WorkerScheduler() as scheduler:
+            return TableCompactor(scheduler, client, job, observers).run()
+
+    def on_spark(job: CompactJob, reason: str) -> CompactReport:
+        print(f"hiveacid: on Spark: {reason}", file=sys.stderr, flush=True)
+        done = local_spark.run_on_spark(job, master, name)
+        assert isinstance(done, CompactReport)
+        return done
+
+    with closing(MetastoreClient(job.connection)) as client:
+        return idle_report(client, job) or compact(client, job, in_worker, on_spark)
+
+
+def _print_compact(report: CompactReport) -> None:
+    print(f"{report.target}: {', '.join(outcome_counts(report)) or 'nothing to do'}")
+    if report.partitions:
+        print_table(
+            ("outcome", "type", "partition", "reason"),
+            [
+                (each.outcome, each.type or "-", each.partition or each.table, each.reason)
+                for each in report.partitions
+            ],
+        )
+    compacted = [each for each in report.partitions if each.outcome == "compacted"]
+    if compacted:
+        print()
+        print_table(_HEAD_compact, [_result(each) for each in compacted], right=[2, 3, 4, 5, 6, 8])
+
+
+def _result(partition: PartitionReport) -> tuple[str, ...]:
+    return (
+        partition.partition or partition.table,
+        ", ".join(partition.published),
+        str(len(partition.replaced)),
+        str(partition.rows),
+        str(partition.deletes),
+        bytes_in_words(partition.bytes_read),
+        bytes_in_words(partition.bytes_written),
+        f"{partition.stripes_copied} copied, {partition.stripes_encoded} encoded",
+        f"{sum(partition.seconds.values()):.1f} s",
+    )
+
+
+# `hiveacid clean`: remove files that no reader needs
+
+
+def _configure_clean(parser: argparse.ArgumentParser) -> None:
+    target.add_arguments(parser)
+    parser.add_argument("--dry-run", action="store_true", help="only report what would be removed")
+    parser.add_argument(
+        "--keep-notes-days",
+        type=float,
+        default=30,
+        metavar="N",
+        help="remove notes on runs that are N days older than the newest one (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--retention",
+        metavar="TIME",
+        help='keep the files of earlier versions for this time, like "7 days"; "0": not at all '
+        "(default: the table's property hiveacid.retention)",
+    )
+    parser.add_argument(
+        "--consumer-retention",
+        metavar="TIME",
+        help="keep changes that consumers have not read yet for at most this time (default: the "
+        "table's property hiveacid.consumer_retention, otherwise 30 days)",
+    )
+
+
+def run_clean(arguments: argparse.Namespace) -> int:
+    """Clean, and print the removed and the remaining objects."""
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.upkeep.table_cleaning import clean
+
+    job = CleanJob(
+        **target.job_fields(arguments),
+        dry_run=arguments.dry_run,
+        keep_notes_days=arguments.keep_notes_days,
+        retention=arguments.retention,
+        consumer_retention=arguments.consumer_retention,
+    )
+    fault = FaultInjector.from_environment()
+    bar = Bar(f"cleaning {job.target}") if Bar.fits() else None
+    phases = PhaseClock([bar or _Progress(), *([fault] if fault else [])])
+    with bar or nullcontext(), closing(MetastoreClient(job.connection)) as client:
+        report = clean(client, job, phases=phases)
+    if not arguments.json:
+        _print_clean(report)
+    return print_report(report, (), as_json=arguments.json)
+
+
+CLEAN = Command(
+    name="clean",
+    help="remove files that no reader needs any more",
+    description="Remove obsolete and aborted directories and leftovers of jobs, and report why "
+    "other directories are kept and which readers still need them.",
+    configure=_configure_clean,
+    run=run_clean,
+    changes=True,
+    action="clean",
+)
+
+
+class _Progress(PhaseObserver):
+    """Reports progress on stderr: every new phase, and then at most one line per second."""
+
+    def __init__(self) -> None:
+        self._reported: set[Phase] = set()
+        self._last = 0.0
+        self._removed = 0
+
+    def enter(self, phase: Phase) -> None:
+        """A phase begins; CLEAN begins again for every directory."""
+        if phase not in self._reported or time.monotonic() - self._last >= 1:
+            self._reported.add(phase)
+            self.note(f"{phase.value} ... ({self._removed} removed)")
+
+    def leave(self, phase: Phase, seconds: float) -> None:
+        """A phase is over."""
+        if phase is Phase.CLEAN:
+            self._removed += 1
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        self._last = time.monotonic()
+        print(f"hiveacid: {text}", file=sys.stderr, flush=True)
+
+
+def _print_clean(report: CleanReport) -> None:
+    done = "to remove" if report.dry_run else "removed"
+    size = bytes_in_words(report.bytes)
+    kept = f"{len(report.kept)} kept"
+    if any(directory.retained for directory in report.kept):
+        kept += f", {bytes_in_words(report.bytes_retained)} of it for earlier versions"
+    print(f"{report.target}: {len(report.removed)} {done}, {size}; {kept}")
+    rows = [
+        *((done, gone.path, bytes_in_words(gone.bytes), gone.why) for gone in report.removed),
+        *(
+            ("kept", each.path, bytes_in_words(each.bytes) if each.retained else "", each.reason)
+            for each in report.kept
+        ),
+    ]
+    if rows:
+        print_table(("what", "directory", "size", "why"), rows, right=[2])
+    if report.requests_cleaned:
+        requests = ", ".join(map(str, report.requests_cleaned))
+        print(f"  requests of the queue that are done with: {requests}")
+
+
+# `hiveacid maintain`: compact and clean many tables in this process, without Spark
+
+
+_HEAD_maintain = ("outcome", "table", "compacted", "read", "written", "removed", "took")
+
+
+def _configure_maintain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "patterns",
+        nargs="+",
+        metavar="DB.TABLE",
+        help="a table, or a pattern of transactional tables, like 'sales.*'",
+    )
+    target.add_metastore(parser)
+    parser.add_argument(
+        "--parallel",
+        type=int,
+        default=2,
+        metavar="N",
+        help="how many tables at a time (default: %(default)s)",
+    )
+    target.add_json(parser)
+    policy.add_arguments(parser)
+
+
+def run_maintain(arguments: argparse.Namespace) -> int:
+    """Maintain the tables, and print the result of each.
+
+    Returns:
+        0, or the exit code of a failed table, preferably one that a retry can help.
+    """
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.upkeep.compaction.warehouse import WarehouseMaintainer
+    from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
+
+    maintenance = Maintenance(
+        tables=arguments.patterns,
+        policy=policy.policy(arguments),
+        budget=policy.budget(arguments),
+        parallel=arguments.parallel,
+    )
+    maintenance.validate()
+    metastore = target.metastore(arguments)
+    with closing(MetastoreClient(metastore)) as client, WorkerScheduler() as scheduler:
+        jobs = _observer()
+        report = WarehouseMaintainer(scheduler, client, maintenance, jobs=jobs).run()
+    if arguments.json:
+        print(json.dumps(report.to_dict(), ensure_ascii=False))
+    else:
+        _print_maintain(report)
+    if report.error is None:
+        return 0
+    problem = f"hiveacid: {report.error.message} {report.error.remedy}".rstrip()
+    print_lines(printable_lines(problem), sys.stderr)
+    return report.error.exit_code
+
+
+MAINTAIN = Command(
+    name="maintain",
+    help="compact and clean all tables of a pattern",
+    description="Compact the partitions of many tables that need it, as `hiveacid plan` shows them, "
+    "and remove files that no reader needs. Spark is not started: large compactions are listed. A "
+    "failed table does not stop the others.",
+    configure=_configure_maintain,
+    run=run_maintain,
+    changes=True,
+    asks=True,
+)
+
+
+def _observer() -> "JobObserver":
+    """Return an observer that asks the authorizer, and reports finished jobs on stderr."""
+    from hiveacid.upkeep.compaction.warehouse import JobObserver
+
+    class ReportedJobs(JobObserver):
+        """Reports jobs."""
+
+        def admit(self, table: TableRef) -> None:
+            wanted = [Access(table.full_name, None, job.tag) for job in (CompactJob, CleanJob)]
+            require_access(system_user(), wanted)
+
+        def end(
+            self, job: Job, report: Report | None, error: HiveAcidError | None, seconds: float
+        ) -> None:
+            outcome = f"done in {seconds:.1f} s" if error is None else "failed"
+            print(f"hiveacid: {job.tag} {job.target}: {outcome}", file=sys.stderr, flush=True)
+
+    return ReportedJobs()
+
+
+def _print_maintain(report: MaintenanceReport) -> None:
+    print(report.summary)
+    if report.tables:
+        print_table(
+            _HEAD_maintain, [_row_maintain(table) for table in report.tables], right=[2, 3, 4, 5, 6]
+        )
+    rest = [
+        *(("on Spark", need.name, need.reason) for group in report.on_spark for need in group),
+        *(
+            ("skipped", "/".join(filter(None, (each.table, each.partition))), each.reason)
+            for each in report.skipped
+        ),
+        *(
+            ("failed", table.table, table.error.message)
+            for table in report.tables
+            if table.error is not None
+        ),
+    ]
+    if rest:
+        print()
+        print_table(("outcome", "table or partition", "reason"), rest)
+
+
+def _row_maintain(table: TableMaintenance) -> tuple[str, ...]:
+    done = "compacted" if table.compacted else "cleaned"
+    return (
+        done if table.error is None else "failed",
+        table.table,
+        str(table.compacted),
+        bytes_in_words(table.bytes_read),
+        bytes_in_words(table.bytes_written),
+        bytes_in_words(table.bytes_removed),
+        f"{table.seconds:.1f} s",
+    )

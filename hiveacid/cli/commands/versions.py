@@ -1,0 +1,299 @@
+"""`hiveacid consumers`: list the consumers of a table's changes, or remove one."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hiveacid.cli import local_spark, target
+from hiveacid.cli.command import Command
+from hiveacid.cli.output import print_table
+from hiveacid.cli.selection import print_answer, selected
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs import codec
+from hiveacid.jobs.job import Access
+from hiveacid.jobs.report import PartitionDifference
+from hiveacid.jobs.sources import ChangesSource, QuerySource
+from hiveacid.metastore.authorizer import require_access, system_user
+from hiveacid.records.history_entries import History
+from hiveacid.rules.directory import FileStatus
+from hiveacid.rules.locks import Operation
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.texts import print_lines
+from hiveacid.rules.write_ids import AsOf
+
+if TYPE_CHECKING:
+    from hiveacid.metastore.client import MetastoreClient
+
+
+# `hiveacid history`: writes and compactions of a table
+
+
+def _configure_history(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", metavar="DB.TABLE", help="the table's name")
+    target.add_metastore(parser)
+    target.add_limit(parser, "the newest N entries")
+    parser.add_argument(
+        "--directories",
+        action="store_true",
+        help="show the directories of each, with the rows in them",
+    )
+    target.add_json(parser)
+
+
+def run_history(arguments: argparse.Namespace) -> int:
+    """Print the known history of a table, newest first."""
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.records.table_history import table_history
+
+    ref, directories = TableRef.parse(arguments.table), arguments.directories
+    with closing(MetastoreClient(target.metastore(arguments))) as client:
+        entries = table_history(client, ref, limit=arguments.limit, directories=directories)
+    if arguments.json:
+        if not directories:
+            entries = [replace(entry, directories=()) for entry in entries]
+        described = [codec.encode(entry) for entry in entries]
+        print(json.dumps({"table": ref.full_name, "history": described}, ensure_ascii=False))
+    else:
+        show_history(History(ref.full_name, entries), directories=directories)
+    return 0
+
+
+def show_history(history: History, *, directories: bool = False) -> None:
+    """Print a history for people.
+
+    Args:
+        history: The known history of a table.
+        directories: Whether the directories of each entry follow it.
+    """
+    if directories or not history:
+        print_lines(history.lines(directories=directories))
+        return
+    print(history.title)
+    head, rows, right = history.table()
+    print_table(head, rows, right)
+
+
+HISTORY = Command(
+    name="history",
+    help="show the writes and compactions of a table",
+    description="Show the writes and the compactions of a table, the newest first, with "
+    "their users and their present state. For writes whose directories were removed, it shows the "
+    "facts that the notes of runs and compactions contain.",
+    configure=_configure_history,
+    run=run_history,
+)
+
+
+# `hiveacid diff`: count the rows that differ between two versions of a table
+
+
+_VERSION = "a write id, or a time: 2026-03-01T12:00:00+00:00, in UTC if there is no zone"
+
+
+def _configure_diff(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", metavar="DB.TABLE", help="the table's name")
+    parser.add_argument("before", metavar="VERSION", help=f"the first version: {_VERSION}")
+    parser.add_argument(
+        "after", nargs="?", metavar="VERSION", help="the second one (default: the newest)"
+    )
+    target.add_metastore(parser)
+    local_spark.add_master(parser)
+    target.add_json(parser)
+
+
+def run_diff(arguments: argparse.Namespace) -> int:
+    """Print how many rows differ, partition by partition."""
+    table, found = TableRef.parse(arguments.table).full_name, _differences(arguments)
+    if arguments.json:
+        described = {"table": table, "partitions": [codec.encode(one) for one in found]}
+        print(json.dumps(described, ensure_ascii=False))
+        return 0
+    inserted, deleted = sum(one.inserted for one in found), sum(one.deleted for one in found)
+    print(f"{table}: {inserted} rows inserted, {deleted} deleted")
+    named = [one for one in found if one.partition is not None]
+    rows = [(one.partition or "", f"+{one.inserted}", f"-{one.deleted}") for one in named]
+    if rows:
+        print_table(("partition", "inserted", "deleted"), rows, right=[1, 2])
+    return 0
+
+
+DIFF = Command(
+    name="diff",
+    help="count the rows that differ between two versions",
+    description="Count the rows that were inserted and deleted from one version of a table to another,"
+    " partition by partition. Only files of text are read with a Spark of this process.",
+    configure=_configure_diff,
+    run=run_diff,
+)
+
+
+def _differences(arguments: argparse.Namespace) -> Sequence[PartitionDifference]:
+    # Reading files takes Arrow, which the other commands do not need.
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.metastore.table_rules import check_kind, existing_table
+    from hiveacid.metastore.txn.transaction import Transaction
+    from hiveacid.tables.scan.differences import count_differences
+    from hiveacid.tables.scan.visible_table import PartitionDirectory
+
+    ref = TableRef.parse(arguments.table)
+    before = AsOf.parse(arguments.before)
+    after = None if arguments.after is None else AsOf.parse(arguments.after)
+    with ExitStack() as stack:
+        client = stack.enter_context(MetastoreClient(target.metastore(arguments)))
+        table = existing_table(client, ref)
+        check_kind(table, Operation.SELECT)
+
+        def count_text(partition: PartitionDirectory, files: Sequence[FileStatus]) -> int:
+            from hiveacid.spark.read.files import text_counter
+
+            spark = local_spark.a_spark(arguments.master, "hiveacid diff")
+            return text_counter(client, table, lambda: stack.enter_context(spark))(partition, files)
+
+        txn = stack.enter_context(Transaction(client, reads=[ref]))
+        return count_differences(client, txn, table, (before, after), count_text)
+
+
+# `hiveacid changes`: print the rows that changed between two versions of a table
+
+
+def _configure_changes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", metavar="DB.TABLE", help="the table's name")
+    parser.add_argument(
+        "after", metavar="VERSION", help=f"the version before the changes: {_VERSION}"
+    )
+    parser.add_argument(
+        "up_to",
+        nargs="?",
+        metavar="VERSION",
+        help="the version with the last changes (default: the newest)",
+    )
+    parser.add_argument(
+        "--net",
+        action="store_true",
+        help="only the difference of both versions, without rows that existed only in between",
+    )
+    parser.add_argument(
+        "--key",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="a column that an update does not change; shows updates instead of deletes and inserts"
+        " (may be repeated)",
+    )
+    target.add_limit(parser, "print N rows")
+    target.add_metastore(parser)
+    local_spark.add_master(parser)
+    target.add_json(parser)
+
+
+def run_changes(arguments: argparse.Namespace) -> int:
+    """Print the changes, the oldest first."""
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.metastore.table_rules import check_kind, existing_table
+    from hiveacid.sql.questions import Select
+
+    ref = TableRef.parse(arguments.table)
+    source = ChangesSource(
+        ref.full_name, arguments.after, arguments.up_to, arguments.net, tuple(arguments.key)
+    )
+    source.validate()
+    with MetastoreClient(target.metastore(arguments)) as client:
+        # Reported before Spark starts.
+        check_kind(existing_table(client, ref), Operation.SELECT)
+    query = "SELECT * FROM changes ORDER BY _write_id, _row_id, _change_type"
+    found = selected(Select(QuerySource(query, {"changes": source})), arguments)
+    if arguments.json:
+        print(json.dumps(found.to_dict(), ensure_ascii=False))
+    else:
+        print_answer(found)
+    return 0
+
+
+CHANGES = Command(
+    name="changes",
+    help="print the rows that changed between two versions",
+    description="Print the rows that were inserted, updated, and deleted from one version of a table to"
+    " another, each with the kind of change, the write id, and the row id, with a Spark of this process.",
+    configure=_configure_changes,
+    run=run_changes,
+)
+
+
+def _configure_consumers(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = actions.add_parser(
+        "list",
+        help="show their positions",
+        description="Show the consumers that have a cursor in the folder of the table, the last copied "
+        "version of each, and the number of remaining versions.",
+    )
+    forget = actions.add_parser(
+        "forget",
+        help="forget a consumer, so that nothing is kept for it",
+        description="Remove the cursor of a consumer from the folder of the table, so that cleanings "
+        "keep nothing for it. If it runs again, it begins like a new one.",
+    )
+    for action in (listing, forget):
+        action.add_argument("table", metavar="DB.TABLE", help="the table's name")
+        target.add_metastore(action)
+        target.add_json(action)
+    forget.add_argument("consumer", metavar="NAME", help="the consumer")
+
+
+def run_consumers(arguments: argparse.Namespace) -> int:
+    """List the consumers of a table, or forget one."""
+    from hiveacid.metastore.client import MetastoreClient
+
+    ref = TableRef.parse(arguments.table)
+    with closing(MetastoreClient(target.metastore(arguments))) as client:
+        if arguments.action == "forget":
+            return _forget(client, ref, arguments)
+        return _list(client, ref, arguments)
+
+
+CONSUMERS = Command(
+    name="consumers",
+    help="show the consumers of a table's changes, or forget one",
+    description="Show the consumers of a table's changes, or forget one of them.",
+    configure=_configure_consumers,
+    run=run_consumers,
+    changes=True,
+)
+
+
+def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
+    from hiveacid.jobs import codec
+    from hiveacid.metastore.table_rules import existing_table
+    from hiveacid.metastore.txn.snapshot import Snapshot
+    from hiveacid.records.consumers import known_consumers
+
+    table = existing_table(client, ref)
+    now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
+    consumers = known_consumers(table, now)
+    if arguments.json:
+        described = [codec.encode(consumer) for consumer in consumers]
+        print(json.dumps({"table": ref.full_name, "consumers": described}, ensure_ascii=False))
+        return 0
+    print(f"{ref}: {len(consumers)} consumers")
+    if consumers:
+        head = ("consumer", "version", "behind")
+        rows = [(one.name, str(one.version), str(one.behind)) for one in consumers]
+        print_table(head, rows, right=[1, 2])
+    return 0
+
+
+def _forget(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
+    from hiveacid.records.consumers import forget_consumer
+
+    require_access(system_user(), [Access(ref.full_name, None, "forget_consumer")])
+    if not forget_consumer(client, ref, arguments.consumer):
+        raise InvalidJob(f"{ref} has no consumer {arguments.consumer!r}.")
+    if arguments.json:
+        forgotten = {"table": ref.full_name, "consumer": arguments.consumer, "forgotten": True}
+        print(json.dumps(forgotten, ensure_ascii=False))
+    else:
+        print(f"{ref}: {arguments.consumer} is forgotten.")
+    return 0

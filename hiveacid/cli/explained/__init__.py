@@ -1,1 +1,0 @@
-"""EXPLAIN: the partitions, files, and locks of a statement."""

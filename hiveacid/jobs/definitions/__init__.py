@@ -1,1 +1,0 @@
-"""Jobs that change definitions of databases, tables, partitions, and views."""

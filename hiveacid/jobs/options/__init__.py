@@ -1,1 +1,0 @@
-"""Options of a run: its metastore, its token, and its limits."""

@@ -1,1 +1,0 @@
-"""Results of jobs, as the values of XComs."""

@@ -1,1 +1,0 @@
-"""Requests to compact, and the transactions that answer them."""

@@ -1,1 +1,0 @@
-"""Compaction: fewer directories with the same rows."""

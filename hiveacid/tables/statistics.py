@@ -1,0 +1,701 @@
+"""ANALYZE TABLE: compute statistics of a snapshot and store them so that readers may trust them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from decimal import Context
+from decimal import Decimal as Number
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute
+
+from hiveacid.errors import (
+    InvalidJob,
+    NotTransactional,
+    UnknownColumn,
+    UnsupportedFile,
+    UnsupportedTable,
+    UserError,
+)
+from hiveacid.jobs.definition_jobs import AnalyzeJob
+from hiveacid.jobs.report import AnalyzedColumn, AnalyzedPartition, AnalyzeReport
+from hiveacid.metastore.alteration import Writer
+from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable, StorageFormat
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.statistics import (
+    StatisticsWriter,
+    StoredColumn,
+    StoredStatistics,
+    exact_columns,
+)
+from hiveacid.metastore.table_rules import existing_table, require_same_definition
+from hiveacid.metastore.txn.owner import abort_open_transactions
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.orc.format.envelope import EnvelopeColumn, with_column_names
+from hiveacid.orc.format.streams import Integers
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.key_stream import read_keys
+from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.orc.values.exact_statistics import row_columns, stripe_statistics
+from hiveacid.progress import Phase, PhaseClock
+from hiveacid.rules.column_statistics import (
+    ColumnStatistics,
+    StatisticsKind,
+    kind_of_statistics,
+    united,
+)
+from hiveacid.rules.names import Delta, TableRef, parse_partition_name
+from hiveacid.rules.partitions import KeyComparison, matching_partitions
+from hiveacid.rules.schema import Decimal, HiveType, Primitive, TableKind, parse_type
+from hiveacid.rules.write_ids import Range, ValidWriteIdList, WriteIdList
+from hiveacid.storage.filesystems import translated_os_errors
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.listing import DataFile, open_data, read_tail
+from hiveacid.tables.scan.columns import TableColumns
+from hiveacid.tables.scan.parquet_file import parquet_rows
+from hiveacid.tables.scan.table_part import TablePart
+from hiveacid.tables.scan.visible_table import PartitionDirectory, see_table
+
+# Column statistics of decoded rows
+
+
+class NotComparable(Exception):
+    """A column holds a value that has no place in an order."""
+
+
+def statistics_of(column: pa.Array, kind: StatisticsKind) -> ColumnStatistics:
+    """The statistics of a column of the table's own type, its timestamps as ``scan.times`` has them.
+
+    Raises:
+        NotComparable: A number is NaN.
+    """
+    nulls = column.null_count
+    values = len(column) - nulls
+    if not values:
+        return ColumnStatistics(nulls=nulls)
+    match kind:
+        case StatisticsKind.BOOLEAN:
+            trues = compute.sum(column.cast(pa.int64())).as_py()
+            return ColumnStatistics(values, nulls, trues=trues)
+        case StatisticsKind.STRING | StatisticsKind.BINARY:
+            lengths = compute.binary_length(column)
+            length, longest = compute.sum(lengths).as_py(), compute.max(lengths).as_py()
+            return ColumnStatistics(values, nulls, length=length, longest=longest)
+    low, high = _range(column, kind)
+    return ColumnStatistics(values, nulls, low, high)
+
+
+def _range(column: pa.Array, kind: StatisticsKind) -> tuple[Any, Any]:
+    match kind:
+        case StatisticsKind.DOUBLE:
+            if compute.any(compute.is_nan(column)).as_py():
+                raise NotComparable
+            low, high = _min_max(column)
+            return low + 0.0, high + 0.0
+        case StatisticsKind.DATE:
+            return _min_max(column.cast(pa.int32()))
+        case StatisticsKind.TIMESTAMP:
+            return _min_max(compute.drop_null(column).field(0))
+        case StatisticsKind.DECIMAL:
+            low, high = _min_max(column)
+            scale = column.type.scale
+            return _unscaled(low, scale), _unscaled(high, scale)
+    return _min_max(column)
+
+
+def _min_max(column: pa.Array) -> tuple[Any, Any]:
+    found = compute.min_max(column)
+    return found["min"].as_py(), found["max"].as_py()
+
+
+def _unscaled(value: Any, scale: int) -> int:
+    sign, digits, exponent = value.as_tuple()
+    number: int = int("".join(map(str, digits))) * 10 ** (exponent + scale)
+    return -number if sign else number
+
+
+# The row ids that are deleted in a partition, and which stripes can hold such rows
+
+
+_KEY = (EnvelopeColumn.ORIGINAL_TRANSACTION, EnvelopeColumn.BUCKET, EnvelopeColumn.ROW_ID)
+
+
+class DeletedKeys:
+    """The row ids of visible delete events."""
+
+    def __init__(self, parts: Iterable[Keys]) -> None:
+        rows: dict[tuple[int, int], list[Integers]] = {}
+        for keys in parts:
+            pairs = np.stack([keys.original_write_ids, keys.buckets])
+            for write_id, bucket in np.unique(pairs, axis=1).T.tolist():
+                mine = (keys.original_write_ids == write_id) & (keys.buckets == bucket)
+                rows.setdefault((write_id, bucket), []).append(keys.rows[mine])
+        self._rows = {key: np.unique(np.concatenate(found)) for key, found in rows.items()}
+
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
+    @classmethod
+    def read(
+        cls, storage: ReadOnlyStorage, files: Iterable[DataFile], write_ids: WriteIdList
+    ) -> "DeletedKeys":
+        """Read the delete events of some files that a snapshot sees.
+
+        Raises:
+            CorruptFile: A file cannot be read.
+        """
+        return cls(keys for file in files for keys in _visible_events(storage, file, write_ids))
+
+    def may_hit(self, tail: OrcTail, stripe: int) -> bool:
+        """Return whether a row of a stripe may be deleted."""
+        if not self._rows:
+            return False
+        ranges = [tail.int_range(stripe, column) for column in _KEY]
+        write_ids, buckets, rows = ranges
+        if write_ids is None or buckets is None or rows is None:
+            return True
+        if write_ids[0] == write_ids[1] and buckets[0] == buckets[1]:
+            deleted = self._rows.get((write_ids[0], buckets[0]))
+            return deleted is not None and _any_within(deleted, rows)
+        return any(
+            write_ids[0] <= write_id <= write_ids[1]
+            and buckets[0] <= bucket <= buckets[1]
+            and _any_within(deleted, rows)
+            for (write_id, bucket), deleted in self._rows.items()
+        )
+
+
+def _visible_events(
+    storage: ReadOnlyStorage, file: DataFile, write_ids: WriteIdList
+) -> Iterable[Keys]:
+    tail = read_tail(storage, file.path, file.size)
+    with (
+        translated_os_errors(f"{storage.location}/{file.path}"),
+        open_data(storage, file) as source,
+    ):
+        for keys in read_keys(source, tail):
+            current = keys.current_write_ids
+            visible = [each for each in np.unique(current).tolist() if write_ids.is_valid(each)]
+            yield keys[np.isin(current, visible)]
+
+
+def _any_within(sorted_rows: Integers, bounds: tuple[int, int]) -> bool:
+    at = int(np.searchsorted(sorted_rows, bounds[0]))
+    return at < len(sorted_rows) and int(sorted_rows[at]) <= bounds[1]
+
+
+# Statistics of the visible rows of one partition, or of a table without partitions.
+#
+# Stripes whose rows are all visible contribute the statistics from the tail of their file. Only
+# stripes with a deleted or invisible row, and stripes with inexact statistics, are decoded.
+
+
+# Reading a tail is mostly a wait for the file system.
+_READERS = 4
+_AT_A_TIME = 256
+_NO_STATISTICS = "Hive keeps no statistics of this type"
+_NAN = "a value is NaN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatistics:
+    """Exact statistics of a partition.
+
+    Attributes:
+        rows: The number of visible rows.
+        files: The files that a reader opens, delete events included.
+        bytes: Their size.
+        columns: The statistics of each column, as far as they are known.
+        omitted: The reason for each column without statistics.
+        stripes: The number of stripes.
+        decoded: The number of decoded stripes.
+    """
+
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)
+    omitted: Mapping[str, str] = field(default_factory=dict)
+    stripes: int = 0
+    decoded: int = 0
+
+
+def partition_statistics(
+    part: TablePart, columns: Sequence[HiveColumn], wanted: Sequence[str]
+) -> PartitionStatistics:
+    """Compute the statistics of a partition.
+
+    Args:
+        part: All files of the partition that a snapshot reads.
+        columns: The columns of the table.
+        wanted: The names of the columns to analyze, as the table spells them; may be empty.
+
+    Raises:
+        CorruptFile: A file cannot be read.
+    """
+    return _PartitionAnalysis(part, columns, wanted).collect()
+
+
+@dataclass(frozen=True)
+class _Undecided:
+    """Selects the stripes for the scan to decode."""
+
+    analysis: "_PartitionAnalysis"
+
+    def stripes(self, tail: OrcTail) -> list[bool]:
+        """Return for each stripe whether it is read."""
+        return self.analysis.undecided(tail)
+
+
+class _PartitionAnalysis:
+    def __init__(
+        self, part: TablePart, columns: Sequence[HiveColumn], wanted: Sequence[str]
+    ) -> None:
+        self._part = part
+        self._storage = ReadOnlyStorage.of(part.location)
+        self._columns: dict[str, tuple[HiveColumn, HiveType, StatisticsKind]] = {}
+        self._omitted: dict[str, str] = {}
+        for column in columns:
+            if column.name in wanted:
+                type_ = parse_type(column.type)
+                kind = kind_of_statistics(type_)
+                if kind is None:
+                    self._omitted[column.name] = f"{_NO_STATISTICS}: {column.type}"
+                else:
+                    self._columns[column.name] = (column, type_, kind)
+        self._found: dict[str, list[ColumnStatistics]] = {name: [] for name in self._columns}
+        self._deleted = DeletedKeys(())
+        self._rows = self._stripes = self._decoded = 0
+
+    def collect(self) -> PartitionStatistics:
+        """Collect the statistics from the tails of all files, then decode the remaining stripes."""
+        files = self._part.files
+        deletes = [file for file in files if _is_delete(file)]
+        data = [file for file in files if not _is_delete(file)]
+        self._deleted = DeletedKeys.read(self._storage, deletes, self._part.write_ids)
+        if self._part.format is StorageFormat.PARQUET:
+            self._rows = sum(parquet_rows(self._storage, file.path) for file in data)
+            undecided = data if self._columns else []
+        else:
+            undecided = [file for file, tail in self._tails(data) if self._take(tail)]
+        if undecided:
+            self._decode(replace(self._part, files=(*undecided, *deletes)))
+        known = [name for name in self._columns if name not in self._omitted]
+        return PartitionStatistics(
+            rows=self._rows,
+            files=len(files),
+            bytes=sum(file.size for file in files),
+            columns={name: united(self._found[name]) for name in known},
+            omitted=self._omitted,
+            stripes=self._stripes,
+            decoded=self._decoded,
+        )
+
+    def undecided(self, tail: OrcTail) -> list[bool]:
+        """Return for each stripe whether it must be decoded; repeated calls return the same result.
+
+        The decision therefore considers all columns, including those that turn out to lack
+        statistics.
+        """
+        return self._undecided(tail, self._known(tail))
+
+    def _undecided(self, tail: OrcTail, columns: Sequence[Sequence[object]]) -> list[bool]:
+        undecided = [
+            any(column is None for column in known) or self._hides_rows(tail, number)
+            for number, known in enumerate(columns)
+        ]
+        if self._part.full_acid and not tail.is_acid:
+            # The row ids of such files follow from the rows of all of them, and their scan makes no
+            # choice among stripes.
+            return [bool(self._deleted) or any(undecided)] * len(undecided)
+        return undecided
+
+    def _tails(self, files: Sequence[DataFile]) -> Iterator[tuple[DataFile, OrcTail]]:
+        """Read the tails of files, some at a time: thousands of them would fill the memory."""
+        with ThreadPoolExecutor(_READERS) as pool:
+            for start in range(0, len(files), _AT_A_TIME):
+                batch = files[start : start + _AT_A_TIME]
+                yield from zip(batch, pool.map(self._tail, batch), strict=True)
+
+    def _tail(self, file: DataFile) -> OrcTail:
+        tail = read_tail(self._storage, file.path, file.size)
+        return replace(tail, types=with_column_names(tail.types, self._part.columns))
+
+    def _take(self, tail: OrcTail) -> bool:
+        """Collect the statistics of a tail; return whether a part of the file must be decoded."""
+        columns = self._known(tail)
+        undecided = self._undecided(tail, columns)
+        for stripe, open_, known in zip(tail.stripes, undecided, columns, strict=True):
+            if not open_:
+                for name, statistics in zip(self._columns, known, strict=True):
+                    assert statistics is not None
+                    self._found[name].append(statistics)
+            if not open_ or not self._part.full_acid:
+                self._rows += stripe.rows
+        self._stripes += len(undecided)
+        self._decoded += sum(undecided)
+        return any(undecided)
+
+    def _known(self, tail: OrcTail) -> list[list[ColumnStatistics | None]]:
+        """Return for each stripe the statistics of the requested columns from its tail."""
+        places = dict(reversed(row_columns(tail)))
+        columns: list[list[ColumnStatistics | None]] = []
+        for name, (_, type_, _) in self._columns.items():
+            number = places.get(name.lower())
+            if number is None:
+                # A column that was added later is null in older files.
+                columns.append([ColumnStatistics(nulls=stripe.rows) for stripe in tail.stripes])
+            else:
+                columns.append(stripe_statistics(tail, number, type_))
+        return [[column[number] for column in columns] for number in range(len(tail.stripes))]
+
+    def _hides_rows(self, tail: OrcTail, stripe: int) -> bool:
+        """Return whether a row of a stripe may be deleted or have an invisible write id."""
+        if not tail.is_acid:
+            return False
+        if self._deleted.may_hit(tail, stripe):
+            return True
+        written = tail.int_range(stripe, EnvelopeColumn.CURRENT_TRANSACTION)
+        if written is None:
+            return True
+        return self._part.write_ids.range_valid(*written) is not Range.ALL
+
+    def _decode(self, part: TablePart) -> None:
+        """Add the visible rows of the remaining stripes.
+
+        If a column cannot be decoded, columns are read one by one, and only that column is omitted.
+        """
+        names = [name for name in self._columns if name not in self._omitted]
+        try:
+            self._rows += self._read(part, names)
+        except (UnsupportedFile, UnsupportedTable):
+            self._rows += self._read(part, [])
+            for name in names:
+                try:
+                    self._read(part, [name])
+                except (UnsupportedFile, UnsupportedTable) as error:
+                    self._omitted[name] = error.what
+
+    def _read(self, part: TablePart, names: Sequence[str]) -> int:
+        """Atomically add the statistics of some columns; return the number of rows with ids."""
+        rows = 0
+        found: dict[str, list[ColumnStatistics]] = {name: [] for name in names}
+        nan: set[str] = set()
+        columns = TableColumns([self._columns[name][0] for name in names], unit=None)
+        for batch, values in part.rows(columns, _Undecided(self)):
+            rows += 0 if batch is None else len(batch)
+            for name, array in zip(names, values.columns, strict=True):
+                try:
+                    found[name].append(statistics_of(array, self._columns[name][2]))
+                except NotComparable:
+                    nan.add(name)
+        for name in names:
+            self._found[name] += found[name]
+        self._omitted.update(dict.fromkeys(sorted(nan), _NAN))
+        return rows
+
+
+def _is_delete(file: DataFile) -> bool:
+    return isinstance(file.directory, Delta) and file.directory.is_delete
+
+
+_NO_VALUE = "it has no value, or null alone"
+_EXACT = Context(prec=80)
+
+
+def analyze(
+    client: MetastoreClient, job: AnalyzeJob, *, phases: PhaseClock | None = None
+) -> AnalyzeReport:
+    """Store statistics of a table that are exact for every reader that sees the transaction.
+
+    Args:
+        client: The metastore.
+        job: The table, partitions and columns to analyze.
+        phases: Receives the phases of the run.
+
+    Raises:
+        NotTransactional: The table is not transactional.
+        UnknownColumn: The table has no such column.
+        UserError: A named partition does not exist.
+        UnsupportedTable: Its files hold lines of text.
+        TableReplaced: The table was changed meanwhile.
+    """
+    job.validate()
+    phases = phases or PhaseClock()
+    table = existing_table(client, TableRef.parse(job.target))
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(
+            f"{table.ref} is not transactional.", remedy="Let its engine analyze it."
+        )
+    wanted = _wanted(table, job)
+    if job.tokens:
+        abort_open_transactions(client, *job.tokens)
+    with Transaction(
+        client,
+        reads=[table.ref],
+        keeps_files=True,  # Version 4 allocates no write id to read-only transactions.
+        run_token=job.token,
+        lock_wait_seconds=job.lock_wait_seconds,
+        max_restarts=job.max_restarts,
+        phases=phases,
+    ) as txn:
+        write_id = client.allocate_write_id(txn.txn_id, table.ref)
+        # Once more, so that it sees the write id, too.
+        txn.snapshot = Snapshot.take(client, [table.ref], txn.txn_id)
+        analysis = _Analysis(client, table, txn, write_id, wanted)
+        with phases(Phase.READ, "the files"):
+            analysis.read(job)
+        with phases(Phase.REGISTER, "the statistics"):
+            accurate = analysis.store()
+            if accurate and not client.version.versions_definitions:
+                accurate = analysis.confirm(accurate)
+        txn.commit()
+    return AnalyzeReport(
+        target=table.ref.full_name,
+        txn_id=txn.txn_id,
+        write_id=write_id,
+        partitions=analysis.reports(accurate),
+        seconds=phases.seconds,
+        warnings=(*analysis.warnings, *txn.warnings),
+    )
+
+
+def _wanted(table: HiveTable, job: AnalyzeJob) -> list[str]:
+    """The columns that are analyzed, as the table names them."""
+    if job.rows_only:
+        return []
+    known = {column.name.lower(): column.name for column in table.columns}
+    if job.columns is None:
+        return list(known.values())
+    names = [name.strip("`").lower() for name in job.columns]
+    if unknown := sorted({*names} - {*known}):
+        raise UnknownColumn(
+            f"{table.ref} has no column {', '.join(unknown)} to analyze.",
+            remedy=f"Its columns are {', '.join(known.values())}; partition keys need no statistics.",
+        )
+    return [known[name] for name in dict.fromkeys(names)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """The statistics of a directory, and the columns whose stored statistics remain exact."""
+
+    directory: PartitionDirectory
+    statistics: PartitionStatistics
+    still_exact: frozenset[str]
+
+
+class _Analysis:
+    """The analysis of one table in one transaction.
+
+    Attributes:
+        warnings: The reasons why the statistics have no promise of exactness.
+    """
+
+    def __init__(
+        self,
+        client: MetastoreClient,
+        table: HiveTable,
+        txn: Transaction,
+        write_id: int,
+        wanted: Sequence[str],
+    ) -> None:
+        self.warnings: list[str] = []
+        self._client = client
+        self._table = table
+        self._txn = txn
+        self._write_id = write_id
+        self._wanted = wanted
+        self._results: list[_Result] = []
+        self._partitions: dict[str, HivePartition] = {}
+        writer = Writer(write_id, self._seen, txn.confirm_alive)
+        self._writer = StatisticsWriter(client, table, writer)
+
+    @property
+    def _seen(self) -> ValidWriteIdList:
+        return self._txn.snapshot.write_ids[self._table.ref.full_name]
+
+    def read(self, job: AnalyzeJob) -> None:
+        """Compute the statistics of all partitions that the job names."""
+
+        def choose(table: HiveTable, names: Sequence[str]) -> Sequence[str]:
+            return _chosen(table, names, job.partitions)
+
+        if job.partitions is not None and not self._table.partition_keys:
+            raise InvalidJob(f"{self._table.ref} has no partitions.")
+        visible = see_table(self._client, self._txn, self._table, partitions=choose)
+        names = [each.name for each in visible.partitions if each.name is not None]
+        self._partitions = {
+            each.name: each for each in self._client.get_partitions(self._table, names)
+        }
+        # Read after the snapshot: a transaction that commits in between revokes the statistics that
+        # are exact by then.
+        described = self._txn.definitions.confirmed(self._table).raw
+        exact = {None: exact_columns(described, self._seen)} | {
+            name: exact_columns(each.raw, self._seen) for name, each in self._partitions.items()
+        }
+        for directory in visible.partitions:
+            part = visible.part(directory)
+            statistics = partition_statistics(part, self._table.columns, self._wanted)
+            self._results.append(
+                _Result(
+                    directory,
+                    self._storable(statistics),
+                    exact.get(directory.name, frozenset()) - {*self._wanted},
+                )
+            )
+
+    def store(self) -> set[str | None]:
+        """Store the computed statistics and return the partitions with a promise of exactness."""
+        if not self._results:
+            return set()
+        require_same_definition(
+            self._client,
+            self._table,
+            list(self._partitions.values()),
+            (self._txn.txn_id, self._write_id),
+        )
+        names = list(self._partitions)
+        self._writer.announce(names)
+        stored = [self._stored(found) for found in self._results]
+        busy = self._who_writes()
+        if busy is not None:
+            self.warnings.append(
+                f"The statistics are not exact: {busy}. Planners use the stored column statistics."
+            )
+            self._writer.store_columns(stored)
+            self._writer.forget(names)
+            return set()
+        self._writer.store_columns(stored)
+        marked = self._writer.mark_accurate(stored)
+        if len(marked) < len(stored):
+            self.warnings.append(
+                f"{len(stored) - len(marked)} of {len(stored)} statistics are not exact: another"
+                " transaction was writing."
+            )
+        return marked
+
+    def confirm(self, marked: set[str | None]) -> set[str | None]:
+        """Revoke promises on a metastore that does not detect concurrent writers.
+
+        Returns:
+            The partitions whose promise remains.
+        """
+        now = Snapshot.take(self._client, [self._table.ref])
+        if now.write_ids[self._table.ref.full_name].high_watermark == self._write_id:
+            return marked
+        self.warnings.append("The statistics are not exact: another transaction was writing.")
+        self._writer.forget(list(self._partitions))
+        return set()
+
+    def reports(self, accurate: set[str | None]) -> tuple[AnalyzedPartition, ...]:
+        """Report the results partition by partition."""
+        return tuple(
+            AnalyzedPartition(
+                partition=found.directory.name,
+                rows=found.statistics.rows,
+                files=found.statistics.files,
+                bytes=found.statistics.bytes,
+                columns=tuple(self._column_reports(found.statistics)),
+                omitted=found.statistics.omitted,
+                stripes=found.statistics.stripes,
+                stripes_decoded=found.statistics.decoded,
+                accurate=found.directory.name in accurate,
+            )
+            for found in self._results
+        )
+
+    def _storable(self, statistics: PartitionStatistics) -> PartitionStatistics:
+        """Leave out the columns without any value.
+
+        The metastore keeps its old bounds if it receives no new ones, so Hive would answer min and
+        max from rows that no longer exist.
+        """
+        kinds = {
+            column.name: kind_of_statistics(parse_type(column.type))
+            for column in self._table.columns
+        }
+        empty = [
+            name
+            for name, each in statistics.columns.items()
+            if not each.values and (kind := kinds[name]) is not None and kind.has_range
+        ]
+        return replace(
+            statistics,
+            columns={n: each for n, each in statistics.columns.items() if n not in empty},
+            omitted={**statistics.omitted, **dict.fromkeys(empty, _NO_VALUE)},
+        )
+
+    def _who_writes(self) -> str | None:
+        """Return a reason why a writer that missed the announcement may be active, if any."""
+        name = self._table.ref.full_name
+        now = Snapshot.take(self._client, [self._table.ref]).write_ids[name]
+        others = [each for each in (*self._seen.open, *now.open) if each != self._write_id]
+        if others:
+            return f"write id {min(others)} of {name} was open"
+        if now.high_watermark > self._write_id:
+            return f"write id {now.high_watermark} of {name} is newer"
+        return None
+
+    def _stored(self, found: _Result) -> StoredStatistics:
+        columns = []
+        for column in self._table.columns:
+            kind = kind_of_statistics(parse_type(column.type))
+            statistics = found.statistics.columns.get(column.name)
+            if kind is not None and statistics is not None:
+                columns.append(StoredColumn(column, kind, statistics))
+        counted = found.statistics
+        return StoredStatistics(
+            found.directory.name,
+            counted.rows,
+            counted.files,
+            counted.bytes,
+            columns,
+            found.still_exact,
+        )
+
+    def _column_reports(self, statistics: PartitionStatistics) -> list[AnalyzedColumn]:
+        types = {column.name: parse_type(column.type) for column in self._table.columns}
+        return [
+            AnalyzedColumn(
+                name=name,
+                nulls=each.nulls,
+                low=shown(each.low, types[name]),
+                high=shown(each.high, types[name]),
+            )
+            for name, each in statistics.columns.items()
+        ]
+
+
+def _chosen(table: HiveTable, names: Sequence[str], asked: Sequence[str] | None) -> Sequence[str]:
+    """Return the partitions that match all keys of one of the requested names."""
+    if asked is None:
+        return names
+    clauses = [[KeyComparison(*each) for each in parse_partition_name(text)] for text in asked]
+    values = {name: dict(parse_partition_name(name)) for name in names}
+    found = matching_partitions(clauses, table.key_types, values)
+    for text, matches in zip(asked, found, strict=True):
+        if not matches:
+            raise UserError(
+                f"{table.ref} has no partition {text}.",
+                remedy=f"It has, for example, {', '.join(names[:3])}." if names else None,
+            )
+    chosen = {name for matches in found for name in matches}
+    return [name for name in names if name in chosen]
+
+
+def shown(value: Any, hive_type: HiveType) -> str | None:
+    """Format a bound of a column's values as SQL writes it; null remains null."""
+    if value is None:
+        return None
+    match hive_type:
+        case Decimal(_, scale):
+            return format(Number(value).scaleb(-scale, _EXACT), "f")
+        case Primitive("date"):
+            return str(np.datetime64(value, "D"))
+        case Primitive("timestamp"):
+            return str(np.datetime64(value, "s")).replace("T", " ")
+    return str(value)
