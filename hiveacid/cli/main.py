@@ -11,49 +11,43 @@ from importlib.util import find_spec
 
 import hiveacid
 from hiveacid.cli.command import Command
-from hiveacid.cli.commands import compactions as clean
-from hiveacid.cli.commands import compactions as compact
-from hiveacid.cli.commands import compactions as maintain
-from hiveacid.cli.commands import doctor, metastore, metrics, plan, sql, tables
-from hiveacid.cli.commands import iceberg as compare_iceberg
-from hiveacid.cli.commands import iceberg as mirrors
-from hiveacid.cli.commands import iceberg as to_iceberg
-from hiveacid.cli.commands import tables as cat
-from hiveacid.cli.commands import tables as inspect
-from hiveacid.cli.commands import transactions as locks
-from hiveacid.cli.commands import transactions as txns
-from hiveacid.cli.commands import versions as changes
-from hiveacid.cli.commands import versions as consumers
-from hiveacid.cli.commands import versions as diff
-from hiveacid.cli.commands import versions as history
+from hiveacid.cli.commands import (
+    compactions,
+    doctor,
+    iceberg,
+    metastore,
+    metrics,
+    plan,
+    sql,
+    tables,
+    transactions,
+    versions,
+)
 from hiveacid.orc.format.process_memory import use_one_heap
 
 _PROVIDER, _DEMO = "airflow_hiveacid", "airflow_hiveacid.playground.demo_command"
 DESCRIPTION = "Inspect and maintain Hive ACID tables."
-_LIBRARY_COMMANDS = tuple(
-    module.COMMAND
-    for module in (
-        tables,
-        inspect,
-        history,
-        diff,
-        changes,
-        cat,
-        sql,
-        plan,
-        compact,
-        clean,
-        maintain,
-        to_iceberg,
-        compare_iceberg,
-        consumers,
-        mirrors,
-        locks,
-        txns,
-        metrics,
-        doctor,
-        metastore,
-    )
+_LIBRARY_COMMANDS = (
+    tables.TABLES,
+    tables.INSPECT,
+    versions.HISTORY,
+    versions.DIFF,
+    versions.CHANGES,
+    tables.CAT,
+    sql.COMMAND,
+    plan.COMMAND,
+    compactions.COMPACT,
+    compactions.CLEAN,
+    compactions.MAINTAIN,
+    iceberg.TO_ICEBERG,
+    iceberg.COMPARE_ICEBERG,
+    versions.CONSUMERS,
+    iceberg.MIRRORS,
+    transactions.LOCKS,
+    transactions.TXNS,
+    metrics.COMMAND,
+    doctor.COMMAND,
+    metastore.COMMAND,
 )
 # By its name, since the library does not depend on the provider.
 _PROVIDER_COMMANDS = (import_module(_DEMO).COMMAND,) if find_spec(_PROVIDER) else ()
