@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-CODE = ("airflow_hiveacid", "spark_apps", "dags", "deploy", "docs")
+CODE = ("hiveacid", "airflow_hiveacid", "spark_apps", "dags", "deploy", "docs")
 TESTS = ("tests", "bench")
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "deploy")
 SHOWN = 10
