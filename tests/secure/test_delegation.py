@@ -62,7 +62,7 @@ def test_a_kept_token_is_renewed_and_cancelled(
     alices: MetastoreOptions, token: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = alices.with_delegation_token(VARIABLE)
-    caplog.set_level("INFO", "airflow_hiveacid")
+    caplog.set_level("INFO", "hiveacid")
     renewed = threading.Event()
     with TokenKeeper(options) as keeper:
         while not any("seconds more" in line for line in caplog.messages):
