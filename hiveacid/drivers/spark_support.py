@@ -13,7 +13,7 @@ from hiveacid.errors import UnsupportedSpark
 SUPPORTED = ((3, 5), (4, 3))
 SUPPORTED_TEXT = "Spark 3.5, 4.0, 4.1, and 4.2"
 # The oldest versions of the packages that drivers and executors need; `make oldest` tests them.
-OLDEST_PACKAGES = {"numpy": (1, 26), "pyarrow": (19, 0), "thrift": (0, 22)}
+OLDEST_PACKAGES = {"numpy": (1, 26), "pyarrow": (19, 0), "thrift": (0, 22), "sqlglot": (30, 0)}
 _CORE = re.compile(r"spark-core_2\.1[23]-(\d+\.\d+\S*)\.jar")
 
 
