@@ -230,11 +230,6 @@ class TruncateJob(ScriptedJob):
     partition: PartitionSpec | None = None
 
     @property
-    def form_to_repeat(self) -> str | None:
-        """None, as for other definitions."""
-        return ""
-
-    @property
     def operation(self) -> Operation:
         """A truncation is an overwrite without new rows."""
         return Operation.OVERWRITE
@@ -528,9 +523,7 @@ class TablePropertiesJob(CatalogJob):
     @property
     def form_to_repeat(self) -> str | None:
         """The form that removes properties, and accepts missing ones."""
-        if self.set:
-            return ""
-        return None if self.if_exists else "ALTER TABLE … UNSET TBLPROPERTIES IF EXISTS"
+        return None if self.set or self.if_exists else "ALTER TABLE … UNSET TBLPROPERTIES IF EXISTS"
 
     @property
     def definition_lock(self) -> LockType:
@@ -594,10 +587,9 @@ class PartitionsJob(CatalogJob):
     @property
     def form_to_repeat(self) -> str | None:
         """The form that accepts existing partitions, or missing ones."""
-        if self.action == "repair":
-            return ""
         accepts = "IF NOT EXISTS" if self.action == "add" else "IF EXISTS"
-        return None if self.lenient else f"ALTER TABLE … {self.action.upper()} {accepts} PARTITION"
+        may_repeat = self.lenient or self.action == "repair"
+        return None if may_repeat else f"ALTER TABLE … {self.action.upper()} {accepts} PARTITION"
 
     def is_undone_by(self, later: Job) -> bool:
         """Whether it drops partitions, and a later statement writes rows of the table."""
