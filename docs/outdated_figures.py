@@ -1,7 +1,7 @@
 """List the sections of docs/benchmarks.md whose figures are older than the code that they measure.
 
 A comment below the heading of each section with figures names the day of the measurement and the
-measured code: ``<!-- measured 2026-11-24: hiveacid/tables/scan bench/first_rows.py -->``.
+measured code: ``<!-- measured 2026-11-24: hiveacid/tables/scan bench/arrow_reads.py -->``.
 """
 
 import re
