@@ -235,8 +235,6 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run
 	@mkdir -p build
 	@$(BENCH) bench/peers.py --courses works first --rows $(call scaled,4000000) --json build/peers.json
 	@$(BENCH) bench/chart.py build/peers.json build/peers.svg
-	@$(BENCH) bench/peers.py --courses ladder --rounds 1 \
-		--rows $(call scaled,4000000) --json build/ladder.json
 	@$(BENCH) bench/peers.py --courses small --rounds 1 --engines hiveacid \
 		--rows $(call scaled,4000000) --json build/small.json
 	@$(BENCH) bench/peers.py --courses changes --rounds 2 --engines iceberg delta hiveacid \
@@ -248,7 +246,6 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run
 	@$(BENCH) bench/cluster.py --json build/cluster.json
 	@$(BENCH) bench/memory_figures.py --json build/memory.json
 	@$(BENCH) bench/spark_versions.py --rows $(call scaled,4000000) --json build/spark_versions.json
-	@$(BENCH) bench/write.py --rows $(call scaled,4000000) --json build/write.json
 	@$(BENCH) bench/loads.py --scale $(SCALE) --json build/loads.json
 	@$(BENCH) bench/compaction.py --rows $(call scaled,16000000) --json build/compaction.json
 	@$(BENCH) bench/iceberg_export.py --rows $(call scaled,16000000) --json build/iceberg_export.json
@@ -258,15 +255,7 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run
 	@$(BENCH) bench/arrow_reads.py --rows $(call scaled,4000000) --json build/arrow_reads.json
 	@$(BENCH) bench/peers.py --courses partitions --rounds 1 --engines hiveacid iceberg flat \
 		--rows $(call scaled,4000000) --json build/partitions.json
-	@$(BENCH) bench/retry.py --rows $(call scaled,4000000) --json build/retry.json
 	@$(BENCH) bench/many_deletes.py --json build/many_deletes.json
-	@$(BENCH) bench/rebalance.py --rows $(call scaled,4000000) --json build/rebalance.json
-	@$(BENCH) bench/poke.py --partitions $(call scaled,10000) --json build/poke.json
-	@$(BENCH) bench/scrape.py --requests $(call scaled,10000) --json build/scrape.json
-	@$(BENCH) bench/first_hour.py --json build/first_hour.json
-	@$(BENCH) bench/mistakes.py --json build/mistakes.json
-	@$(BENCH) bench/waiters.py --version 4.0.1
-	@$(BENCH) bench/waiters.py --version 3.1.3
 	@$(BENCH) bench/object_store.py --rows $(call scaled,400000) --json build/object_store.json
 
 docs: setup ## Write the reference in docs/ from the code, and the site into build/site

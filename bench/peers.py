@@ -5,15 +5,14 @@ one run.
 
 Every engine gets the same frames in the same Spark, in turn, another one first in every round; a
 round on a smaller table comes before, to warm up. After the works all engines have to show the same
-rows. The courses: the works of a warehouse (`works`), reading a table in all its shapes (`ladder`), a
-table with many partitions (`partitions`), a hundred small merges (`small`), the changes of the last transaction (`changes`), merges into a
-table and into larger ones (`growth`, with the sizes of `--growth`), changes and reads of small tables
-(`tiny`), and one merge in a separate
-driver, which has only merged a small table so far (`first`). Hive does nothing but the compaction
-of the works, and only where `make interop` has fetched it.
+rows. The courses: the works of a warehouse (`works`), a table with many partitions (`partitions`), a
+hundred small merges (`small`), the changes of the last transaction (`changes`), merges into a table and
+into larger ones (`growth`, with the sizes of `--growth`), changes and reads of small tables (`tiny`),
+and one merge in a separate driver, which has only merged a small table so far (`first`). Hive does
+nothing but the compaction of the works, and only where `make interop` has fetched it.
 
 Ratios are of medians: `ratio_<work>_<peer>`, and `ratio_zstd_<work>_<peer>` for our tables with zstd
-instead of zlib. At the end come the tables of docs/benchmarks.md, as bench/tables.py prints them.
+instead of zlib. At the end come the tables of the results, as bench/tables.py prints them.
 """
 
 import argparse
@@ -44,7 +43,6 @@ from engines import (
 )
 from growth import Growth
 from hive_compactor import HiveCompactor
-from ladder import Ladder
 from partitioned import Partitioned
 from pyspark.sql import SparkSession
 from session import seconds_of
@@ -61,8 +59,7 @@ ENGINES: dict[str, type[Engine]] = {
     for engine in (HiveAcid, HiveAcidZstd, Delta, Iceberg, FlatOrc, FlatOrcZstd, HiveCompactor)
 }
 COURSES: dict[str, type[Course]] = {
-    course.name: course
-    for course in (Works, Ladder, Partitioned, SmallMerges, Growth, ChangeFeed, Tiny)
+    course.name: course for course in (Works, Partitioned, SmallMerges, Growth, ChangeFeed, Tiny)
 }
 FIRST = "first"
 SMALL = 20_000

@@ -1,7 +1,6 @@
 """Draw a stream's run: how soon its rows could be read, and how many directories a reader opened.
 
 STREAM_FIGURES=build make streams
-python bench/stream_chart.py build/stream-append.json docs/images/streams.svg
 python bench/stream_chart.py build/stream-upsert.json docs/images/upserts.svg
 """
 

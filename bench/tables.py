@@ -1,4 +1,4 @@
-"""Print the measurements of bench/peers.py as the tables of docs/benchmarks.md.
+"""Print the measurements of bench/peers.py as tables; docs/benchmarks.md has a selection of them.
 
     python bench/tables.py build/peers.json
 
@@ -14,7 +14,6 @@ from typing import Any
 
 from chart import ENGINES, digits
 from growth import KINDS
-from ladder import SHAPES
 from partitioned import READS as PARTITION_READS
 from partitioned import STATES
 from tiny import SIZES
@@ -53,14 +52,6 @@ JOBS = {
     "delete": "the delete",
     "compact": "the compaction",
 }
-SHAPE_NAMES = {
-    "base": "one base",
-    "deletes": "one base, rows deleted",
-    "deltas": "eight deltas",
-    "deltas_deletes": "eight deltas, rows deleted",
-    "compacted": "the same, compacted",
-}
-READ_NAMES = {"sum": "sum of one column", "key": "one key", "all": "all 17 columns"}
 SMALL = {
     "small_merge": "median of all",
     "small_merge_first_tenth": "of the first tenth",
@@ -91,7 +82,7 @@ class Tables:
         """All of them, one below the other."""
         every = [
             *(self._works(), self._ratios(), self._jobs(), self._zstd()),
-            *(self._ladder(), self._partitions(), self._small(), self._growth(), self._changes()),
+            *(self._partitions(), self._small(), self._growth(), self._changes()),
             *(self._tiny(rows) for rows in SIZES),
             self._tiny_calls(),
         ]
@@ -134,18 +125,6 @@ class Tables:
         for work, label in JOBS.items():
             if jobs := self._figures.get(f"jobs_{work}"):
                 lines.append([label, *(f"{jobs[name]:.0f}" for name in engines)])
-        return lines
-
-    def _ladder(self) -> Cells:
-        works = [f"ladder_{shape}_{read}" for read in READ_NAMES for shape in SHAPES]
-        engines = self._engines(works)
-        lines = [["", "", *(ENGINES[name][0] for name in engines)]]
-        for read, label in READ_NAMES.items():
-            for shape in SHAPES:
-                work = f"ladder_{shape}_{read}"
-                if work in self._medians:
-                    first = label if shape == SHAPES[0] else ""
-                    lines.append([first, SHAPE_NAMES[shape], *self._seconds(work, engines)])
         return lines
 
     def _partitions(self) -> Cells:

@@ -173,7 +173,7 @@ def test_a_commit_is_checked_like_make_lint() -> None:
 
 def test_files_in_the_makefile_exist() -> None:
     paths = set(re.findall(r"(?<![\w./])(?:tests|bench|docs)/[\w./-]+", MAKEFILE))
-    assert {"tests/airflow", "bench/first_hour.py", "docs/build_site.py"} <= paths
+    assert {"tests/airflow", "bench/peers.py", "docs/build_site.py"} <= paths
     assert sorted(path for path in paths if not (ROOT / path).exists()) == []
 
 

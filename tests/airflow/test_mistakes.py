@@ -4,7 +4,6 @@ No mistake starts Spark. "parse" is while the DAG file is read, "worker" is the 
 """
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -367,7 +366,6 @@ def test_an_error_is_reported_before_spark_starts(
     context: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    record_property: Callable[[str, object], None],
 ) -> None:
     connection = {"conn_type": "spark", "host": mistake.master}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
@@ -376,16 +374,7 @@ def test_an_error_is_reported_before_spark_starts(
     (tmp_path / "feed" / "part").write_bytes(b"PAR1 and so on")
     (tmp_path / "csv").mkdir()
     (tmp_path / "csv" / "part").write_text("idd,a\n1,x\n")
-    begun = time.perf_counter()
     moment, error = when_told(mistake, tmp_path, context)
-    # bench/mistakes.py makes a table of it.
-    for name, value in {
-        "moment": moment,
-        "error": error.id,
-        "seconds": time.perf_counter() - begun,
-        "text": str(error).replace(str(tmp_path), "/folder"),
-    }.items():
-        record_property(name, value)
     assert (moment, error.id) == (mistake.moment, mistake.error)
     assert mistake.text in str(error)
     assert not spark_submit.seen_file.exists()

@@ -15,7 +15,7 @@ ADDRESSES = {
 CANNOT_RUN = {
     "pip uninstall": "wants a fresh environment; tests/spark_versions has those of other versions",
     "AnalyzeJob": "stores statistics, which a fake metastore lacks; tests/engine/test_analyze.py runs it",
-    "pip install": "wants a fresh environment; bench/first_hour.py installs the package in one",
+    "pip install": "wants a fresh environment; release/environment.py makes one",
     "make quickstart": "tests/airflow/test_quickstart.py runs it",
     "make test": "runs all tests",
     "make release": "takes minutes, and builds the last commit; tests/release tests its steps",
