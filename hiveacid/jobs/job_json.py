@@ -4,6 +4,15 @@ import json
 from typing import Any
 
 from hiveacid.errors import InvalidJob
+from hiveacid.jobs import (  # noqa: F401 - importing a module makes its jobs known.
+    definition_jobs,
+    export_job,
+    iceberg_job,
+    maintenance_jobs,
+    script_job,
+    stream_job,
+    write_jobs,
+)
 from hiveacid.jobs.codec import decode, encode
 from hiveacid.jobs.job import Job
 
