@@ -358,7 +358,10 @@ SQL = {
         ("default.t", "default.u"),
         True,
     ),
-    "UPDATE hr.t SET a = :v WHERE a = 1; DROP DATABASE IF EXISTS hr CASCADE": (("hr.*", "hr.t"), True),
+    "UPDATE hr.t SET a = :v WHERE a = 1; DROP DATABASE IF EXISTS hr CASCADE": (
+        ("hr.*", "hr.t"),
+        True,
+    ),
     "DELETE FROM {{ params.table }}": (("sales.refunds",), False),
     "DELETE FROM sales.{{ ds }}": ((), False),
     "{% if true %} DELETE FROM sales.t {% endif %}": ((), False),
