@@ -62,9 +62,6 @@ class HiveAcidToIcebergOperator(HiveAcidWorkerOperator[IcebergExportJob]):
         self._report = report
 
 
-# HiveAcidCompareIcebergOperator: an IcebergCompareJob as an Airflow task
-
-
 class HiveAcidCompareIcebergOperator(HiveAcidWorkerOperator[IcebergCompareJob]):
     """Compares a transactional table with its Iceberg table, and fails if their rows differ.
 

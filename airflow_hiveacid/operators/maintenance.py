@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from hiveacid.upkeep.compaction.warehouse import JobObserver, WarehouseMaintainer
 
 
-# HiveAcidAnalyzeOperator: an AnalyzeJob as an Airflow task
-
-
 class HiveAcidAnalyzeOperator(HiveAcidWorkerOperator[AnalyzeJob]):
     """Stores statistics of a transactional table, for the planners of Hive and Trino.
 
@@ -70,9 +67,6 @@ class HiveAcidAnalyzeOperator(HiveAcidWorkerOperator[AnalyzeJob]):
 
     def _publish(self, job: AnalyzeJob, report: dict[str, Any], context: "Context") -> None:
         self._report = report
-
-
-# HiveAcidCleanOperator: a CleanJob as an Airflow task
 
 
 class HiveAcidCleanOperator(HiveAcidWorkerOperator[CleanJob]):

@@ -37,7 +37,8 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
 
     Each statement is a transaction. When the task is retried, committed changes of rows are not
     repeated, and definitions run again: of several statements, each definition has ``IF NOT
-    EXISTS``, ``IF EXISTS`` or ``OR REPLACE``.
+    EXISTS``, ``IF EXISTS`` or ``OR REPLACE``, or only sets properties or comments, or repairs
+    partitions.
 
     Example::
 

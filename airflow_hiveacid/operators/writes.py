@@ -30,9 +30,6 @@ class HiveAcidInsertOperator(HiveAcidSparkOperator[InsertJob]):
     job_type = InsertJob
 
 
-# HiveAcidUpdateOperator: an UpdateJob as an Airflow task
-
-
 class HiveAcidUpdateOperator(HiveAcidSparkOperator[UpdateJob]):
     """Updates the rows of a full-ACID table that meet a condition.
 
@@ -51,9 +48,6 @@ class HiveAcidUpdateOperator(HiveAcidSparkOperator[UpdateJob]):
     job_type = UpdateJob
 
 
-# HiveAcidDeleteOperator: a DeleteJob as an Airflow task
-
-
 class HiveAcidDeleteOperator(HiveAcidSparkOperator[DeleteJob]):
     """Deletes the rows of a full-ACID table that meet a condition.
 
@@ -70,9 +64,6 @@ class HiveAcidDeleteOperator(HiveAcidSparkOperator[DeleteJob]):
     """
 
     job_type = DeleteJob
-
-
-# HiveAcidMergeOperator: a MergeJob as an Airflow task
 
 
 class HiveAcidMergeOperator(HiveAcidSparkOperator[MergeJob]):
@@ -122,9 +113,6 @@ class HiveAcidTransactionOperator(HiveAcidSparkOperator[TransactionJob]):
     """
 
     job_type = TransactionJob
-
-
-# HiveAcidRestoreOperator: a RestoreJob as an Airflow task
 
 
 class HiveAcidRestoreOperator(HiveAcidSparkOperator[RestoreJob]):
