@@ -13,8 +13,7 @@ from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.cluster.spark_submission import spark_connection
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
-from airflow_hiveacid.triggers.base import StoredTrigger, ask_airflow
-from airflow_hiveacid.triggers.polls import THREADS, Server
+from airflow_hiveacid.triggers.base import THREADS, Server, StoredTrigger, ask_airflow
 from hiveacid.errors import ClusterUnreachable, HiveAcidError
 from hiveacid.jobs import codec
 from hiveacid.jobs.options import MetastoreOptions

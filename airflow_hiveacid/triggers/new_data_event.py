@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-from airflow_hiveacid.triggers.base import StoredTrigger, ask_airflow
+from airflow_hiveacid.triggers.base import THREADS, Server, StoredTrigger, ask_airflow
 from airflow_hiveacid.triggers.condition import Condition
-from airflow_hiveacid.triggers.polls import THREADS, Server
 from hiveacid.errors import HiveAcidError
 from hiveacid.rules.lag import last_final_version
 from hiveacid.rules.names import TableRef

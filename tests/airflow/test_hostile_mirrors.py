@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.triggers.base import PollThreads, Server
 from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
-from airflow_hiveacid.triggers.polls import PollThreads, Server
 from hiveacid.errors import MetastoreUnreachable
 from hiveacid.metastore.client import MetastoreClient
 from tests.airflow.test_mirror_fresh import Watched

@@ -15,8 +15,8 @@ from airflow.triggers.base import TriggerEvent
 
 from airflow_hiveacid.cluster import yarn
 from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger
+from airflow_hiveacid.triggers.base import PollThreads
 from airflow_hiveacid.triggers.compaction_event import HiveAcidCompactionEventTrigger
-from airflow_hiveacid.triggers.polls import PollThreads
 from hiveacid.metastore.client import MetastoreClient
 from tests.maintenance.acid_folders import AcidFolders
 
