@@ -22,7 +22,7 @@ from hiveacid.spark.python.registered_tables import read_together as read_togeth
 from hiveacid.spark.python.registered_tables import register_views as register_views
 from hiveacid.spark.python.table import AcidTable as AcidTable
 from hiveacid.spark.python.table import AcidTransaction as AcidTransaction
-from hiveacid.spark.write.statement import WriteOptions as WriteOptions
 from hiveacid.tables.scan.table_scan import TableScan as TableScan
+from hiveacid.writes.statement import WriteOptions as WriteOptions
 
 __version__: str

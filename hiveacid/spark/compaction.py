@@ -44,17 +44,18 @@ from hiveacid.rules.write_ids import CompactorWriteIdList, ValidWriteIdList
 from hiveacid.spark.failures import translate, translated_spark_errors
 from hiveacid.spark.parallel import SparkTasks
 from hiveacid.spark.read.acid_snapshot import ACID_FIELDS, BUCKET, ROW, WRITE_ID, AcidSnapshot
-from hiveacid.spark.read.files import AcidFile, PartitionFiles
 from hiveacid.spark.read.nanoseconds import InspectedFile, finer_column_in, timestamp_columns
 from hiveacid.spark.rows.columns import check_readable, pad_chars, quoted, require_whole_maps
-from hiveacid.spark.rows.file_scan import PART, PlainFile
-from hiveacid.spark.rows.row_format import LINE, RowFormat
+from hiveacid.spark.rows.file_scan import PART
+from hiveacid.spark.rows.row_format import LINE, SparkRowFormat
 from hiveacid.spark.session import cancelling_jobs, file_writer, scan_session
 from hiveacid.spark.spark_versions import inheriting_target
 from hiveacid.spark.write.flat_rows import RowFiles
 from hiveacid.storage.file_columns import orc_row_types
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 from hiveacid.storage.staging import FlatFile, Folder, NewFile, StagedFile, staged_file
+from hiveacid.tables.row_format import PlainFile, RowFormat
+from hiveacid.tables.visible_files import AcidFile, PartitionFiles
 from hiveacid.upkeep.compaction.acid import AcidCompactor
 from hiveacid.upkeep.compaction.insert_only import InsertOnlyCompactor, JoinTask
 from hiveacid.upkeep.compaction.partition import (
@@ -529,7 +530,7 @@ class RewritingCompactor(InsertOnlyCompactor):
 
     def require_possible(self) -> None:
         """See the base class."""
-        self._format = RowFormat.of(self.table, self.partition)
+        self._format = SparkRowFormat.of(self.table, self.partition)
         if self.order.by and self._format.format.is_text:
             # The format of the table may differ from that of the partition.
             refuse_sorted_text(self.name)
@@ -538,13 +539,13 @@ class RewritingCompactor(InsertOnlyCompactor):
         """See the base class."""
         self._check_nanoseconds(task)
         writer = self._row_files
-        files = self.tasks.run(writer.taker(), self._written_again(task, writer))
+        files = self.tasks.run(self._format.stager(), self._written_again(task, writer))
         self._check_rows(task, files)
         return files
 
     def write_empty(self, sink: Any) -> int:
         """See the base class."""
-        return self._row_files.write_empty(sink)
+        return RowFormat.of(self.table, self.partition).write_empty(sink)
 
     @property
     def _row_files(self) -> RowFiles:

@@ -37,9 +37,10 @@ from hiveacid.spark.statements.from_job import statement_of
 from hiveacid.spark.statements.source import SourceFrame
 from hiveacid.spark.statements.table_of_query import create_table_of, create_view_of
 from hiveacid.spark.streaming import StreamRun
-from hiveacid.spark.write.atomic_write import run_statements
-from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.spark.write.engine import SparkEngine
 from hiveacid.tables.definitions.run import run_ddl, run_script
+from hiveacid.writes.atomic_write import run_statements
+from hiveacid.writes.statement import WriteOptions
 
 # Progress of Spark, logged after every ten seconds of silence
 
@@ -258,7 +259,7 @@ def _write(job: Job, driver: Driver) -> RunReport:
     watching = driver.watching
     with driver.client() as client:
         statements = [statement_of(part, driver.spark, job.orc_codec) for part in job.parts]
-        done = run_statements(driver.spark, client, options, watching, statements)
+        done = run_statements(SparkEngine(driver.spark), client, options, watching, statements)
     if done.already_done and done.txn_id is not None:
         # The observers of the earlier attempt may be killed with it.
         for observer in watching:

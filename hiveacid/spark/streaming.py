@@ -57,10 +57,11 @@ from hiveacid.spark.failures import translate, translated_spark_errors
 from hiveacid.spark.session import scan_session
 from hiveacid.spark.spark_versions import java_class
 from hiveacid.spark.statements.from_job import statement_of
-from hiveacid.spark.write.atomic_write import run_statements
-from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.spark.write.engine import SparkEngine
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 from hiveacid.tables.locations import require_free
+from hiveacid.writes.atomic_write import run_statements
+from hiveacid.writes.statement import WriteOptions
 
 # Publication of a stream's state
 
@@ -636,7 +637,8 @@ class StreamRun:
                 _Fence(self._places, self._query_id, batch_id),
                 *([self._fault] if self._fault else []),
             ]
-            report = run_statements(self._spark, client, options, observers, statements, batch=rows)
+            engine = SparkEngine(self._spark, rows)
+            report = run_statements(engine, client, options, observers, statements)
         require_same_batch(self._job, batch_id, report.offsets, offsets)
         self._measures.applied(self._query_id, batch_id, report)
         self._move_on(batch_id, offsets)

@@ -12,7 +12,7 @@ from hiveacid.orc.row_keys.verify import verify_file
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.compaction import compact_table
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import folder
 from tests.observers import At
 

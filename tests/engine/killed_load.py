@@ -14,7 +14,7 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.proofs import digest_of
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import run
-from hiveacid.spark.write import atomic_write
+from hiveacid.writes import atomic_write
 from tests.faults.operations import Tables
 from tests.faults.outside import Outsider
 from tests.faults.rows import Row

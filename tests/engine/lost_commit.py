@@ -17,8 +17,8 @@ from hiveacid.orc.format.tail import OrcTail
 from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.names import STAGING_PREFIX, Base, Delta, parse_directory
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.write.statement import WriteOptions
 from hiveacid.upkeep.table_cleaning import clean
+from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import everything, folder, problems_of_keys
 from tests.engine.compaction_case import Case
 

@@ -28,8 +28,8 @@ from hiveacid.rules.schema import TableKind
 from hiveacid.rules.write_ids import CompactorWriteIdList
 from hiveacid.spark.compaction import SortingCompactor, SparkScheduler
 from hiveacid.spark.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
-from hiveacid.spark.read.files import list_partitions
 from hiveacid.spark.session import scan_session
+from hiveacid.tables.visible_files import list_partitions
 from tests.fakes.metastore import FakeMetastore
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 

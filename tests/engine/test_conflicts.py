@@ -10,8 +10,8 @@ from hiveacid.progress import Phase
 from hiveacid.rules.locks import WriteKind, succeeds
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.write.statement import WriteOptions
 from hiveacid.upkeep.table_cleaning import clean
+from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import create
 from tests.engine.compaction_case import Case
 from tests.observers import At

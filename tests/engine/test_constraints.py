@@ -21,9 +21,9 @@ from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.spark.run import run
-from hiveacid.spark.write.atomic_write import AtomicWrite
-from hiveacid.spark.write.statement import WriteOptions
 from hiveacid.sql.script import to_script
+from hiveacid.writes.atomic_write import AtomicWrite
+from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import ONLY_HIVE4, files, left_behind, rows_of
 from tests.engine.compaction_case import report_of_compaction
 from tests.late_constraints import declare_late

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hiveacid.spark.read import acid_snapshot as delete_events
-from hiveacid.spark.read.acid_snapshot import are_in
+from hiveacid.tables.visible_files import are_in
 
 LARGE = 2**62
 

@@ -21,9 +21,9 @@ from hiveacid.rules.schema import ColumnMapping
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
-from hiveacid.spark.read.files import list_partitions
 from hiveacid.spark.rows.columns import quoted
 from hiveacid.spark.session import scan_session
+from hiveacid.tables.visible_files import list_partitions
 from tests.engine.acid_tables import create, rows_of
 
 KINDS = ("with row ids", "without row ids")

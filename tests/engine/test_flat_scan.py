@@ -14,7 +14,7 @@ from hiveacid.jobs.table_properties import PARQUET_BY_POSITION
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable, StorageFormat
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.read.files import FlatSnapshot
+from hiveacid.spark.read.flat_snapshot import FlatSnapshot
 from hiveacid.spark.session import in_session, scan_session
 from tests.engine.acid_tables import rows_of
 from tests.engine.test_partition_pruning import ids_and_files, scans

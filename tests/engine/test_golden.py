@@ -13,8 +13,8 @@ from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
-from hiveacid.spark.read.files import list_partitions
 from hiveacid.spark.session import scan_session
+from hiveacid.tables.visible_files import list_partitions
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 
 DATA = Path(__file__).parents[1] / "data"

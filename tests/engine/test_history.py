@@ -10,9 +10,9 @@ from hiveacid.records.history_entries import HistoryEntry
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.names import RUN_NOTES
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.write.statement import WriteOptions
 from hiveacid.upkeep.health import HealthMeter
 from hiveacid.upkeep.table_cleaning import clean
+from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import folder
 from tests.engine.compaction_case import Case
 

@@ -22,7 +22,7 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.writes.statement import WriteOptions
 from tests.observers import At
 
 Row = tuple[int, int, str]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.spark.read.files import KeyRange
+from hiveacid.tables.visible_files import KeyRange
 
 KEYS = st.lists(st.tuples(*[st.integers(-3, 3)] * 3), max_size=4)
 

@@ -7,7 +7,8 @@ from hiveacid.errors import DuplicateMergeKeys, TypeMismatch
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.write import acid_output, row_ids
+from hiveacid.spark.write import row_ids
+from hiveacid.writes import output
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind, problems_of_keys, rows_of
 
 COLUMNS = {"id": "int", "v": "int"}
@@ -29,7 +30,7 @@ def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     """The place where row ids are sorted and files are written: in the driver, or in Spark's tasks."""
     if request.param != "in the driver":
         monkeypatch.setattr(row_ids, "FEW", 0)
-        monkeypatch.setattr(acid_output, "DRIVER_BYTES", 0)
+        monkeypatch.setattr(output, "LOCAL_BYTES", 0)
     if request.param == "in Spark":
         monkeypatch.setattr(row_ids, "_MOST_FETCHED", 0)
     return str(request.param)

@@ -12,7 +12,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.read.files import usual_listings
+from hiveacid.tables.visible_files import usual_listings
 from tests.engine.acid_tables import create, folder, left_behind, rows_of
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

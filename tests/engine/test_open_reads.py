@@ -24,8 +24,8 @@ from hiveacid.spark.python import table as frame_reads
 from hiveacid.spark.python.registered_tables import read_together
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
-from hiveacid.spark.write.statement import WriteOptions
 from hiveacid.sql.script import to_script
+from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind
 from tests.metastore_calls import counted_calls
 from tests.proxy import Proxy
@@ -39,7 +39,7 @@ AT_ONCE = WriteOptions(lock_wait_seconds=0)
 PROGRAM = """
 import subprocess, sys
 from airflow_hiveacid import AcidTable, HiveAcidDataSource, MetastoreOptions
-from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.writes.statement import WriteOptions
 from hiveacid.metastore.client import MetastoreClient
 from pyspark.sql import SparkSession
 

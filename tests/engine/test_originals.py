@@ -18,8 +18,8 @@ from hiveacid.rules.row_id import encode_bucket
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
-from hiveacid.spark.read.files import list_partitions
 from hiveacid.spark.session import scan_session
+from hiveacid.tables.visible_files import list_partitions
 from tests.engine.acid_tables import create, files, folder, rows_of
 
 TXNS = ValidTxnList(high_watermark=1_000_000)

@@ -12,7 +12,7 @@ from hiveacid.errors import UnsupportedFile
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import MappedColumns, TableKind
-from hiveacid.spark.read.files import FlatSnapshot
+from hiveacid.spark.read.flat_snapshot import FlatSnapshot
 from hiveacid.spark.read.nanoseconds import InspectedFile, finer_column_in
 from hiveacid.spark.session import scan_session
 from tests.scan.parquet_cases import CASES, GREGORIAN, JULIAN, NEW_YORK, write_int96

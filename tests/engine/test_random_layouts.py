@@ -14,9 +14,9 @@ from hiveacid.metastore.catalog import HivePartition
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.write_ids import ValidTxnList
 from hiveacid.spark.read.acid_snapshot import KEY, AcidSnapshot
-from hiveacid.spark.read.files import list_partitions
 from hiveacid.spark.rows.columns import quoted, spark_struct
 from hiveacid.spark.session import scan_session
+from hiveacid.tables.visible_files import list_partitions
 from tests.engine.random_layouts import Query, RandomTable, hive_table, visible_writes
 from tests.samples import random_of_commit
 

@@ -23,7 +23,7 @@ from hiveacid.metastore.thrift import idl_compaction
 from hiveacid.progress import Phase
 from hiveacid.spark.compaction import compact_table
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import folder, left_behind, row_ids
 from tests.engine.compaction_case import LEFT, Case, report_of_compaction
 from tests.observers import At

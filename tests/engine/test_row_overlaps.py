@@ -12,7 +12,7 @@ from hiveacid.progress import Phase
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import SIDECAR_FILE, STAGING_PREFIX
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.writes.statement import WriteOptions
 from tests.contract.other_engines import OtherEngine
 from tests.engine.acid_tables import create, everything, folder, problems_of_keys
 from tests.engine.compaction_case import Case

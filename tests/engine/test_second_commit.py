@@ -23,8 +23,8 @@ from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import STAGING_PREFIX
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.table import AcidTransaction
-from hiveacid.spark.write.statement import WriteOptions
 from hiveacid.storage.folder import Storage
+from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import create
 from tests.engine.compaction_case import Case
 from tests.engine.lost_commit import CHANGES, OLD, Change, Entered, Lost, update

@@ -22,9 +22,9 @@ from hiveacid.rules.schema import parse_type
 from hiveacid.rules.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
-from hiveacid.spark.read.files import list_partitions
 from hiveacid.spark.read.value_pruning import ColumnValues, OrderedValues, only_with
 from hiveacid.spark.session import scan_session
+from hiveacid.tables.visible_files import list_partitions
 from tests.engine.acid_tables import create
 
 TYPES = {

@@ -13,9 +13,9 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import removal_identity
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.table import AcidTable, AcidTransaction
-from hiveacid.spark.write.statement import WriteOptions
 from hiveacid.upkeep import table_cleaning
 from hiveacid.upkeep.table_cleaning import clean
+from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import create, everything, files, folder, left_behind
 from tests.metastore_calls import counted_calls
 

@@ -17,7 +17,7 @@ from hiveacid.rules.write_ids import AsOf
 from hiveacid.spark import compaction as sorted_rows
 from hiveacid.spark import export
 from hiveacid.spark.compaction import SortTask, assemble_sorted
-from hiveacid.spark.read.files import FlatSnapshot
+from hiveacid.spark.read.flat_snapshot import FlatSnapshot
 from hiveacid.spark.statements import restore, table_of_query
 from hiveacid.storage.file_columns import orc_row_types
 from hiveacid.storage.folder import Storage

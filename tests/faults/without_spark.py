@@ -39,16 +39,17 @@ from hiveacid.spark import run as application
 from hiveacid.spark import streaming as streams
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.read.acid_snapshot import BUCKET, PARTITION, ROW, WRITE_ID
-from hiveacid.spark.read.files import PartitionFiles
 from hiveacid.spark.rows.columns import spark_struct
 from hiveacid.spark.statements.restore import RestoreStatement
-from hiveacid.spark.write import statement
-from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter
-from hiveacid.spark.write.statement import Counts, Preparation, Statement, WriteContext
+from hiveacid.spark.write import engine as spark_engine
+from hiveacid.spark.write.engine import engine_of
+from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter, write_rows
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.staging import FlatFile, Folder
+from hiveacid.tables.visible_files import PartitionFiles
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.table_cleaning import clean
+from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext
 from tests.faults.rows import Change, Row, change
 from tests.faults.rows_of_tables import rows_with_ids
 from tests.faults.streaming import NoStreams
@@ -81,7 +82,7 @@ def carry_out(job: Job) -> Any:
 def without_spark() -> Iterator[None]:
     """Let the engine do without Spark meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statement, "scan_session", lambda spark: spark)
+        patch.setattr(spark_engine, "scan_session", lambda spark: spark)
         patch.setattr(application, "statement_of", _statement_of)
         patch.setattr(FlatRowsWriter, "write_rows", _write_rows)
         patch.setattr(streams, "scan_session", lambda spark: spark)
@@ -189,7 +190,7 @@ class _Statement(Statement):
 
     def prepare(self, preparation: Preparation) -> None:
         self.look_up(preparation)
-        self.batch = preparation.batch
+        self.batch = engine_of(preparation).batch
         source = getattr(self.job, "source", None)
         if isinstance(source, QuerySource):
             tables = (each for each in source.inputs.values() if isinstance(each, TableSource))
@@ -235,7 +236,7 @@ def _written(context: WriteContext, seen: Rows, changed: Change) -> Counts:
             context.output.write_deletes(*delete_keys(context, gone))
         if changed.come:
             rows: Any = changed.come
-            context.output.write_rows(rows, replace=changed.replaces)
+            write_rows(context.output, rows, replace=changed.replaces)
     updated = changed.updated
     return Counts(len(changed.come) - updated, updated, len(gone) - updated)
 
@@ -284,4 +285,4 @@ def delete_keys(
     )
     columns = zip(*keys, strict=True)
     table = pa.table(dict(zip(_DELETE_COLUMNS, map(pa.array, columns), strict=True)))
-    return table, context.snapshot(names).partitions
+    return table, context.files(names).partitions

@@ -23,7 +23,7 @@ from hiveacid.rules.schema import TableKind
 from hiveacid.rules.versions import as_of_write_id
 from hiveacid.rules.write_ids import Range, ValidWriteIdList
 from hiveacid.spark.compaction import compact_table
-from hiveacid.spark.read.files import FlatSnapshot
+from hiveacid.spark.read.flat_snapshot import FlatSnapshot
 from hiveacid.upkeep.table_cleaning import clean
 from tests.histories.history import may_be_mixed
 

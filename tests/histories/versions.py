@@ -23,7 +23,7 @@ from hiveacid.rules.write_ids import Range, ValidWriteIdList
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.changes import ChangeReader
 from hiveacid.spark.session import scan_session
-from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.writes.statement import WriteOptions
 from tests.histories.random_table import RandomTable
 from tests.histories.table_model import Change, Row, RowAddress, Step, row_of, value_of
 from tests.histories.writers import Writers

@@ -5,7 +5,7 @@ import pytest
 from airflow_hiveacid import AcidTable
 from hiveacid.errors import OverlapRefused
 from hiveacid.progress import Phase
-from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.writes.statement import WriteOptions
 from tests.interop.checked import customer
 from tests.interop.test_compaction_interop import append, change, change_with_hive
 from tests.observers import At

@@ -5,7 +5,7 @@ import pytest
 from airflow_hiveacid import AcidTable
 from hiveacid.metastore.txn.heartbeat import Heartbeat
 from hiveacid.progress import Phase, PhaseObserver
-from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.writes.statement import WriteOptions
 from tests.interop.checked import DAYS, customer
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]

@@ -19,7 +19,7 @@ from hiveacid.progress import Phase
 from hiveacid.records.overlaps import Overlaps
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.write_ids import ValidTxnList
-from hiveacid.spark.write.part import RowOverlaps
+from hiveacid.writes.row_overlaps import RowOverlaps
 from tests.faults.without_spark import without_spark
 from tests.isolation.campaign import Campaign
 from tests.isolation.checker import SERIALIZABILITY, Checker

@@ -18,17 +18,13 @@ from hiveacid.rules.locks import Operation
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.row_id import RowId
-from hiveacid.spark.read.files import AcidFile, partition_files
-from hiveacid.spark.write.atomic_write import run_statements
-from hiveacid.spark.write.statement import (
-    Counts,
-    Preparation,
-    Statement,
-    WriteContext,
-    WriteOptions,
-)
+from hiveacid.spark.write.engine import SparkEngine
+from hiveacid.spark.write.flat_rows import write_rows
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.listing import list_files, read_state
+from hiveacid.tables.visible_files import AcidFile, partition_files
+from hiveacid.writes.atomic_write import run_statements
+from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext, WriteOptions
 from tests.faults.rows import Row
 from tests.faults.without_spark import NoSpark, delete_keys
 from tests.isolation.work import (
@@ -68,7 +64,7 @@ class PlainClient:
         )
         session: Any = NoSpark()
         statements = self.statements(work)
-        run_statements(session, self.client, options, self.observers, statements)
+        run_statements(SparkEngine(session), self.client, options, self.observers, statements)
 
     def read(self, keys: Sequence[str]) -> list[tuple[str, str]]:
         """The key and the v of each row of some keys, all as one transaction sees them."""
@@ -117,7 +113,7 @@ class _Update(Statement):
 
     def stage(self, context: WriteContext) -> Counts:
         with context.phases(Phase.READ):
-            context.snapshot([f"p={p}" for p in self._values()])
+            context.files([f"p={p}" for p in self._values()])
             seen = _rows_with_ids(context.client, _seen(context), self.target, self._values())
             changed = {
                 key: (row, new)
@@ -128,7 +124,7 @@ class _Update(Statement):
             if changed:
                 context.output.write_deletes(*delete_keys(context, [*changed]))
                 rows: Any = [new for _, new in changed.values()]
-                context.output.write_rows(rows)
+                write_rows(context.output, rows)
         return Counts(updated=len(changed))
 
     def _touched(self) -> Sequence[str]:
@@ -184,7 +180,7 @@ class _Insert(Statement):
     def stage(self, context: WriteContext) -> Counts:
         with context.phases(Phase.WRITE):
             rows: Any = [self.row]
-            context.output.write_rows(rows)
+            write_rows(context.output, rows)
         return Counts(inserted=1)
 
 

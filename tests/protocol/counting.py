@@ -21,13 +21,12 @@ from hiveacid.rules.row_id import RowId, decode_bucket
 from hiveacid.rules.write_ids import ValidTxnList, WriteIdList
 from hiveacid.spark.read.acid_snapshot import BUCKET, PARTITION, ROW, WRITE_ID
 from hiveacid.spark.rows.columns import spark_struct
-from hiveacid.spark.write import statement
-from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter
-from hiveacid.spark.write.statement import Counts, Preparation, Statement, WriteContext
+from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter, write_rows
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.listing import list_files, read_state
 from hiveacid.storage.staging import FlatFile, Folder
 from hiveacid.tables.scan.table_part import visible_rows
+from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext
 
 Rows = dict[RowId, tuple[int, int]]
 
@@ -53,10 +52,10 @@ class Counting(Statement):
     def stage(self, context: WriteContext) -> Counts:
         with context.phases(Phase.READ):
             # If the snapshot cannot be read any more, this reports it.
-            found = context.snapshot([])
+            found = context.files([])
         with context.phases(Phase.WRITE):
             if not self.changes:
-                context.output.write_rows([(self.key, 0)], replace=False)  # type: ignore[arg-type]
+                write_rows(context.output, [(self.key, 0)], replace=False)  # type: ignore[arg-type]
                 return Counts(inserted=1)
             seen = rows_of(self.table.folder, *_view(context))
             gone = {row_id: v for row_id, (key, v) in seen.items() if key == self.key}
@@ -66,7 +65,7 @@ class Counting(Statement):
             table = pa.table(dict(zip(names, columns, strict=True)))
             context.output.write_deletes(table, found.partitions)
             new: Any = [(self.key, v + 1) for v in gone.values()]
-            context.output.write_rows(new, replace=False)
+            write_rows(context.output, new, replace=False)
         return Counts(updated=len(gone))
 
 
@@ -89,7 +88,6 @@ def rules_of(version: MetastoreVersion) -> Rules:
 def counting_without_spark() -> Iterator[None]:
     """Let the engine do without Spark meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statement, "scan_session", lambda spark: spark)
         patch.setattr(FlatRowsWriter, "write_rows", _write_rows)
         yield
 

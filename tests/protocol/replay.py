@@ -26,12 +26,13 @@ from hiveacid.rules.names import (
     staging_txn,
 )
 from hiveacid.spark.run import run
-from hiveacid.spark.write.atomic_write import run_statements
-from hiveacid.spark.write.statement import WriteOptions
+from hiveacid.spark.write.engine import SparkEngine
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.listing import list_files, read_state
 from hiveacid.tables.scan.table_part import visible_rows
 from hiveacid.upkeep.table_cleaning import clean
+from hiveacid.writes.atomic_write import run_statements
+from hiveacid.writes.statement import WriteOptions
 from tests.fakes.metastore import FakeMetastore
 from tests.faults.without_spark import NoSpark
 from tests.protocol.cleaner import Cleaner
@@ -84,7 +85,7 @@ class _Table:
     def write(self, statement: Counting, options: WriteOptions, *observers: Player) -> str:
         session: Any = NoSpark()
         with MetastoreClient(self.metastore.options) as client:
-            report = run_statements(session, client, options, observers, [statement])
+            report = run_statements(SparkEngine(session), client, options, observers, [statement])
         return FOUND if report.already_done else DONE
 
     def compact(self, major: bool, player: Player) -> str:

@@ -16,10 +16,10 @@ from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.names import STAGING_PREFIX, TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.write.statement import WriteOptions
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.uploads import Upload, Uploads
 from hiveacid.upkeep.table_cleaning import clean
+from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import create
 from tests.observers import At
 from tests.rows import rows_of

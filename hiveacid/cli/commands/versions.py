@@ -147,7 +147,7 @@ def _differences(arguments: argparse.Namespace) -> Sequence[PartitionDifference]
         check_kind(table, Operation.SELECT)
 
         def count_text(partition: PartitionDirectory, files: Sequence[FileStatus]) -> int:
-            from hiveacid.spark.read.files import text_counter
+            from hiveacid.spark.read.flat_snapshot import text_counter
 
             spark = local_spark.a_spark(arguments.master, "hiveacid diff")
             return text_counter(client, table, lambda: stack.enter_context(spark))(partition, files)

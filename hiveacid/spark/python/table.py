@@ -45,21 +45,22 @@ from hiveacid.rules.schema import TableKind
 from hiveacid.rules.texts import html_table
 from hiveacid.rules.write_ids import AsOf
 from hiveacid.spark.compaction import compact_table
-from hiveacid.spark.read.files import text_counter
+from hiveacid.spark.read.flat_snapshot import text_counter
 from hiveacid.spark.read.table_reader import RowQuery, TableReader
 from hiveacid.spark.rows.columns import all_columns, check_readable, spark_struct
 from hiveacid.spark.session import end_reads_on_stop, in_session, reading_session, session_holding
 from hiveacid.spark.statements.conditions import Expression, Expressions
 from hiveacid.spark.statements.methods import TableChanges
 from hiveacid.spark.statements.restore import RestoreStatement
-from hiveacid.spark.write.atomic_write import run_statements
-from hiveacid.spark.write.statement import Statement, WriteOptions, require_statement_access
+from hiveacid.spark.write.engine import SparkEngine
 from hiveacid.tables.locations import require_job_access
 from hiveacid.tables.scan.differences import count_differences
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.tables.statistics import analyze
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.table_detail import TableDetail, table_detail
+from hiveacid.writes.atomic_write import run_statements
+from hiveacid.writes.statement import Statement, WriteOptions, require_statement_access
 
 # Reads of frames, which frames share as long as their tables are unchanged
 
@@ -614,9 +615,8 @@ class AcidTable(TableChanges[RunReport]):
 
     def _run(self, statement: Statement) -> RunReport:
         require_statement_access(self._client, [statement])
-        return run_statements(
-            self._spark, self._client, self._options, self._observers, [statement]
-        )
+        engine = SparkEngine(self._spark)
+        return run_statements(engine, self._client, self._options, self._observers, [statement])
 
 
 def _as_text(version: int | datetime | str) -> str:
@@ -696,8 +696,9 @@ class AcidTransaction:
         with self._client:
             if kind is None and self._statements:
                 require_statement_access(self._client, self._statements)
+                engine = SparkEngine(self._spark)
                 self.report = run_statements(
-                    self._spark, self._client, self._options, self._observers, self._statements
+                    engine, self._client, self._options, self._observers, self._statements
                 )
 
     def table(self, name: str, *, orc_codec: OrcCodec | None = None) -> TableInTransaction:

@@ -22,24 +22,22 @@ from hiveacid.rules.versions import PartitionVersions, as_of_write_id
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.read.acid_snapshot import BUCKET, KEY, ROW, WRITE_ID, AcidSnapshot
-from hiveacid.spark.read.files import (
-    AcidFile,
-    FileTails,
-    FlatFiles,
-    FlatSnapshot,
-    KeyRange,
-    PartitionFiles,
-    folder_of,
-    partition_files,
-    plain_files,
-)
+from hiveacid.spark.read.flat_snapshot import FlatFiles, FlatSnapshot, folder_of, plain_files
 from hiveacid.spark.rows.columns import all_columns, quoted
-from hiveacid.spark.rows.file_scan import PART, PlainFile
+from hiveacid.spark.rows.file_scan import PART
 from hiveacid.spark.spark_versions import from_rows
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import check_kept, list_files, read_state, versions_of
+from hiveacid.tables.row_format import PlainFile
 from hiveacid.tables.scan.differences import TwoReaders, flat_files
+from hiveacid.tables.visible_files import (
+    AcidFile,
+    FileTails,
+    KeyRange,
+    PartitionFiles,
+    partition_files,
+)
 
 # Changes between two versions of a table of any kind: versions, partitions, and frames
 

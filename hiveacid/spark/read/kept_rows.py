@@ -25,12 +25,13 @@ from pyspark.sql.types import (
 from hiveacid.errors import TypeMismatch
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.spark.failures import translated_spark_errors
-from hiveacid.spark.rows.file_scan import PlainFile, scan_files
+from hiveacid.spark.rows.file_scan import scan_files
 from hiveacid.spark.session import evaluating_session, file_writer, in_session, scan_session
 from hiveacid.spark.spark_versions import FILES_HOLD_VOID, is_calendar_interval
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.hidden_folder import HiddenFolder, ReadingTransaction
+from hiveacid.tables.row_format import PlainFile
 
 # Every value is read back exactly: timestamps to the microsecond in one calendar, regardless of the
 # user's settings for other files.

@@ -27,11 +27,11 @@ from hiveacid.orc.values.timestamps import (
 from hiveacid.rules.schema import MappedColumns
 from hiveacid.spark.parallel import SparkTasks
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
-from hiveacid.spark.read.files import FlatSnapshot
-from hiveacid.spark.rows.row_format import RowFormat
+from hiveacid.spark.read.flat_snapshot import FlatSnapshot
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import read_tail
+from hiveacid.tables.row_format import RowFormat
 from hiveacid.tables.scan.times import StoredTime, stored_times
 
 

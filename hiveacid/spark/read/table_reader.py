@@ -1,6 +1,6 @@
 """Reading tables of any kind in one transaction."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -11,22 +11,14 @@ from hiveacid.jobs.sources import ChangesSource
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.records.table_history import version_of
-from hiveacid.rules.directory import Rules
-from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.versions import check_order
 from hiveacid.rules.write_ids import AsOf, ValidWriteIdList
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
 from hiveacid.spark.read.changes import ChangeReader, Difference, FlatChangeReader, FlatDifference
-from hiveacid.spark.read.files import (
-    NO_LISTINGS,
-    FlatSnapshot,
-    Listings,
-    list_partitions,
-    usual_listings,
-)
+from hiveacid.spark.read.flat_snapshot import FlatSnapshot
+from hiveacid.spark.read.kept_rows import SharedRows
 from hiveacid.spark.read.pruning import (
     Scope,
     column_names,
@@ -40,6 +32,7 @@ from hiveacid.spark.read.pruning import (
 )
 from hiveacid.spark.read.value_pruning import in_buckets, values_of
 from hiveacid.spark.rows.columns import all_columns, quoted
+from hiveacid.tables.visible_files import NO_LISTINGS, FilesReader, Listings, usual_listings
 
 # The table's alias in a condition.
 _ALIAS = "t"
@@ -119,29 +112,31 @@ class RowQuery:
         return {*self.columns, *[part for name in column_names(condition) for part in name]}
 
 
-class TableReader:
+class TableReader(FilesReader):
     """Reads transactional tables under one transaction, and records its snapshots.
-
-    All methods take a table as it was before the transaction. They raise TableReplaced if another
-    one has its name by now, or if its definition has changed; see ``Definitions``.
 
     Attributes:
         snapshots: The snapshots whose rows were returned so far.
+        shared: Rows that several statements of a write read; None for other readers.
     """
 
-    def __init__(self, client: MetastoreClient, txn: Transaction) -> None:
+    def __init__(
+        self,
+        client: MetastoreClient,
+        txn: Transaction,
+        shared_in: tuple[HiveTable, Transaction] | None = None,
+    ) -> None:
+        """Read under a transaction.
+
+        Args:
+            client: The metastore.
+            txn: The transaction.
+            shared_in: The table whose folder stores shared rows, and the transaction that they
+                belong to.
+        """
+        super().__init__(client, txn)
         self.snapshots: list[AcidSnapshot | FlatSnapshot] = []
-        self._client = client
-        self._txn = txn
-        self._rules = Rules.of(client.version)
-
-    def confirmed(self, table: HiveTable) -> HiveTable:
-        """Return the definition of a table, also of a plain one, that its files are read by."""
-        return self._txn.definitions.confirmed(table)
-
-    def require_unchanged(self, except_for: Collection[TableRef]) -> None:
-        """Verify, after the last read, the tables that were read; see ``Definitions``."""
-        self._txn.definitions.require_unchanged(except_for)
+        self.shared = None if shared_in is None else SharedRows(*shared_in)
 
     def rows(
         self, spark: SparkSession, table: HiveTable, query: RowQuery | None = None
@@ -168,7 +163,7 @@ class TableReader:
             )
             self.snapshots.append(flat)
             return query.chosen(flat.rows(spark))
-        acid = self.acid_snapshot(table, partitions, query.as_of, listed)
+        acid = AcidSnapshot.of(self.files(table, partitions, query.as_of, listed))
         self.snapshots.append(acid)
         return query.rows_of(spark, acid)
 
@@ -182,27 +177,6 @@ class TableReader:
             # The metastore needs as long to describe many partitions as they take to be listed.
             listed = beside.submit(usual_listings, table, names)
             return self._client.get_partitions(table, names), listed.result()
-
-    def acid_snapshot(
-        self,
-        table: HiveTable,
-        partitions: Sequence[HivePartition],
-        as_of: AsOf | None = None,
-        listed: Listings = NO_LISTINGS,
-    ) -> AcidSnapshot:
-        """Some partitions of a full ACID table, or a whole table without partitions.
-
-        Args:
-            table: The table.
-            partitions: The partitions.
-            as_of: The version to read; None means the newest.
-            listed: See ``usual_listings``.
-        """
-        table = self.confirmed(table)
-        seen, now = self._txn.snapshot, self._now(table)
-        write_ids = self._version(table, as_of)
-        files = list_partitions(table, partitions, write_ids, seen.txns, self._rules, now, listed)
-        return AcidSnapshot(table, files, write_ids)
 
     def changes(
         self,
@@ -272,10 +246,3 @@ class TableReader:
 
     def _all(self, table: HiveTable) -> list[HivePartition]:
         return self._client.get_partitions(table) if table.partition_keys else []
-
-    def _now(self, table: HiveTable) -> ValidWriteIdList:
-        return self._txn.snapshot.write_ids[table.ref.full_name]
-
-    def _version(self, table: HiveTable, as_of: AsOf | None) -> ValidWriteIdList:
-        now = self._now(table)
-        return now if as_of is None else version_of(self._client, table.ref, as_of, now)

@@ -5,7 +5,7 @@ by any filter of a query on them, and by the values of a join.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 
 from pyspark.sql import Column as SparkColumn
@@ -38,28 +38,12 @@ from hiveacid.spark.rows.columns import (
 from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.tables.row_format import PlainFile
 from hiveacid.tables.scan.parquet_file import times_of_file
 from hiveacid.tables.scan.times import YEAR_1900, StoredTime, standard_offset
 
 # The number of a file's part.
 PART = own_column("part")
-
-
-@dataclass(frozen=True, slots=True)
-class PlainFile:
-    """A file with plain rows.
-
-    Attributes:
-        path: The full path.
-        size: The size in bytes.
-        part: The number of the files that it belongs to, which have the same values.
-        values: The values of the partition keys as text; None means null.
-    """
-
-    path: str
-    size: int
-    part: int = 0
-    values: tuple[str | None, ...] = ()
 
 
 def scan_files(

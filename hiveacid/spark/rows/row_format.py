@@ -1,9 +1,8 @@
 """Reading and writing files of every format that Hive stores plain rows in."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
-from typing import Protocol, Self
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
@@ -11,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable, StorageFormat
-from hiveacid.rules.schema import ColumnMapping, MappedColumns, parse_type
+from hiveacid.metastore.catalog import HiveColumn, StorageFormat
+from hiveacid.rules.schema import ColumnMapping, parse_type
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.rows.columns import (
     has_exact_statistics,
@@ -24,7 +23,6 @@ from hiveacid.spark.rows.columns import (
 )
 from hiveacid.spark.rows.file_scan import (
     PART,
-    PlainFile,
     Sources,
     scan_files,
     scan_parquet,
@@ -33,13 +31,10 @@ from hiveacid.spark.rows.file_scan import (
 from hiveacid.spark.rows.serde import CsvText, DelimitedText, JsonText
 from hiveacid.spark.session import in_session, scan_session
 from hiveacid.spark.spark_versions import try_cast
-from hiveacid.storage.file_columns import stored_names
 from hiveacid.storage.filesystems import in_threads
-from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.tables.row_format import PlainFile, RowFormat
 
 LINE, _ROW = own_column("line"), own_column("parsed")
-# Valid values of the table properties for skipped lines.
-_LINES = range(1 << 31)
 # Larger than any file: every file is then one partition of Spark.
 _WHOLE_FILES = {
     "spark.sql.files.maxPartitionBytes": str(1 << 40),
@@ -57,52 +52,8 @@ class RowText(Protocol):
         """Append the line of each row; a row that Hive would not read back is an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowFormat:
-    """The row format in the files of a table, or of one of its partitions.
-
-    Attributes:
-        table: The table's name, for errors.
-        format: The format.
-        columns: The columns of the table.
-        mapped: The same columns, with their mapping to ORC and Parquet files.
-        written: The columns of the partition, which its lines have: possibly fewer, and of other
-            types.
-        parameters: The properties of the serde and of the table.
-        header: The number of lines at the beginning of a file that are not rows.
-        footer: The number of lines at its end that are not rows.
-    """
-
-    table: str
-    format: StorageFormat
-    columns: tuple[HiveColumn, ...]
-    mapped: MappedColumns
-    written: tuple[HiveColumn, ...]
-    parameters: tuple[tuple[str, str], ...]
-    header: int
-    footer: int
-
-    @classmethod
-    def of(cls, table: HiveTable, partition: HivePartition | None = None) -> Self:
-        """Return the format of a partition, or of a table without partitions.
-
-        Raises:
-            UnsupportedTable: The format is unsupported.
-        """
-        storage = table.raw.sd if partition is None else partition.raw.sd
-        serde = storage.serdeInfo
-        form = StorageFormat.of(serde.serializationLib, table.ref.full_name)
-        return cls(
-            table=table.ref.full_name,
-            format=form,
-            columns=table.columns,
-            mapped=table.mapped_columns,
-            written=partition.columns if partition and form.is_text else table.columns,
-            # Hive also passes the table's properties to a serde, and they take precedence.
-            parameters=tuple(sorted({**(serde.parameters or {}), **table.parameters}.items())),
-            header=table.number("skip.header.line.count", 0, _LINES),
-            footer=table.number("skip.footer.line.count", 0, _LINES),
-        )
+class SparkRowFormat(RowFormat):
+    """A row format that Spark reads and writes."""
 
     @property
     def text(self) -> RowText:
@@ -117,12 +68,6 @@ class RowFormat:
         if self.format is StorageFormat.CSV:
             return CsvText(self.written, parameters)
         return JsonText(self.written, parameters)
-
-    def has_ambiguous_columns(self, files: Sequence[PlainFile]) -> bool:
-        """Whether the values of some files depend on the column mapping."""
-        if self.format.is_text:
-            return False
-        return any(map(self.mapped.is_ambiguous, in_threads(self._stored_names, files)))
 
     def scan(
         self, spark: SparkSession, files: Sequence[PlainFile], keys: Sequence[HiveColumn] = ()
@@ -153,7 +98,7 @@ class RowFormat:
         stored: dict[Sources, list[PlainFile]] = {self.mapped.names: [*files]}
         if by_position and files:
             stored = {}
-            for file, names in zip(files, in_threads(self._stored_names, files), strict=True):
+            for file, names in zip(files, in_threads(self.stored_names, files), strict=True):
                 stored.setdefault(sources_of(self.mapped, names), []).append(file)
         return reduce(
             DataFrame.unionByName,
@@ -162,11 +107,6 @@ class RowFormat:
                 for sources, alike in stored.items()
             ],
         )
-
-    def _stored_names(self, file: PlainFile) -> Sequence[str]:
-        """The names of a file's columns."""
-        folder, _, name = file.path.rpartition("/")
-        return stored_names(ReadOnlyStorage.of(folder), name, self.format)
 
     def lines(
         self, spark: SparkSession, files: Sequence[PlainFile], keys: Sequence[HiveColumn] = ()

@@ -16,7 +16,7 @@ from hiveacid.spark.statements.insert import InsertPlan, InsertStatement, Trunca
 from hiveacid.spark.statements.merge import MergeStatement
 from hiveacid.spark.statements.restore import RestoreStatement
 from hiveacid.spark.statements.row_change import DeleteStatement, UpdateStatement
-from hiveacid.spark.write.statement import Statement
+from hiveacid.writes.statement import Statement
 
 
 @singledispatch

@@ -38,7 +38,9 @@ from hiveacid.spark.rows.columns import (
 from hiveacid.spark.rows.conversion import stored, text_as_sql
 from hiveacid.spark.session import evaluating_session, in_session
 from hiveacid.spark.statements.source import SourceFrame
-from hiveacid.spark.write.statement import Counts, Preparation, Statement, WriteContext
+from hiveacid.spark.write.engine import SparkStatement, engine_of, reader_of
+from hiveacid.spark.write.flat_rows import write_rows
+from hiveacid.writes.statement import Counts, Preparation, WriteContext
 
 # Schema growth: adding a source's columns to a table
 
@@ -194,7 +196,7 @@ class InsertPlan:
 
 
 @dataclass(eq=False)
-class InsertStatement(Statement):
+class InsertStatement(SparkStatement):
     """Add rows in a new delta, or replace all rows of the table or of partitions by a base.
 
     Attributes:
@@ -221,9 +223,8 @@ class InsertStatement(Statement):
 
     def prepare(self, preparation: Preparation) -> None:
         """Look up the source, and determine the partitions that can be written."""
-        self._source = SourceFrame(
-            preparation.spark, preparation.client, self.rows, preparation.batch
-        )
+        engine = engine_of(preparation)
+        self._source = SourceFrame(engine.spark, preparation.client, self.rows, engine.batch)
         self.look_up(preparation)
         self.reads = self._source.acid_tables
         named = self.plan.named(self.spark, self.table)
@@ -239,12 +240,12 @@ class InsertStatement(Statement):
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the rows of the source."""
-        source = self._source.frame(context.reader, context.shared)
-        context.check_nanoseconds(source)
+        source = self._source.frame(reader_of(context), reader_of(context).shared)
+        self.check_times(context, source)
         with context.phases(Phase.WRITE, "the new rows"):
             rows = rows_for(context.table, source, self.plan, self.rules)
             rows = in_session(rows, evaluating_session(rows.sparkSession))
-            context.output.write_rows(rows, replace=self.replaces)
+            write_rows(context.output, rows, replace=self.replaces)
             self._refuse_others(context)
             if self.replaces:
                 emptied = self.partitions or () if context.table.partition_keys else [None]
@@ -268,7 +269,7 @@ class InsertStatement(Statement):
 
 
 @dataclass(eq=False)
-class TruncateStatement(Statement):
+class TruncateStatement(SparkStatement):
     """Remove all rows of a table, or of some of its partitions, by empty bases.
 
     Attributes:

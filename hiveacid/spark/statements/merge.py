@@ -44,8 +44,8 @@ from hiveacid.spark.statements.source import (
     is_scattered,
 )
 from hiveacid.spark.statements.source_plan import SourcePlan, equal_columns
-from hiveacid.spark.write.acid_output import DRIVER_BYTES
-from hiveacid.spark.write.flat_rows import FATE, AcidRowFiles, FlatRows, FlatRowsWriter
+from hiveacid.spark.write.engine import SparkStatement, engine_of, new_rows, reader_of
+from hiveacid.spark.write.flat_rows import FATE, AcidRowFiles, FlatRows, FlatRowsWriter, write_flat
 from hiveacid.spark.write.row_ids import (
     CLAUSE,
     INSERTED,
@@ -55,9 +55,10 @@ from hiveacid.spark.write.row_ids import (
     Writes,
     written_row_ids,
 )
-from hiveacid.spark.write.statement import Counts, Preparation, Statement, WriteContext
 from hiveacid.storage.hidden_folder import ReadingTransaction
 from hiveacid.storage.staging import FlatFile
+from hiveacid.writes.output import LOCAL_BYTES
+from hiveacid.writes.statement import Counts, NewRows, Preparation, WriteContext
 
 # A merge source with unchanged rows in files, for merges that depend on the target's rows
 
@@ -97,7 +98,7 @@ class KeptSource(SourceRows):
     def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
         """Find the target rows that a clause changes, and write the new rows of updates."""
         snapshot, where = only_with(snapshot, self._values_of_target())
-        pairs = self.join.changes(snapshot.rows(context.spark, where=where))
+        pairs = self.join.changes(snapshot.rows(self.join.spark, where=where))
         names = [*KEY, CLAUSE, SOURCE_ROW]
         updating = self.join.updating_clauses()
         if not updating:
@@ -110,21 +111,22 @@ class KeptSource(SourceRows):
             *[quoted(key.name) for key in keys],
             FATE,
         )
-        self._updated = context.output.write_flat(
+        self._updated = write_flat(
             frame,
+            context.output.flat_target(),
             has_fate=True,
             scattered=is_scattered(snapshot),
             written=f"{FATE} = '{_WRITTEN}'",
         )
-        return written_row_ids(self._updated, context.spark, names)
+        return written_row_ids(self._updated, self.join.spark, names)
 
-    def pairs(self, context: WriteContext, rows: DataFrame) -> DataFrame:
+    def pairs(self, rows: DataFrame) -> DataFrame:
         """Join some rows of the target with the matching rows of the source."""
         return self.join.pairs(rows)
 
     def _values_of_target(self) -> list[ColumnValues]:
         """Values that target columns must have in rows that match the source."""
-        if self.kept.bytes > DRIVER_BYTES:
+        if self.kept.bytes > LOCAL_BYTES:
             return []
         return [
             ColumnValues(column, self.kept.values(field.name))
@@ -137,10 +139,11 @@ class KeptSource(SourceRows):
             [file for file in self._updated.files if file.fate == _WRITTEN] if self._updated else []
         )
         if self.join.plan.not_matched:
-            partners = found.partners(context.spark, self.join.updating_clauses())
+            partners = found.partners(self.join.spark, self.join.updating_clauses())
             new = self.join.inserted(partners)
             names = [quoted(column.name) for column in all_columns(context.table)]
-            files += context.output.write_flat(new.select(*names), scattered=True).files
+            target = context.output.flat_target()
+            files += write_flat(new.select(*names), target, scattered=True).files
         context.output.take(grouped(files), width=len(context.table.columns))
 
 
@@ -209,7 +212,7 @@ class SourceWriter:
         chosen = select_as(rows, columns)
         chosen = in_session(chosen, evaluating_session(join.source.sparkSession))
         files = AcidRowFiles(table, self.codec)
-        writer = FlatRowsWriter(join.spark, table, files, layout_of(table), self.rules)
+        writer = FlatRowsWriter(table, files, layout_of(table), self.rules)
         folder = hidden_folder(table, txn)
         if self.fate == NEVER:
             by = [] if tied is None else [key.name for key in table.partition_keys]
@@ -308,11 +311,11 @@ class WrittenSource(SourceRows):
 
     def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
         """Find the target rows that a clause changes, and the source rows with a match."""
-        join, plan, spark = self.join, self.writer.plan, context.spark
+        join, plan, spark = self.join, self.writer.plan, self.join.spark
         is_pair = f"coalesce({_IS_PAIR}, FALSE)"
         some = replace(
             join,
-            source=self._joined(context, f"TRUE AS {_IS_PAIR}"),
+            source=self._joined(f"TRUE AS {_IS_PAIR}"),
             small=self.rows.bytes <= BROADCAST_BYTES,
         )
         fewer, where = only_with(snapshot, self._values_of_target())
@@ -330,10 +333,10 @@ class WrittenSource(SourceRows):
             return rows.evaluated(select_texts(pairs, [*KEY, CLAUSE, *numbers]))
         return rows.evaluated(pairs.select(CLAUSE, *numbers).distinct())
 
-    def pairs(self, context: WriteContext, rows: DataFrame) -> DataFrame:
+    def pairs(self, rows: DataFrame) -> DataFrame:
         """Join some rows of the target with the matching rows of the source."""
         few = rows.select(*self.writer.plan.target_columns)
-        return replace(self.join, source=self._joined(context)).pairs(few)
+        return replace(self.join, source=self._joined()).pairs(few)
 
     def write(self, context: WriteContext, found: RowIds) -> None:
         """Stage the rows to keep."""
@@ -345,17 +348,16 @@ class WrittenSource(SourceRows):
         uneven = found.uneven(self.rows, writes, updating)
         final = [file for file in files if file not in uneven]
         if uneven:
-            partners = found.partners(context.spark, updating)
-            final += context.output.write_flat(
-                self._counted(context, uneven, writes, partners)
-            ).files
+            partners = found.partners(self.join.spark, updating)
+            counted = self._counted(context, uneven, writes, partners)
+            final += write_flat(counted, context.output.flat_target()).files
         context.output.take(grouped(final), width=len(context.table.columns))
 
     def _values_of_target(self) -> list[ColumnValues]:
         """Values that target columns must have in rows that match the source."""
         equal = self.writer.plan.equal
         names = [joined.held for _, joined in equal]
-        if not equal or self.rows.bytes > DRIVER_BYTES:
+        if not equal or self.rows.bytes > LOCAL_BYTES:
             return []
         tables = self.rows.columns(list(dict.fromkeys(names)), self.rows.files)
         if not tables:
@@ -363,11 +365,11 @@ class WrittenSource(SourceRows):
         values = pa.concat_tables(tables)
         return [ColumnValues(column, joined.arrow(values[joined.held])) for column, joined in equal]
 
-    def _joined(self, context: WriteContext, *more: str) -> DataFrame:
+    def _joined(self, *more: str) -> DataFrame:
         """The columns for matching rows, and the additional columns."""
         columns = self.writer.plan.columns
         beside = [name for name in self.writer.beside if name != INSERTED]
-        rows = self.rows.frame(context.spark, [*[column.held for column in columns], *beside])
+        rows = self.rows.frame(self.join.spark, [*[column.held for column in columns], *beside])
         return select_texts(rows, [*[column.decoded() for column in columns], *beside, *more])
 
     def _counted(
@@ -381,7 +383,7 @@ class WrittenSource(SourceRows):
         table = context.table
         names = [column.name for column in table.columns]
         known = [name for name in self.writer.beside if name != CLAUSE]
-        rows = self.rows.frame(context.spark, [*names, *known], files, table)
+        rows = self.rows.frame(self.join.spark, [*names, *known], files, table)
         counted = rows.join(partners, SOURCE_ROW, "left").withColumn(_TIMES, writes.times())
         counted = counted.where(f"{_TIMES} > 0")
         copies = f"explode(array_repeat(1, CAST({_TIMES} AS INT)))"
@@ -394,7 +396,7 @@ def _are_conditional(clauses: Sequence[Clause]) -> bool:
 
 
 @dataclass(eq=False)
-class MergeStatement(Statement):
+class MergeStatement(SparkStatement):
     """A merge of a source into a table.
 
     Attributes:
@@ -435,12 +437,16 @@ class MergeStatement(Statement):
         plan = MergePlan.of(self.clauses)
         return bool(plan.not_matched or plan.not_matched_by_source)
 
-    def would_act_on(self, context: WriteContext, rows: DataFrame) -> bool:
+    def would_act_on(self, context: WriteContext, rows: NewRows) -> bool:
         """Whether a row would have matched the source, or been changed without a source row."""
         assert self._merged is not None
+        added = new_rows(self.spark, rows)
         if self._merged.join.plan.not_matched_by_source:
-            return bool(rows.take(1))
-        return bool(self._merged.pairs(context, rows).take(1))
+            matching = added
+        else:
+            matching = self._merged.pairs(added)
+        with translated_spark_errors(f"Comparing {self.target.full_name} with concurrent writes"):
+            return bool(matching.take(1))
 
     def prepare(self, preparation: Preparation) -> None:
         """Look up the source, and determine from its rows the partitions that can be changed.
@@ -448,9 +454,8 @@ class MergeStatement(Statement):
         If the condition ties the partitions to the source's rows, only those partitions are locked,
         and concurrent merges of other partitions are possible.
         """
-        self._source = SourceFrame(
-            preparation.spark, preparation.client, self.source, preparation.batch
-        )
+        engine = engine_of(preparation)
+        self._source = SourceFrame(engine.spark, preparation.client, self.source, engine.batch)
         self.look_up(preparation)
         self.declared.look_up(preparation.client, self.table)
         if self.merge_schema:
@@ -469,15 +474,15 @@ class MergeStatement(Statement):
         source = self._rows
         with context.phases(Phase.READ, "the rows that match"):
             if source is None:
-                rows = self._source.frame(context.reader, context.shared)
-                context.check_nanoseconds(rows)
+                rows = self._source.frame(reader_of(context), reader_of(context).shared)
+                self.check_times(context, rows)
                 source = self._evaluated(rows, context.txn)
             join, self._merged = source.join, source
             names = context.partition_names
-            touched = _existing(context.spark, context.table, source.touched, names)
+            touched = _existing(self.spark, context.table, source.touched, names)
             context.require_locked(touched)
-            snapshot = context.snapshot(_matching(context, join, touched))
-            check_nanoseconds(context.spark, snapshot, "the merge", join.kept_columns())
+            snapshot = self.snapshot(context, _matching(context, join, touched))
+            check_nanoseconds(self.spark, snapshot, "the merge", join.kept_columns())
             with translated_spark_errors("The merge"):
                 found = source.find(context, snapshot)
                 acted = found.by_clause()
@@ -596,4 +601,4 @@ def _matching(
     if join.plan.not_matched_by_source:
         # A row that cannot satisfy the condition is a row without a source.
         return names
-    return matching_partitions(context.spark, join.on, join.scope, names)
+    return matching_partitions(join.spark, join.on, join.scope, names)

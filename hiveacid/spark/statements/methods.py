@@ -29,7 +29,7 @@ from hiveacid.spark.statements.insert import (
 )
 from hiveacid.spark.statements.merge import MergeStatement
 from hiveacid.spark.statements.row_change import DeleteStatement, UpdateStatement
-from hiveacid.spark.write.statement import Statement
+from hiveacid.writes.statement import Statement
 
 # The rows of a job: a frame of the caller, or a source that is looked up later.
 Rows = DataFrame | Source

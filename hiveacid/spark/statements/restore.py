@@ -16,18 +16,20 @@ from hiveacid.rules.versions import as_of_write_id
 from hiveacid.rules.write_ids import AsOf
 from hiveacid.spark.read.acid_snapshot import KEY
 from hiveacid.spark.read.changes import Difference, FlatDifference
-from hiveacid.spark.read.files import FlatSnapshot
+from hiveacid.spark.read.flat_snapshot import FlatSnapshot
 from hiveacid.spark.read.nanoseconds import check_nanoseconds
 from hiveacid.spark.read.pruning import canonical_values
 from hiveacid.spark.read.table_reader import TableReader
 from hiveacid.spark.rows.columns import all_columns, quoted
 from hiveacid.spark.statements.source import grouped, is_scattered
+from hiveacid.spark.write.engine import SparkStatement, reader_of
+from hiveacid.spark.write.flat_rows import write_flat, write_rows
 from hiveacid.spark.write.row_ids import CLAUSE, RowIds, RowSearch
-from hiveacid.spark.write.statement import Counts, Preparation, Statement, WriteContext
+from hiveacid.writes.statement import Counts, Preparation, WriteContext
 
 
 @dataclass(eq=False)
-class RestoreStatement(Statement):
+class RestoreStatement(SparkStatement):
     """Delete the rows that were added after a version, and insert those that were removed since.
 
     The cost depends on the difference, and no version is removed. The rows of an insert-only table
@@ -84,7 +86,7 @@ class RestoreStatement(Statement):
             partitions = context.client.get_partitions(table) if table.partition_keys else []
             output.locate(partitions)
             versions = (self.as_of, None)
-            found = list(context.reader.differences(context.spark, table, partitions, versions))
+            found = list(reader_of(context).differences(self.spark, table, partitions, versions))
             gone = [self._rows_to_restore(context, difference) for difference in found]
             rows = [frame for frame in gone if frame is not None]
             scattered = any(is_scattered(difference.gone_from) for difference in found)
@@ -94,9 +96,8 @@ class RestoreStatement(Statement):
                 if added is not None:
                     added.write_deletes(output, difference.partitions)
             if rows:
-                written = output.write_flat(
-                    reduce(DataFrame.unionByName, rows), scattered=scattered
-                )
+                restored = reduce(DataFrame.unionByName, rows)
+                written = write_flat(restored, output.flat_target(), scattered=scattered)
                 output.take(grouped(written.files), width=len(table.columns))
         return Counts(inserted=output.rows, deleted=output.deletes)
 
@@ -108,14 +109,14 @@ class RestoreStatement(Statement):
         """Stage the earlier contents of an insert-only table's partitions that differ."""
         table, output = context.table, context.output
         with context.phases(Phase.READ, "the partitions that differ"):
-            restored = self._differing(context.reader, table)
+            restored = self._differing(reader_of(context), table)
             output.locate([each.partition for each in restored if each.partition is not None])
             before = FlatSnapshot(table, [(each.partition, each.before) for each in restored])
-            check_nanoseconds(context.spark, before, "the restore")
+            check_nanoseconds(self.spark, before, "the restore")
             context.rewritten.append(before)
         with context.phases(Phase.WRITE, "them as they were"):
             if any(each.before for each in restored):
-                output.write_rows(before.rows(context.spark), replace=True)
+                write_rows(output, before.rows(self.spark), replace=True)
             # Partitions without rows in the version become empty again.
             output.write_empty_bases([each.name for each in restored])
         return Counts(inserted=output.rows)
@@ -134,12 +135,11 @@ class RestoreStatement(Statement):
             return [each for each, own in zip(all_, canonical, strict=True) if own in values]
         return differing
 
-    @staticmethod
-    def _rows_to_restore(context: WriteContext, difference: Difference) -> DataFrame | None:
+    def _rows_to_restore(self, context: WriteContext, difference: Difference) -> DataFrame | None:
         """The rows to restore."""
         if difference.gone is None:
             return None
-        check_nanoseconds(context.spark, difference.gone_from, "the restore")
+        check_nanoseconds(self.spark, difference.gone_from, "the restore")
         context.rewritten.append(difference.gone_from)
         names = [column.name for column in all_columns(context.table)]
         return difference.gone.select(*map(quoted, names))

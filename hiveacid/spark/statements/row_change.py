@@ -19,13 +19,15 @@ from hiveacid.spark.read.pruning import Scope, matching_partitions
 from hiveacid.spark.rows.columns import all_columns, quoted, select_as, select_texts
 from hiveacid.spark.rows.conversion import assignments
 from hiveacid.spark.statements.source import SourceInputs, grouped, is_scattered
+from hiveacid.spark.write.engine import SparkStatement, engine_of, reader_of
+from hiveacid.spark.write.flat_rows import write_flat
 from hiveacid.spark.write.row_ids import CLAUSE, RowSearch, written_row_ids
-from hiveacid.spark.write.statement import Counts, Preparation, Statement, WriteContext
 from hiveacid.sql.partition_conditions import KeyScope, partitions_of_change
+from hiveacid.writes.statement import Counts, Preparation, WriteContext
 
 
 @dataclass(eq=False)
-class RowChange(Statement):
+class RowChange(SparkStatement):
     """A change of the rows that match a condition.
 
     Attributes:
@@ -54,7 +56,7 @@ class RowChange(Statement):
         self.look_up(preparation)
         # The inputs become views of the session that reads the table.
         self._source_inputs = SourceInputs(
-            self.spark, preparation.client, self.inputs, batch=preparation.batch
+            self.spark, preparation.client, self.inputs, batch=engine_of(preparation).batch
         )
         self.reads = self._source_inputs.acid_tables
         self.partitions = self._partitions_to_change(preparation.client)
@@ -79,15 +81,17 @@ class RowChange(Statement):
 
     def _snapshot(self, context: WriteContext) -> AcidSnapshot:
         names = context.partition_names()
-        return context.snapshot(matching_partitions(context.spark, self.where, self._scope, names))
+        return self.snapshot(
+            context, matching_partitions(self.spark, self.where, self._scope, names)
+        )
 
     def _chosen(self, context: WriteContext, snapshot: AcidSnapshot) -> DataFrame:
         """The matching rows with their keys."""
-        self._source_inputs.register(context.reader, context.shared)
+        self._source_inputs.register(reader_of(context), reader_of(context).shared)
         if self.where is None:
-            return snapshot.rows(context.spark).alias(self.alias)
+            return snapshot.rows(self.spark).alias(self.alias)
         with translated_spark_errors(f"The condition {self.where!r}"):
-            return snapshot.rows(context.spark).alias(self.alias).where(self.where)
+            return snapshot.rows(self.spark).alias(self.alias).where(self.where)
 
 
 class DeleteStatement(RowChange):
@@ -147,7 +151,7 @@ class UpdateStatement(RowChange):
         with context.phases(Phase.READ, "the rows that match"):
             snapshot = self._snapshot(context)
             kept = {column.name.lower() for column in all_columns(table)} - {*self.assigned}
-            check_nanoseconds(context.spark, snapshot, "the update", kept)
+            check_nanoseconds(self.spark, snapshot, "the update", kept)
             chosen = self._chosen(context, snapshot)
             values = with_defaults(self.set, self.rules)
             new = assignments(chosen, table, values, what)
@@ -159,8 +163,10 @@ class UpdateStatement(RowChange):
             columns |= new | dict(zip(KEY, KEY, strict=True)) | {CLAUSE: "0"}
             with translated_spark_errors(what):
                 changed = select_as(chosen, columns)
-            rows = context.output.write_flat(changed, scattered=is_scattered(snapshot))
-            found = written_row_ids(rows, context.spark, [*KEY, CLAUSE])
+            rows = write_flat(
+                changed, context.output.flat_target(), scattered=is_scattered(snapshot)
+            )
+            found = written_row_ids(rows, self.spark, [*KEY, CLAUSE])
         with context.phases(Phase.WRITE, "the deletes"):
             found.write_deletes(context.output, snapshot.partitions)
             context.output.take(grouped(rows.files), width=len(table.columns))

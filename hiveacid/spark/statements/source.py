@@ -31,7 +31,7 @@ from hiveacid.spark.failures import CORRUPT, translated_spark_errors
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
 from hiveacid.spark.read.changes import no_changes
-from hiveacid.spark.read.files import FlatSnapshot
+from hiveacid.spark.read.flat_snapshot import FlatSnapshot
 from hiveacid.spark.read.kept_rows import SharedRows
 from hiveacid.spark.read.table_reader import RowQuery
 from hiveacid.spark.rows.columns import all_columns, quoted, spark_struct
@@ -41,10 +41,10 @@ from hiveacid.spark.statements.conditions import bound_query
 from hiveacid.spark.statements.merge_join import MergeJoin
 from hiveacid.spark.statements.refused_sql import check_query, check_view
 from hiveacid.spark.write.row_ids import RowIds
-from hiveacid.spark.write.statement import WriteContext
 from hiveacid.sql.views import view_query
 from hiveacid.storage.hidden_folder import HiddenFolder, ReadingTransaction
 from hiveacid.storage.staging import FlatFile, Folder
+from hiveacid.writes.statement import WriteContext
 
 # Rows of a merge's source, evaluated once before they are compared with the target
 
@@ -73,7 +73,7 @@ class SourceRows(ABC):
         """Find the target rows that a clause changes, and the source rows with a match."""
 
     @abstractmethod
-    def pairs(self, context: WriteContext, rows: DataFrame) -> DataFrame:
+    def pairs(self, rows: DataFrame) -> DataFrame:
         """Join some rows of the target with the matching rows of the source."""
 
     @abstractmethod

@@ -4,93 +4,49 @@ Writing evaluates the rows, once: any later information about them is read from 
 files may have more columns than the table; the table takes only its own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
-from pyarrow import orc, parquet
+from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StringType, StructType
 
-from hiveacid.errors import DataError, TableReplaced
-from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat
-from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.constraints import constraints_on_writes
-from hiveacid.orc.copying.spark_files import copy_readable
-from hiveacid.orc.format.tail import OrcTail
-from hiveacid.rules.constraints import Moment, TableConstraints, WriteRules
-from hiveacid.rules.names import DEFAULT_PARTITION, OriginalFile, parse_partition_name
+from hiveacid.errors import DataError
+from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat, layout_of
+from hiveacid.rules.constraints import WriteRules
+from hiveacid.rules.names import DEFAULT_PARTITION, parse_partition_name
 from hiveacid.rules.partitions import named_partition, texts_in_rows
-from hiveacid.rules.schema import BucketLayout, Char, parse_type
+from hiveacid.rules.schema import BucketLayout, Char, TableKind, parse_type
 from hiveacid.spark.failures import VIOLATED, translated_spark_errors
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.rows.bucketing import bucket_numbers
 from hiveacid.spark.rows.columns import (
     STRIPE_SIZE,
-    all_columns,
     pad_chars,
     quoted,
     select_texts,
-    spark_struct,
     stripe_size,
 )
 from hiveacid.spark.rows.conversion import text_as_sql
-from hiveacid.spark.rows.file_scan import PlainFile, scan_files
-from hiveacid.spark.rows.row_format import LINE, RowFormat
+from hiveacid.spark.rows.file_scan import scan_files
+from hiveacid.spark.rows.row_format import LINE, SparkRowFormat
 from hiveacid.spark.session import file_writer, in_session, scan_session
 from hiveacid.spark.spark_versions import rebalanced, with_arrow_column
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import Storage
-from hiveacid.storage.staging import FlatFile, Folder, NewFile, StagedFile, staged_file
+from hiveacid.storage.staging import FlatFile, Folder
+from hiveacid.tables.row_format import PlainFile
+from hiveacid.writes.engine import FlatTarget
+from hiveacid.writes.output import TableOutput
 
 # Validation of written rows against the constraints of a table
 
 
 # Limits for the part of a row that a message shows.
 _SHOWN_COLUMNS, _SHOWN_CHARACTERS = 20, 400
-
-
-class DeclaredRules:
-    """The constraints of a statement's target, as declared in the metastore.
-
-    The constraints are looked up when the statement first needs them, and again under the locks:
-    Hive waits for the locks before it declares or drops a constraint.
-    """
-
-    def __init__(self) -> None:
-        self._known: tuple[TableConstraints, Moment] | None = None
-
-    def look_up(self, client: MetastoreClient, table: HiveTable) -> None:
-        """Look up the constraints, or make sure that they have not changed since the last lookup.
-
-        Raises:
-            TableReplaced: They have changed.
-            UnsupportedTable: An enabled constraint cannot be enforced.
-        """
-        now = constraints_on_writes(client, table.ref)
-        if self._known is None:
-            self._known = now, Moment(datetime.now(UTC), client.user)
-        elif not now.same_rules(self._known[0]):
-            raise TableReplaced(
-                f"The constraints of {table.ref} were changed meanwhile.",
-                remedy="Nothing was published; run the job again.",
-            )
-        self.of(table)
-
-    def of(self, table: HiveTable) -> WriteRules:
-        """The rules for the rows of a table with these columns."""
-        # Executors import the modules that write rows, and have no sqlglot.
-        from hiveacid.sql.constraint_rules import write_rules
-
-        assert self._known is not None, "The constraints have not been looked up."
-        constraints, moment = self._known
-        columns = {column.name: column.type for column in all_columns(table)}
-        return write_rules(table.ref.full_name, columns, constraints, moment)
 
 
 def checked(frame: DataFrame, rules: WriteRules, written: str | None = None) -> DataFrame:
@@ -146,7 +102,6 @@ _AS_HIVE_WRITES_PARQUET = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
     "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
 }
-_COPY_BYTES = 8 << 20
 
 
 def orc_options(table: HiveTable, codec: str) -> dict[str, str]:
@@ -201,59 +156,9 @@ class RowFiles:
         writer = file_writer(frame, location).partitionBy(*by)
         writer.option("compression", "none").text(location)
 
-    def write_empty(self, sink: Any) -> int:
-        """Write a file without rows and return its size."""
-        if self._format.format.is_text:
-            sink.write(b"".join(self._edges))
-        else:
-            schema = to_arrow_schema(spark_struct(self.table.columns))
-            is_parquet = self._format.format is StorageFormat.PARQUET
-            (parquet if is_parquet else orc).write_table(schema.empty_table(), sink)
-        return int(sink.tell())
-
-    def taker(self) -> Callable[[NewFile], StagedFile]:
-        """Return a task function that copies one of Spark's files and counts its rows."""
-        form, (header, footer) = self._format.format, self._edges
-
-        def take(new: NewFile) -> StagedFile:
-            rows, size = 0, None
-            (flat,) = new.parts
-            name = OriginalFile(new.bucket, 0).name
-            with (
-                Storage.of(flat.root).open_input(flat.path) as source,
-                staged_file(new.folder, name) as file,
-            ):
-                sink = file.sink
-                if form is StorageFormat.PARQUET:
-                    rows = parquet.read_metadata(source).num_rows
-                elif form is StorageFormat.ORC:
-                    tail = OrcTail.read(source)
-                    rows = tail.rows
-                    # If any column is encrypted, even the file's statistics must not be changed.
-                    if not tail.is_encrypted:
-                        size = copy_readable(source, tail, sink)
-                if size is None:
-                    source.seek(0)
-                    sink.write(header)
-                    while piece := source.read(_COPY_BYTES):
-                        rows += piece.count(b"\n") if form.is_text else 0
-                        sink.write(piece)
-                    sink.write(footer)
-                    size = int(sink.tell())
-            return file.made(new.bucket, rows, size)
-
-        return take
-
     @property
-    def _format(self) -> RowFormat:
-        return RowFormat.of(self.table, self.partition)
-
-    @property
-    def _edges(self) -> tuple[bytes, bytes]:
-        """The header and footer lines of a file, which readers skip."""
-        names = ",".join(column.name for column in self.table.columns)
-        header = [names, *[""] * self._format.header][: self._format.header]
-        return "".join(f"{line}\n" for line in header).encode(), b"\n" * self._format.footer
+    def _format(self) -> SparkRowFormat:
+        return SparkRowFormat.of(self.table, self.partition)
 
     def _padded(self, frame: DataFrame) -> DataFrame:
         """Pad char values: Hive searches ORC files for a char including its trailing blanks."""
@@ -379,14 +284,12 @@ class FlatRowsWriter:
     """Writes rows of a table by Spark.
 
     Attributes:
-        spark: The session that determines the number of tasks.
         table: The table.
         files: Writes a file.
         layout: The distribution of rows over files; None without buckets.
         rules: The constraints of the table; None if no row is written that the table will hold.
     """
 
-    spark: SparkSession
     table: HiveTable
     files: "AcidRowFiles | RowFiles"
     layout: BucketLayout | None
@@ -421,7 +324,7 @@ class FlatRowsWriter:
         if self.layout is not None:
             frame = _with_bucket_number(frame, self.layout)
             frame = frame.repartition(
-                max(self.layout.count, self.spark.sparkContext.defaultParallelism),
+                max(self.layout.count, frame.sparkSession.sparkContext.defaultParallelism),
                 *[F.col(quoted(name)) for name in by],
                 F.col(BUCKET_NUMBER),
             )
@@ -495,6 +398,48 @@ class FlatRowsWriter:
                 for name in texts
             }
         )
+
+
+def write_flat(
+    frame: DataFrame,
+    target: FlatTarget,
+    *,
+    has_fate: bool = False,
+    scattered: bool = False,
+    written: str | None = None,
+    layout: BucketLayout | None = None,
+) -> FlatRows:
+    """Write rows that a table may take later.
+
+    Args:
+        frame: The table's columns, other columns that the table does not take, and its partition
+            columns.
+        target: The table, and the place of the files.
+        has_fate: Whether the frame has the column FATE, which separates rows.
+        scattered: Whether the rows may come in small parts from many tasks.
+        written: See ``FlatRowsWriter.write_rows``.
+        layout: The distribution of rows over files; None means the layout of the table.
+    """
+    table = target.table
+    files: AcidRowFiles | RowFiles = RowFiles(table, target.codec)
+    if table.kind is TableKind.FULL_ACID:
+        files = AcidRowFiles(table, target.codec, for_base=target.for_base)
+    writer = FlatRowsWriter(table, files, layout or layout_of(table), target.rules)
+    return writer.write_rows(
+        frame, target.folder, has_fate=has_fate, scattered=scattered, written=written
+    )
+
+
+def write_rows(output: TableOutput, frame: DataFrame, *, replace: bool = False) -> None:
+    """Stage the rows of a frame, one file for each file that Spark writes.
+
+    Args:
+        output: The output of a statement.
+        frame: The table's columns and partition columns, in their types.
+        replace: Whether the rows become a base, which hides all earlier rows, or a delta.
+    """
+    flat = write_flat(frame, output.flat_target(replace=replace))
+    output.take([(file,) for file in flat.files], replace=replace)
 
 
 def _with_bucket_number(frame: DataFrame, layout: BucketLayout) -> DataFrame:

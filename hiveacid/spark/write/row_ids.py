@@ -19,15 +19,15 @@ from pyspark.sql import functions as F
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.read.acid_snapshot import BUCKET, KEY, PARTITION, ROW, WRITE_ID, AcidSnapshot
-from hiveacid.spark.read.files import PartitionFiles
 from hiveacid.spark.read.kept_rows import keep_rows
 from hiveacid.spark.rows.file_scan import PART
 from hiveacid.spark.spark_versions import from_arrow, to_arrow
 from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, FlatRows
-from hiveacid.spark.write.table_output import TableOutput
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.hidden_folder import ReadingTransaction
-from hiveacid.storage.staging import FlatFile
+from hiveacid.storage.staging import DELETE_REPORT, FlatFile
+from hiveacid.tables.visible_files import PartitionFiles
+from hiveacid.writes.output import TableOutput
 
 # Columns beside the parts of the row id: the number of the clause that changes a row, -1 without a
 # clause, and the number of the matching row of the source.
@@ -44,6 +44,9 @@ FEW = 2_000_000
 _MOST_FETCHED = 5_000_000
 # With more files than this, the tails are not read merely to count their rows.
 _FEW_FILES = 1000
+
+# The columns of delete events, in the order of their files.
+_EVENT = [PARTITION, BUCKET_NUMBER, WRITE_ID, BUCKET, ROW]
 
 RowKey = tuple[int, int, int, int]
 
@@ -133,7 +136,7 @@ class FewRowIds(RowIds):
     def write_deletes(self, output: TableOutput, partitions: Sequence[PartitionFiles]) -> None:
         """Stage a delete event for each row that a clause changes."""
         if len(self._acting):
-            output.write_deletes(pa.table(self._sorted), partitions)
+            output.write_deletes(pa.table(self._sorted).select(_EVENT), partitions)
 
     def partners(self, spark: SparkSession, updating: Collection[int]) -> DataFrame:
         """The source rows that matched a target row: SOURCE_ROW, and UPDATES."""
@@ -210,7 +213,20 @@ class ManyRowIds(RowIds):
 
     def write_deletes(self, output: TableOutput, partitions: Sequence[PartitionFiles]) -> None:
         """Stage a delete event for each row that a clause changes."""
-        output.write_deletes(self._acting.select(*KEY), partitions)
+        number = F.when(
+            F.shiftrightunsigned(BUCKET, 29) == 1,
+            F.shiftright(BUCKET, 16).bitwiseAND(F.lit(0xFFF)),
+        ).otherwise(F.col(BUCKET))
+        events = (
+            self._acting.withColumn(BUCKET_NUMBER, number.cast("int"))
+            .select(*_EVENT)
+            .repartition(PARTITION, BUCKET_NUMBER)
+            .sortWithinPartitions(*_EVENT)
+        )
+        with translated_spark_errors(f"Writing deletes for {output.table.ref.full_name}"):
+            tasks = events.mapInArrow(output.delete_stager(partitions), DELETE_REPORT)
+            reports = [row.asDict(recursive=True) for row in tasks.collect()]
+        output.keep_deletes(reports, partitions)
 
     def partners(self, spark: SparkSession, updating: Collection[int]) -> DataFrame:
         """The source rows that matched a target row: SOURCE_ROW, and UPDATES."""

@@ -1,33 +1,37 @@
-"""The files of a table that are visible to one snapshot."""
+"""The files of a table that are visible to one snapshot, and the row ids in its delete events."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Self
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import orc
 
-from hiveacid.errors import HiveAcidError
+from hiveacid.errors import CorruptFile, HiveAcidError, UnsupportedFile
 from hiveacid.metastore.catalog import HivePartition, HiveTable, clustering_columns, require_orc
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.orc.format.envelope import EnvelopeColumn
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.orc.format.envelope import EnvelopeColumn, RowOperation
 from hiveacid.orc.format.tail import OrcTail
-from hiveacid.rules.directory import AcidDirectory, FileStatus, Rules
-from hiveacid.rules.names import Base, Delta, delete_applies, is_hidden_path, may_delete
+from hiveacid.records.table_history import version_of
+from hiveacid.rules.directory import (
+    AcidDirectory,
+    FileStatus,
+    Rules,
+    SyntheticIds,
+    synthetic_ids,
+    written_by,
+)
+from hiveacid.rules.names import Base, Delta, TableRef, delete_applies, may_delete
 from hiveacid.rules.partitions import texts_in_rows
-from hiveacid.rules.write_ids import Range, ValidTxnList, ValidWriteIdList
-from hiveacid.spark.failures import translated_spark_errors
-from hiveacid.spark.rows.columns import all_columns, quoted
-from hiveacid.spark.rows.file_scan import PART, PlainFile
-from hiveacid.spark.rows.row_format import RowFormat
-from hiveacid.spark.session import scan_session
+from hiveacid.rules.write_ids import AsOf, Range, ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 from hiveacid.storage.listing import DataFile, data_files, list_files, read_state, read_tail
-from hiveacid.tables.scan.differences import CountText
-from hiveacid.tables.scan.visible_table import PartitionDirectory
 
 # A folder and everything in it.
 Listing = tuple[ReadOnlyStorage, Sequence[FileStatus]]
@@ -324,128 +328,210 @@ def _is_exact(directory: Base | Delta | None, write_ids: ValidWriteIdList) -> bo
     )
 
 
-# Reading tables whose files contain only rows: insert-only and plain tables
-
-
-# A partition, or None for a table without partitions, and files of the partition.
-FlatFiles = tuple[HivePartition | None, Sequence[PlainFile]]
-
-
 @dataclass(frozen=True)
-class FlatSnapshot:
-    """The files of a table without row ids.
+class AcidFiles:
+    """The files and write ids of a full ACID table that one transaction sees.
 
     Attributes:
-        table: The table.
-        files: The files of each partition; a partition may have several numbered parts.
+        table: The table, with the columns to read.
+        partitions: Its files; elsewhere, a partition is identified by its index here.
+        write_ids: The visible write ids.
+        tails: The file tails read so far, shared with others of fewer files or columns.
     """
 
     table: HiveTable
-    files: Sequence[FlatFiles]
+    partitions: Sequence[PartitionFiles]
+    write_ids: ValidWriteIdList
+    tails: FileTails = field(default_factory=FileTails, compare=False, repr=False)
 
-    @classmethod
-    def of_insert_only(
-        cls,
-        table: HiveTable,
-        partitions: Sequence[HivePartition],
-        write_ids: ValidWriteIdList,
-        txns: ValidTxnList | None,
-        rules: Rules,
-        now: ValidWriteIdList | None = None,
-        listed: Listings = NO_LISTINGS,
-    ) -> Self:
-        """List the visible files of an insert-only table; a directory is visible as a whole.
-
-        Args:
-            table: The table.
-            partitions: Its partitions.
-            write_ids: The visible write ids of the table.
-            txns: The visible transactions; None means all.
-            rules: The rules of the engine version for reading directories.
-            now: The write ids that a new reader sees, if an earlier version is read.
-            listed: See ``usual_listings``.
-        """
-
-        def list_one(partition: HivePartition | None) -> FlatFiles:
-            folder = table.folder if partition is None else partition.folder
-            storage, files = listed.get(folder) or listing_of(folder)
-            state = read_state(storage, files, write_ids, txns, rules=rules, now=now, flat=True)
-            names = ["", *filter(None, [state.base]), *state.deltas]
-            return partition, plain_files(storage, [f for name in names for f in state.files(name)])
-
-        return cls(table, in_threads(list_one, partitions if table.partition_keys else [None]))
-
-    @classmethod
-    def of_plain(cls, table: HiveTable, partitions: Sequence[HivePartition]) -> Self:
-        """List the files of a non-transactional table."""
-
-        def list_one(partition: HivePartition | None) -> FlatFiles:
-            storage = folder_of(table, partition)
-            files = storage.list_files(recursive=True, missing_ok=True)
-            seen = [file for file in files if not is_hidden_path(file.path)]
-            return partition, plain_files(storage, seen)
-
-        return cls(table, in_threads(list_one, partitions if table.partition_keys else [None]))
+    @property
+    def inserts(self) -> list[AcidFile]:
+        """The files with rows."""
+        return [file for partition in self.partitions for file in partition.inserts]
 
     @property
     def has_ambiguous_columns(self) -> bool:
         """Whether the values of a file depend on the column mapping."""
-        return any(
-            RowFormat.of(self.table, partition).has_ambiguous_columns(files)
-            for partition, files in self.files
-        )
-
-    def rows(self, spark: SparkSession, *, numbered: bool = False) -> DataFrame:
-        """All rows, the partition keys last.
-
-        Args:
-            spark: A session made by ``scan_session``.
-            numbered: Whether to add PART, the number of the part of the files.
-        """
-        table = self.table
-        # One scan for all partitions of the same format.
-        alike: dict[RowFormat, list[PlainFile]] = {}
-        for number, (partition, files) in enumerate(self.files):
-            if files:
-                own = () if partition is None else partition.values
-                values = texts_in_rows(own, table.key_types)
-                given = alike.setdefault(RowFormat.of(table, partition), [])
-                given += [replace(file, part=number, values=values) for file in files]
-        scans = alike or {RowFormat.of(table): []}
-        with translated_spark_errors(f"Reading {table.ref.full_name}"):
-            frames = [form.scan(spark, some, table.partition_keys) for form, some in scans.items()]
-        names = [quoted(column.name) for column in all_columns(table)]
-        rows = reduce(DataFrame.unionByName, frames)
-        return rows.select(*names, *([PART] if numbered else []))
+        stored = {tail.column_names for tail in self.tails.of(self.inserts)}
+        return any(map(self.table.mapped_columns.is_ambiguous, stored))
 
 
-def text_counter(
-    client: MetastoreClient, table: HiveTable, spark: Callable[[], SparkSession]
-) -> CountText:
-    """Return a function that counts the rows in files of text by the SerDe of their table.
+class FilesReader:
+    """Finds the files of tables that one transaction sees.
 
-    Args:
-        client: The metastore.
-        table: The table.
-        spark: Returns the session; only called for files of text.
+    All methods take a table as it was before the transaction. They raise TableReplaced if another
+    one has its name by now, or if its definition has changed; see ``Definitions``.
     """
 
-    def count(directory: PartitionDirectory, files: Sequence[FileStatus]) -> int:
-        partition = None
-        if directory.name is not None:
-            (partition,) = client.get_partitions(table, [directory.name])
-        snapshot = FlatSnapshot(table, [(partition, plain_files(directory.storage, files))])
-        return snapshot.rows(scan_session(spark())).count()
+    def __init__(self, client: MetastoreClient, txn: Transaction) -> None:
+        self._client = client
+        self._txn = txn
+        self._rules = Rules.of(client.version)
 
-    return count
+    def confirmed(self, table: HiveTable) -> HiveTable:
+        """Return the definition of a table, also of a plain one, that its files are read by."""
+        return self._txn.definitions.confirmed(table)
+
+    def require_unchanged(self, except_for: Collection[TableRef]) -> None:
+        """Verify, after the last read, the tables that were read; see ``Definitions``."""
+        self._txn.definitions.require_unchanged(except_for)
+
+    def files(
+        self,
+        table: HiveTable,
+        partitions: Sequence[HivePartition],
+        as_of: AsOf | None = None,
+        listed: Listings = NO_LISTINGS,
+    ) -> AcidFiles:
+        """Some partitions of a full ACID table, or a whole table without partitions.
+
+        Args:
+            table: The table.
+            partitions: The partitions.
+            as_of: The version to read; None means the newest.
+            listed: See ``usual_listings``.
+        """
+        table = self.confirmed(table)
+        seen, now = self._txn.snapshot, self._now(table)
+        write_ids = self._version(table, as_of)
+        files = list_partitions(table, partitions, write_ids, seen.txns, self._rules, now, listed)
+        return AcidFiles(table, files, write_ids)
+
+    def _now(self, table: HiveTable) -> ValidWriteIdList:
+        return self._txn.snapshot.write_ids[table.ref.full_name]
+
+    def _version(self, table: HiveTable, as_of: AsOf | None) -> ValidWriteIdList:
+        now = self._now(table)
+        return now if as_of is None else version_of(self._client, table.ref, as_of, now)
 
 
-def folder_of(table: HiveTable, partition: HivePartition | None) -> ReadOnlyStorage:
-    """The folder of a partition, or of a table without partitions."""
-    return ReadOnlyStorage.of(table.folder if partition is None else partition.folder)
+def row_ids(
+    partitions: Sequence[PartitionFiles], files: Sequence[tuple[int, AcidFile]]
+) -> Mapping[str, SyntheticIds]:
+    """Return the row ids that Hive assigns to the rows of files without row ids, by their paths.
+
+    Args:
+        partitions: The partitions that the numbers beside the files refer to.
+        files: Files without row ids, each with the number of its partition.
+
+    Raises:
+        UnsupportedFile: The name of a file has no bucket number, so that its rows have no ids.
+    """
+    beside = {
+        (number, file.directory): partitions[number].raw_beside(file) for number, file in files
+    }
+    counted = sorted({file for group in beside.values() for file in group}, key=lambda f: f.path)
+    tails = dict(zip([file.path for file in counted], read_tails(counted), strict=True))
+    known = {
+        ids.path: ids
+        for (_, directory), group in beside.items()
+        for ids in synthetic_ids(
+            {file.path: tails[file.path].rows for file in group}, *written_by(directory)
+        )
+    }
+    for _, file in files:
+        if known[file.path].bucket is None:
+            raise UnsupportedFile(
+                f"{file.path} has no bucket number in its name, so that its rows have no row ids.",
+                remedy="Overwrite the table, or the partition, with its own rows; then change them.",
+            )
+    return known
 
 
-def plain_files(storage: ReadOnlyStorage, files: Sequence[FileStatus]) -> list[PlainFile]:
-    """Files to scan, without empty ones, which are not valid ORC or Parquet files."""
-    folder = storage.location.rstrip("/")
-    return [PlainFile(f"{folder}/{file.path}", file.size) for file in files if file.size > 0]
+# The row ids in delete events, read and compared in the driver
+
+
+_COLUMNS = ["operation", "originalTransaction", "bucket", "rowId", "currentTransaction"]
+# Numbers up to the first limit, multiplied by the number of events, are below the second.
+_WIDEST_PART, _LONGEST_CODE = 1 << 40, 1 << 62
+
+Ids = NDArray[np.int64]
+
+
+def read_events(
+    files: Sequence[tuple[int, AcidFile]], write_ids: ValidWriteIdList
+) -> tuple[Ids, ...]:
+    """The row ids in the events of some files: write ids, buckets, rows and partitions.
+
+    Args:
+        files: Files of delete events, each with the number of its partition.
+        write_ids: The write ids that the snapshot sees.
+    """
+
+    def read(numbered: tuple[int, AcidFile]) -> Ids:
+        number, file = numbered
+        events = _read(file, write_ids)
+        return np.vstack([events, np.full(events.shape[1], number)])
+
+    return tuple(np.hstack([np.zeros((4, 0), np.int64), *in_threads(read, files)]))
+
+
+def _read(file: AcidFile, write_ids: ValidWriteIdList) -> Ids:
+    folder, _, name = file.path.rpartition("/")
+    with Storage.of(folder).open_input(name) as source:
+        try:
+            # The file may go on after its valid part.
+            known: Any = orc.ORCFile(pa.BufferReader(source.read(file.size)))
+            # Some compactions of Hive write all names in lower case.
+            by_lower = {name.lower(): name for name in known.schema.names}
+            names = [by_lower.get(name.lower(), name) for name in _COLUMNS]
+            table = known.read(columns=names)
+            columns = [table[name].cast(pa.int64()) for name in names]
+        except (OSError, pa.ArrowException) as error:
+            raise CorruptFile(f"{file.path} cannot be read as ORC: {error}") from error
+    if any(column.null_count for column in columns):
+        raise CorruptFile(f"{file.path} holds events without a row id.")
+    operation, *parts, current = map(np.asarray, columns)
+    strange = np.flatnonzero(operation != RowOperation.DELETE)
+    if len(strange):
+        raise CorruptFile(
+            f"{file.path} holds events of operation {operation[strange[0]]}, which do not belong "
+            "into its directory."
+        )
+    events = np.vstack(parts)
+    if file.exact:
+        return events
+    hidden = [*write_ids.open, *write_ids.aborted]
+    visible = (current <= write_ids.high_watermark) & ~np.isin(current, hidden)
+    return events[:, visible]
+
+
+def are_in(known: Sequence[Ids], given: Sequence[Ids]) -> NDArray[np.bool_]:
+    """Return a mask of the given row ids that are known.
+
+    Args:
+        known: The parts of the known row ids.
+        given: The same parts of the row ids to look up.
+    """
+    possible = np.full(len(given[0]), len(known[0]) > 0)
+    if not len(known[0]):
+        return possible
+    codes, wanted, count = np.zeros(len(known[0]), np.int64), np.zeros(len(given[0]), np.int64), 1
+    for ours, theirs in zip(known, given, strict=True):
+        first, last = int(ours.min()), int(ours.max())
+        if last - first < _WIDEST_PART:
+            width, parts, others = last - first + 1, ours - first, theirs - first
+            possible &= (theirs >= first) & (theirs <= last)
+        else:
+            parts, others, is_value, width = _densely(ours, theirs)
+            possible &= is_value
+        if count * width > _LONGEST_CODE:
+            codes, wanted, is_code, count = _densely(codes, wanted)
+            possible &= is_code
+        codes, wanted = codes * width + parts, wanted * width + others
+        count *= width
+    _, is_known = _places(np.sort(codes), wanted)
+    return possible & is_known
+
+
+def _densely(ours: Ids, theirs: Ids) -> tuple[Ids, Ids, NDArray[np.bool_], int]:
+    """Map values to consecutive numbers; also return the mask of known values and their count."""
+    values, numbers = np.unique(ours, return_inverse=True)
+    at, is_value = _places(values, theirs)
+    return numbers, at, is_value, len(values)
+
+
+def _places(values: Ids, wanted: Ids) -> tuple[Ids, NDArray[np.bool_]]:
+    """The positions of numbers in a sorted array, and the mask of numbers that are present."""
+    at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
+    return at, values[at] == wanted

@@ -1,40 +1,43 @@
-"""A statement: one change of one table, prepared before locks are acquired, then run."""
+"""A statement: one change of one table, prepared before locks are acquired, then run and staged."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import get_args
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Protocol, Self, get_args
 
-from pyspark.sql import DataFrame, SparkSession
-
-from hiveacid.errors import SnapshotMoved, UserError
+from hiveacid.errors import CorruptFile, SnapshotMoved, TableReplaced, UserError
 from hiveacid.jobs.job import Access, Job, accesses_of
 from hiveacid.jobs.options import OrcCodec, RunOptions
-from hiveacid.jobs.report import ChangesRange
+from hiveacid.jobs.report import ChangesRange, TableReport
 from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.constraints import constraints_on_writes
 from hiveacid.metastore.table_rules import check_kind, existing_table
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import PhaseClock
-from hiveacid.rules.constraints import WriteRules
-from hiveacid.rules.locks import Operation, partitions_to_lock
+from hiveacid.rules.constraints import Moment, TableConstraints, WriteRules
+from hiveacid.rules.locks import Operation, WriteKind, kind_of, partitions_to_lock
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.read.acid_snapshot import AcidSnapshot
-from hiveacid.spark.read.files import FlatSnapshot
-from hiveacid.spark.read.kept_rows import SharedRows
-from hiveacid.spark.read.nanoseconds import check_nanoseconds
-from hiveacid.spark.read.table_reader import TableReader
-from hiveacid.spark.rows.columns import check_readable, check_writable
-from hiveacid.spark.session import scan_session
-from hiveacid.spark.write.flat_rows import DeclaredRules
-from hiveacid.spark.write.table_output import TableOutput
+from hiveacid.sql.constraint_rules import write_rules
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.tables.locations import require_job_access
+from hiveacid.tables.visible_files import AcidFiles, FilesReader
+from hiveacid.writes.engine import RowEngine
+from hiveacid.writes.output import TableOutput, TakenFolders
 
-# The context of a running statement, and the row counts that it returns
+# What a statement gets, and the row counts that it returns
+
+
+class FilesOfRows(Protocol):
+    """Files of a table, as they are read."""
+
+    @property
+    def has_ambiguous_columns(self) -> bool:
+        """Whether the values of a file depend on the column mapping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,55 +51,50 @@ class Counts:
 
 @dataclass(frozen=True)
 class WriteContext:
-    """An open transaction, with the table that a statement changes in it."""
+    """An open transaction, with the table that a statement changes in it.
 
-    spark: SparkSession
+    Attributes:
+        client: The metastore.
+        table: The table.
+        txn: The transaction that the staged files belong to.
+        output: Receives what the statement writes.
+        phases: The clock of the run.
+        locks: The locked partitions; None means the whole table.
+        reader: Reads the tables of all statements of the transaction; made by the engine.
+        rewritten: The files whose rows are rewritten.
+    """
+
     client: MetastoreClient
     table: HiveTable
     txn: Transaction
     output: TableOutput
     phases: PhaseClock
     locks: Sequence[str] | None
-    shared: SharedRows
-    # Reads the sources of all statements of the transaction.
-    reader: TableReader
-    # The snapshots whose rows are rewritten.
-    rewritten: list[AcidSnapshot | FlatSnapshot] = field(default_factory=list)
+    reader: FilesReader
+    rewritten: list[FilesOfRows] = field(default_factory=list)
 
     @property
     def column_mapping(self) -> str | None:
         """The mapping of the target's columns, if another mapping would read other values."""
-        ambiguous = any(snapshot.has_ambiguous_columns for snapshot in self.rewritten)
+        ambiguous = any(files.has_ambiguous_columns for files in self.rewritten)
         return self.table.mapped_columns.mapping.value if ambiguous else None
 
     def partition_names(self) -> list[str]:
         """The names of the target's partitions under the locks."""
         return self.client.get_partition_names(self.table.ref) if self.table.partition_keys else []
 
-    def snapshot(self, names: Sequence[str]) -> AcidSnapshot:
-        """Return partitions as the transaction reads them, and locate them for writing.
+    def files(self, names: Sequence[str]) -> AcidFiles:
+        """Return the files of partitions as the transaction reads them, and locate them for writing.
 
         Args:
             names: Their names; names without a partition are ignored.
         """
         partitions = self.client.get_partitions(self.table, names) if names else []
         self.output.locate(partitions)
-        found = self.reader.acid_snapshot(self.table, partitions)
+        found = self.reader.files(self.table, partitions)
         self.output.record_read(found.partitions)
         self.rewritten.append(found)
         return found
-
-    def check_nanoseconds(self, source: DataFrame) -> None:
-        """Refuse to write rows of a source whose timestamps the read may have truncated.
-
-        Raises:
-            NanosecondsLost: A table that has been read has nanoseconds.
-        """
-        if "timestamp" in source.schema.simpleString():
-            for snapshot in self.reader.snapshots:
-                check_nanoseconds(
-                    self.spark, snapshot, f"the write into {self.table.ref.full_name}"
-                )
 
     def require_locked(self, partitions: Sequence[str] | None) -> None:
         """Make sure that the locks cover all partitions that will be changed.
@@ -146,20 +144,68 @@ class Preparation:
     """The context for preparing statements, before locks are acquired.
 
     Attributes:
-        spark: The user's session, which is not changed.
+        engine: The engine that evaluates the rows.
         client: The metastore.
         options: The options of the write.
         phases: The clock of the run.
         stack: Is closed when all statements are done, or have failed.
-        batch: The rows of a stream's batch, if the statements are run for one.
     """
 
-    spark: SparkSession
+    engine: RowEngine
     client: MetastoreClient
     options: WriteOptions
     phases: PhaseClock
     stack: ExitStack = field(default_factory=ExitStack)
-    batch: DataFrame | None = None
+
+
+class DeclaredRules:
+    """The constraints of a statement's target, as declared in the metastore.
+
+    The constraints are looked up when the statement first needs them, and again under the locks:
+    Hive waits for the locks before it declares or drops a constraint.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[TableConstraints, Moment] | None = None
+
+    def look_up(self, client: MetastoreClient, table: HiveTable) -> None:
+        """Look up the constraints, or make sure that they have not changed since the last lookup.
+
+        Raises:
+            TableReplaced: They have changed.
+            UnsupportedTable: An enabled constraint cannot be enforced.
+        """
+        now = constraints_on_writes(client, table.ref)
+        if self._known is None:
+            self._known = now, Moment(datetime.now(UTC), client.user)
+        elif not now.same_rules(self._known[0]):
+            raise TableReplaced(
+                f"The constraints of {table.ref} were changed meanwhile.",
+                remedy="Nothing was published; run the job again.",
+            )
+        self.of(table)
+
+    def of(self, table: HiveTable) -> WriteRules:
+        """The rules for the rows of a table with these columns."""
+        assert self._known is not None, "The constraints have not been looked up."
+        constraints, moment = self._known
+        columns = {column.name: column.type for column in (*table.columns, *table.partition_keys)}
+        return write_rules(table.ref.full_name, columns, constraints, moment)
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """Rows that others have added to a table while a change of it was prepared.
+
+    Attributes:
+        files: The files that may contain some of them.
+        write_ids: The write ids of the rows, in partitions that were there before.
+        partitions: The indexes of new partitions, whose rows are all new.
+    """
+
+    files: AcidFiles
+    write_ids: Collection[int]
+    partitions: Collection[int]
 
 
 @dataclass(eq=False)
@@ -169,9 +215,8 @@ class Statement(ABC):
     Attributes:
         target: The table.
         orc_codec: The compression of new files; by default the table's.
-        spark: The session that the statement uses; this and the following attributes are set by
-            ``prepare``.
-        table: The target as described by the metastore.
+        table: The target as described by the metastore; this and the following attributes are set
+            by ``prepare``.
         codec: The compression of its files.
         reads: Transactional tables that it reads.
         partitions: The partitions that can be changed, if known.
@@ -180,7 +225,6 @@ class Statement(ABC):
 
     target: TableRef
     orc_codec: str | None
-    spark: SparkSession = field(init=False, repr=False)
     table: HiveTable = field(init=False, repr=False)
     codec: str = field(init=False)
     reads: Sequence[TableRef] = field(init=False, default=())
@@ -217,12 +261,12 @@ class Statement(ABC):
         """Whether additional rows in the target would have changed the outcome of the statement."""
         return False
 
-    def would_act_on(self, context: WriteContext, rows: DataFrame) -> bool:
+    def would_act_on(self, context: WriteContext, rows: NewRows) -> bool:
         """Whether the statement would have acted on some rows, or because of them.
 
         Args:
             context: The context that the statement ran in.
-            rows: Rows of the table, with all columns and KEY.
+            rows: Rows of the table that others have added.
         """
         return False
 
@@ -252,10 +296,7 @@ class Statement(ABC):
         if self.operation is not Operation.OVERWRITE:
             # Staged files would create it again.
             ReadOnlyStorage.of(self.table.folder).require_folder()
-        check_readable(preparation.spark, self.table)
-        check_writable(self.table, client.version)
         self.codec = self._codec(client.version)
-        self.spark = scan_session(preparation.spark)
 
     def _codec(self, version: MetastoreVersion) -> str:
         """Return the compression of new files: the requested codec, else the table's own.
@@ -316,3 +357,87 @@ def look_up_constraints(client: MetastoreClient, statements: Sequence[Statement]
     for statement in statements:
         if statement.adds_rows:
             statement.declared.look_up(client, statement.table)
+
+
+# A statement whose files are staged
+
+
+@dataclass(frozen=True)
+class Part:
+    """A statement of the transaction whose files are staged.
+
+    Attributes:
+        statement: The statement.
+        context: The context that the statement ran in.
+        counts: The numbers of changed rows.
+        column_mapping: The mapping of the columns of the rewritten rows, if another mapping would
+            read other values.
+    """
+
+    statement: Statement
+    context: WriteContext
+    counts: Counts
+    column_mapping: str | None
+
+    @property
+    def output(self) -> TableOutput:
+        """The staged output."""
+        return self.context.output
+
+    @property
+    def name(self) -> str:
+        """The full name of the table."""
+        return self.ref.full_name
+
+    @property
+    def ref(self) -> TableRef:
+        """The table."""
+        return self.statement.table.ref
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether the statement replaces rows without reading them."""
+        return self.statement.operation is Operation.OVERWRITE
+
+    @property
+    def kind(self) -> WriteKind:
+        """The kind of the write, for the conflict matrix."""
+        return kind_of(self.statement.operation)
+
+    def of(self, txn: Transaction) -> Self:
+        """Return the same part as work of another transaction; see ``TableOutput.of``."""
+        made = replace(self, context=replace(self.context, txn=txn, output=self.output.of(txn)))
+        made.check_counts()
+        return made
+
+    def detached(self, taken: TakenFolders) -> Self:
+        """Return the part without an owning transaction; see ``TableOutput.detached``."""
+        return replace(self, context=replace(self.context, output=self.output.detached(taken)))
+
+    def check_counts(self) -> None:
+        """Compare the statement's row counts with the contents of its files.
+
+        Raises:
+            CorruptFile: They differ.
+        """
+        output, counts = self.output, self.counts
+        wanted = (counts.inserted + counts.updated, counts.updated + counts.deleted)
+        if wanted != (output.rows, output.deletes):
+            raise CorruptFile(
+                f"The statement made {wanted[0]} rows and {wanted[1]} deletes, its files hold "
+                f"{output.rows} and {output.deletes}.",
+                remedy="Nothing was published; run the job again.",
+            )
+
+    def report(self) -> TableReport:
+        """Return the report on the table's changes."""
+        return TableReport(
+            table=self.name,
+            rows_inserted=self.counts.inserted,
+            rows_updated=self.counts.updated,
+            rows_deleted=self.counts.deleted,
+            files=self.output.files,
+            bytes=self.output.size,
+            partitions=tuple(self.output.partitions),
+            column_mapping=self.column_mapping,
+        )

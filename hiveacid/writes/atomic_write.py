@@ -1,38 +1,32 @@
 """The transaction of a write: runs, publishes, and commits statements together."""
 
-import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import combinations
 from types import MappingProxyType
 
-from pyspark.sql import DataFrame, SparkSession
-
 from hiveacid.errors import (
-    DataError,
-    HiveAcidError,
     MetastoreError,
-    OverlapRefused,
-    StorageError,
-    TableReplaced,
     TransactionAborted,
+    UserError,
     WriteConflict,
 )
-from hiveacid.jobs.options import source_token, unmarked_token
-from hiveacid.jobs.report import CommitRetry, RunReport, TableReport
+from hiveacid.jobs.options import unmarked_token
+from hiveacid.jobs.report import RunReport, TableReport
 from hiveacid.jobs.write_jobs import require_one_change
 from hiveacid.metastore.alteration import Writer, complete_columns, forget_statistics
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import require_same_definition, require_same_table
-from hiveacid.metastore.txn.owner import find_open_transactions
 from hiveacid.metastore.txn.snapshot import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.write_events import AddedFile, AddedFiles, add_write_events
 from hiveacid.progress import Phase, PhaseClock, PhaseObserver
-from hiveacid.records.overlaps import Overlaps, committed_since, writers_in, written_by
+from hiveacid.records.overlaps import Overlaps, written_by
 from hiveacid.records.run_notes import (
     AlreadyApplied,
     EarlierAttempts,
@@ -42,22 +36,17 @@ from hiveacid.records.run_notes import (
     origin_of,
     write_note,
 )
-from hiveacid.rules.locks import Target, WriteKind, kind_of
+from hiveacid.rules.locks import Target, kind_of
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.read.kept_rows import SharedRows
-from hiveacid.spark.read.table_reader import TableReader
-from hiveacid.spark.session import cancelling_jobs
-from hiveacid.spark.spark_versions import requiring_stages_run_once
-from hiveacid.spark.write.acid_output import AcidOutput, InsertOnlyOutput
-from hiveacid.spark.write.part import (
+from hiveacid.storage.filesystems import in_threads
+from hiveacid.storage.folder import Storage
+from hiveacid.writes.engine import RowEngine
+from hiveacid.writes.output import AcidOutput, InsertOnlyOutput
+from hiveacid.writes.row_overlaps import RowOverlaps
+from hiveacid.writes.second_commit import SecondCommit, may_help
+from hiveacid.writes.statement import (
     Part,
-    RowOverlaps,
-    require_published_together,
-    send_write_events,
-)
-from hiveacid.spark.write.staged_work import TakenFolders
-from hiveacid.spark.write.statement import (
     PartitionsMoved,
     Preparation,
     Statement,
@@ -65,215 +54,33 @@ from hiveacid.spark.write.statement import (
     WriteOptions,
     look_up_constraints,
 )
-from hiveacid.storage.folder import Storage
-
-# Second commit of files whose first transaction was lost after all files were staged
-
-
-@dataclass(frozen=True)
-class SecondCommit:
-    """Commits the work of a transaction that is certainly aborted, without repeating the work.
-
-    If this is impossible, the job ends with the error that ended the first transaction.
-
-    Attributes:
-        client: The metastore.
-        options: The options of the write.
-        phases: The clock of the run.
-        first: The transaction that was lost.
-        since: The snapshot of the work.
-        lost: The error that ended the first transaction.
-    """
-
-    client: MetastoreClient
-    options: WriteOptions
-    phases: PhaseClock
-    first: Transaction
-    since: Snapshot
-    lost: HiveAcidError
-    _started: float = field(default_factory=time.monotonic)
-    _saved: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        spent = self.phases.seconds
-        work = sum(spent.get(phase, 0.0) for phase in (Phase.READ, Phase.WRITE))
-        object.__setattr__(self, "_saved", work)
-
-    def keep(self, parts: Sequence[Part], stack: ExitStack) -> list[Part]:
-        """Protect the files from cleaners, which may remove files of an aborted transaction.
-
-        Args:
-            parts: The staged statements.
-            stack: Is closed when the files are not needed any more.
-        """
-        self.phases.note(f"Committing the written files once more: {self.lost.what}")
-        try:
-            overtaken = self._has_later_attempt()
-            keeper = stack.enter_context(
-                Transaction(
-                    self.client,
-                    keeps_files=True,
-                    run_token=source_token(self.options.known_run_token),
-                )
-            )
-            taken = TakenFolders(keeper)
-            kept = [] if overtaken else [part.detached(taken) for part in parts]
-        except (MetastoreError, StorageError) as error:
-            raise self._refusal(error.what.rstrip(".")) from error
-        if overtaken:
-            raise self._refusal("a later attempt of the run is active")
-        return kept
-
-    def require_unchanged(self, txn: Transaction, kept: Sequence[Part]) -> None:
-        """Make sure that a repetition of the work would have the same result where it matters.
-
-        Args:
-            txn: The transaction that is going to commit the work, with all locks.
-            kept: The staged statements.
-
-        Raises:
-            OverlapRefused: Under the policy rows, others have changed the same rows.
-        """
-        if self.options.conflict_policy == "rows" and all(
-            part.statement.changes_single_rows for part in kept
-        ):
-            overlaps = self._overlaps(txn)
-            for part in kept:
-                if part.statement.depends_on_new_rows and (new := self._new(txn, part.ref)):
-                    raise self._refusal(
-                        f"{part.name}, which it inserts into, has got write id {min(new)} since then"
-                    )
-                overlaps.require_none(part)
-            return
-        try:
-            self.first.definitions.require_unchanged({part.ref for part in kept})
-        except TableReplaced as replaced:
-            raise self._refusal(replaced.what.rstrip(".")) from replaced
-        for part in kept:
-            for ref in part.statement.reads:
-                if new := self._new(txn, ref):
-                    raise self._refusal(
-                        f"{ref.full_name}, which was read, has got write id {min(new)} since then"
-                    )
-            if part.kind is not WriteKind.APPEND:
-                self._require_unchanged_target(txn, part)
-
-    def made(self, txn: Transaction, kept: Sequence[Part]) -> list[Part]:
-        """Restage the work with a transaction's write ids by copying bytes, not by creating rows.
-
-        Args:
-            txn: The transaction that is going to commit the work.
-            kept: The staged statements.
-        """
-        try:
-            with self.phases(Phase.WRITE, "the same files again"):
-                return [part.restaged_in(txn) for part in kept]
-        except (StorageError, DataError) as error:
-            raise self._refusal(error.what.rstrip(".")) from error
-
-    def report(self, made: Sequence[Part]) -> CommitRetry:
-        """Return the savings so far."""
-        return CommitRetry(
-            txn_id=self.first.txn_id,
-            why=self.lost.what,
-            rows=sum(part.output.rows + part.output.deletes for part in made),
-            bytes=sum(part.output.size for part in made),
-            seconds=round(time.monotonic() - self._started, 3),
-            seconds_saved=round(self._saved, 3),
-        )
-
-    def with_savings(self, report: RunReport, made: Sequence[Part]) -> RunReport:
-        """Add the savings to the report on the run, and log them."""
-        retry = self.report(made)
-        self.phases.note(
-            f"Committed {retry.rows} rows and deletes of {retry.bytes} bytes once more in"
-            f" {retry.seconds:.1f} s; to read and write them had taken {retry.seconds_saved:.1f} s"
-        )
-        return replace(report, commit_retry=retry)
-
-    def _has_later_attempt(self) -> bool:
-        """Whether a later attempt of the run, which takes precedence, is active."""
-        attempts = find_open_transactions(
-            self.client, self.options.known_run_token, source_token(self.options.known_run_token)
-        )
-        return any(txn_id > self.first.txn_id for txn_id in attempts)
-
-    def _require_unchanged_target(self, txn: Transaction, part: Part) -> None:
-        statement, locks = part.statement, part.context.locks
-        names: Sequence[str | None] = [None]
-        if statement.table.partition_keys:
-            names = part.context.partition_names() if locks is None else locks
-        # As always, a change does not see rows that are appended concurrently.
-        allows_appends = statement.changes_single_rows and not statement.depends_on_new_rows
-        new = self._new(txn, part.ref)
-        for other in (
-            writers_in(self.client, part.ref, names, new, txn.snapshot.txns) if new else ()
-        ):
-            if not allows_appends or other.kind is not WriteKind.APPEND:
-                raise self._refusal(
-                    f"{part.name} has received {other.what} of {other.by} since then"
-                )
-        folders = part.output.staged_deletes()
-        if not folders:
-            return
-        found = TableReader(self.client, txn).acid_snapshot(
-            statement.table, [each.partition for each in folders if each.partition is not None]
-        )
-        try:
-            for partition in found.partitions:
-                self._overlaps(txn).require_same_row_ids(part, partition)
-        except OverlapRefused as refused:
-            raise self._refusal(refused.what.rstrip(".")) from refused
-
-    def _overlaps(self, txn: Transaction) -> RowOverlaps:
-        by = written_by(self.options.run_token, self.client.user)
-        return RowOverlaps(self.client, by, self.since, txn)
-
-    def _new(self, txn: Transaction, ref: TableRef) -> set[int]:
-        name = ref.full_name
-        new = committed_since(self.since.write_ids[name], txn.snapshot.write_ids[name])
-        return {*new} - {txn.write_ids.get(name, 0)}
-
-    def _refusal(self, why: str) -> HiveAcidError:
-        lost = self.lost
-        return type(lost)(f"{lost.what} Not committed once more: {why}.", remedy=lost.remedy)
-
-
-def may_help(lost: HiveAcidError, options: WriteOptions) -> bool:
-    """Whether a second publish and commit may help after an error."""
-    # Without a token, a second commit could not be distinguished from one of a repeated job.
-    wanted = options.run_token is not None and options.max_restarts > 0
-    return wanted and (lost.retryable or not isinstance(lost, MetastoreError))
-
 
 # The locked partitions of each statement; None means the whole table.
 _Locks = Sequence[Sequence[str] | None]
 
 
 def run_statements(
-    spark: SparkSession,
+    engine: RowEngine,
     client: MetastoreClient,
     options: WriteOptions,
     observers: Sequence[PhaseObserver],
     statements: Sequence[Statement],
-    batch: DataFrame | None = None,
 ) -> RunReport:
     """Run statements in one transaction and commit it, unless an earlier attempt has committed.
 
     Args:
-        spark: The user's session.
+        engine: Evaluates the rows.
         client: The metastore.
         options: The options of the write.
         observers: Receive the phases.
         statements: The statements, in order of execution.
-        batch: The rows of a stream's batch, which the statements may read.
 
     Raises:
         InvalidJob: Several statements change the rows of one table.
         UnprovenRun: An earlier attempt may have applied the run; only a person can determine this.
     """
     phases = PhaseClock(observers)
-    preparation = Preparation(spark, client, options, phases, batch=batch)
+    preparation = Preparation(engine, client, options, phases)
     targets = dict.fromkeys(statement.target for statement in statements)
     overlaps = None
     if options.conflict_policy == "strict":
@@ -290,10 +97,10 @@ def run_statements(
             earlier.end()
         with preparation.stack:
             for statement in statements:
-                with requiring_stages_run_once(preparation.spark, statement.name):
+                with engine.running(statement.name):
                     statement.prepare(preparation)
             require_one_change((s.table.ref.full_name, not s.only_adds) for s in statements)
-            write = AtomicWrite(client, options, phases, statements, earlier, overlaps)
+            write = AtomicWrite(engine, client, options, phases, statements, earlier, overlaps)
             try:
                 report = write.commit([statement.locks for statement in statements])
             except PartitionsMoved as moved:
@@ -310,6 +117,7 @@ def run_statements(
 class AtomicWrite:
     """Prepared statements that one transaction commits atomically."""
 
+    engine: RowEngine
     client: MetastoreClient
     options: WriteOptions
     phases: PhaseClock
@@ -331,7 +139,7 @@ class AtomicWrite:
             txn.definitions.add(self._require_same_tables(txn).values())
             look_up_constraints(self.client, self.statements)
             self._require_no_overlap(locks)
-            parts = self._stage(txn, TableReader(self.client, txn), locks)
+            parts = self._stage(txn, txn, locks)
             return self._finish_surely(txn, txn.snapshot, parts, locks)
 
     def _run_beside_others(self, locks: _Locks) -> RunReport:
@@ -358,7 +166,7 @@ class AtomicWrite:
                 keeper.write_ids = {
                     ref.full_name: since.write_ids[ref.full_name].high_watermark + 1 for ref in refs
                 }
-                staged = self._stage(keeper, TableReader(self.client, reading), locks)
+                staged = self._stage(keeper, reading, locks)
                 # Cleaners may have removed files that a lost transaction had yet to read.
                 reading.confirm_alive()
             # A writer that waits for this reader, to replace the files it has read, must not be
@@ -371,7 +179,7 @@ class AtomicWrite:
                 for part in staged:
                     overlaps.require_none(part)
                 with self.phases(Phase.WRITE, "the files to their places"):
-                    parts = [part.moved_to(txn) for part in staged]
+                    parts = [part.of(txn) for part in staged]
                 report = self._finish_surely(txn, since, parts, locks)
             for part in staged:
                 keeper.attempt("remove staged files", part.output.discard)
@@ -494,31 +302,27 @@ class AtomicWrite:
                 statement.table.ref, kind_of(statement.operation), known or ()
             )
 
-    def _stage(self, txn: Transaction, reader: TableReader, locks: _Locks) -> list[Part]:
+    def _stage(self, txn: Transaction, reading: Transaction, locks: _Locks) -> list[Part]:
         """Run the statements in order.
 
         Args:
             txn: The transaction that the staged files belong to.
-            reader: Reads tables.
+            reading: The transaction whose snapshot is read.
             locks: The partitions that are, or will be, locked for each statement.
         """
-        shared = SharedRows(self.statements[0].table, txn)
+        reader = self.engine.reader(self.client, reading, self.statements[0].table, txn)
         parts = []
         for number, (statement, names) in enumerate(zip(self.statements, locks, strict=True)):
-            spark, table = statement.spark, statement.table
+            table = statement.table
             kind = InsertOnlyOutput if table.kind is TableKind.INSERT_ONLY else AcidOutput
-            output = kind(spark, self.client, table, txn, statement.codec, number, statement.rules)
-            context = WriteContext(
-                spark, self.client, table, txn, output, self.phases, names, shared, reader
+            output = kind(
+                self.engine, self.client, table, txn, statement.codec, number, statement.rules
             )
+            context = WriteContext(self.client, table, txn, output, self.phases, names, reader)
             description = f"{statement.name} {table.ref.full_name}"
             if len(self.statements) > 1:
                 self.phases.step(f"statement {number + 1} of {len(self.statements)}: {description}")
-            group = f"hiveacid-{txn.txn_id}-{number}"
-            with (
-                requiring_stages_run_once(spark, description),
-                cancelling_jobs(spark, group, description),
-            ):
+            with self.engine.running(description, f"hiveacid-{txn.txn_id}-{number}"):
                 counts = statement.stage(context)
             # The mapping is computed from files, which cleaners may remove after the commit.
             parts.append(Part(statement, context, counts, context.column_mapping))
@@ -672,3 +476,68 @@ class AtomicWrite:
             write_note(storage, note)
             notes.append((storage, note))
         return notes
+
+
+def require_published_together(parts: Sequence[Part]) -> None:
+    """Refuse parts that must not be published, once the written partitions are known.
+
+    Raises:
+        PartitionsMoved: A statement has written partitions that are not locked.
+        UserError: Two statements write the same partition, and one of them overwrites it: the rows
+            of the other statement would be lost.
+    """
+    for part in parts:
+        part.context.require_locked(part.output.partitions)
+    for one, other in combinations(parts, 2):
+        if one.name != other.name or not (one.overwrites or other.overwrites):
+            continue
+        shared = one.output.partition_names & other.output.partition_names
+        if shared:
+            where = min(name or "the whole table" for name in shared)
+            raise UserError(
+                f"{one.name}: {where} is overwritten and written at the same time by two "
+                "statements of one transaction.",
+                remedy="Write all its rows by the one statement that overwrites.",
+            )
+
+
+def send_write_events(client: MetastoreClient, txn: Transaction, parts: Sequence[Part]) -> None:
+    """Report the published files to the metastore's listeners, if it has any.
+
+    Args:
+        client: The metastore.
+        txn: The transaction that is about to commit.
+        parts: The statements of the transaction.
+    """
+    if not any(part.output.staged for part in parts) or not client.listeners.want_events:
+        return
+    with parts[0].context.phases(Phase.REGISTER, "the write events"):
+        for ref, table in {part.ref: part.statement.table for part in parts}.items():
+            write_id = txn.write_ids[ref.full_name]
+            added = _added([part for part in parts if part.ref == ref])
+            add_write_events(client, table, txn.txn_id, write_id, added)
+
+
+def _added(parts: Sequence[Part]) -> list[AddedFiles]:
+    """The files of one table's statements: one event for each written partition."""
+    partitions: dict[str | None, HivePartition | None] = {}
+    files: dict[str | None, list[AddedFile]] = defaultdict(list)
+    for part in parts:
+        for folder, _ in part.output.staged:
+            partitions[folder.name] = folder.partition
+        for partition, file in _files(part):
+            files[partition].append(file)
+    return [AddedFiles(partitions[name], each) for name, each in files.items()]
+
+
+def _files(part: Part) -> Iterator[tuple[str | None, AddedFile]]:
+    output = part.output
+    named = [
+        (folder.name, name, f"{directory}/{file}")
+        for (folder, name), directory in zip(output.staged, output.directories, strict=True)
+        for file in output.file_names(folder, name)
+    ]
+    locations = [location for _, _, location in named]
+    checksums = in_threads(part.output.engine.checksum, locations)
+    for (partition, directory, location), checksum in zip(named, checksums, strict=True):
+        yield partition, AddedFile(location, directory, checksum)

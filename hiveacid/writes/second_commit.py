@@ -1,0 +1,205 @@
+"""Second commit of files whose first transaction was lost after all files were staged."""
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from hiveacid.errors import (
+    DataError,
+    HiveAcidError,
+    MetastoreError,
+    OverlapRefused,
+    StorageError,
+    TableReplaced,
+)
+from hiveacid.jobs.options import source_token
+from hiveacid.jobs.report import CommitRetry, RunReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.owner import find_open_transactions
+from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import Phase, PhaseClock
+from hiveacid.records.overlaps import committed_since, writers_in, written_by
+from hiveacid.rules.locks import WriteKind
+from hiveacid.rules.names import TableRef
+from hiveacid.tables.visible_files import FilesReader
+from hiveacid.writes.output import TakenFolders
+from hiveacid.writes.row_overlaps import RowOverlaps
+from hiveacid.writes.statement import Part, WriteOptions
+
+
+@dataclass(frozen=True)
+class SecondCommit:
+    """Commits the work of a transaction that is certainly aborted, without repeating the work.
+
+    If this is impossible, the job ends with the error that ended the first transaction.
+
+    Attributes:
+        client: The metastore.
+        options: The options of the write.
+        phases: The clock of the run.
+        first: The transaction that was lost.
+        since: The snapshot of the work.
+        lost: The error that ended the first transaction.
+    """
+
+    client: MetastoreClient
+    options: WriteOptions
+    phases: PhaseClock
+    first: Transaction
+    since: Snapshot
+    lost: HiveAcidError
+    _started: float = field(default_factory=time.monotonic)
+    _saved: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        spent = self.phases.seconds
+        work = sum(spent.get(phase, 0.0) for phase in (Phase.READ, Phase.WRITE))
+        object.__setattr__(self, "_saved", work)
+
+    def keep(self, parts: Sequence[Part], stack: ExitStack) -> list[Part]:
+        """Protect the files from cleaners, which may remove files of an aborted transaction.
+
+        Args:
+            parts: The staged statements.
+            stack: Is closed when the files are not needed any more.
+        """
+        self.phases.note(f"Committing the written files once more: {self.lost.what}")
+        try:
+            overtaken = self._has_later_attempt()
+            keeper = stack.enter_context(
+                Transaction(
+                    self.client,
+                    keeps_files=True,
+                    run_token=source_token(self.options.known_run_token),
+                )
+            )
+            taken = TakenFolders(keeper)
+            kept = [] if overtaken else [part.detached(taken) for part in parts]
+        except (MetastoreError, StorageError) as error:
+            raise self._refusal(error.what.rstrip(".")) from error
+        if overtaken:
+            raise self._refusal("a later attempt of the run is active")
+        return kept
+
+    def require_unchanged(self, txn: Transaction, kept: Sequence[Part]) -> None:
+        """Make sure that a repetition of the work would have the same result where it matters.
+
+        Args:
+            txn: The transaction that is going to commit the work, with all locks.
+            kept: The staged statements.
+
+        Raises:
+            OverlapRefused: Under the policy rows, others have changed the same rows.
+        """
+        if self.options.conflict_policy == "rows" and all(
+            part.statement.changes_single_rows for part in kept
+        ):
+            overlaps = self._overlaps(txn)
+            for part in kept:
+                if part.statement.depends_on_new_rows and (new := self._new(txn, part.ref)):
+                    raise self._refusal(
+                        f"{part.name}, which it inserts into, has got write id {min(new)} since then"
+                    )
+                overlaps.require_none(part)
+            return
+        try:
+            self.first.definitions.require_unchanged({part.ref for part in kept})
+        except TableReplaced as replaced:
+            raise self._refusal(replaced.what.rstrip(".")) from replaced
+        for part in kept:
+            for ref in part.statement.reads:
+                if new := self._new(txn, ref):
+                    raise self._refusal(
+                        f"{ref.full_name}, which was read, has got write id {min(new)} since then"
+                    )
+            if part.kind is not WriteKind.APPEND:
+                self._require_unchanged_target(txn, part)
+
+    def made(self, txn: Transaction, kept: Sequence[Part]) -> list[Part]:
+        """Restage the work with a transaction's write ids by copying bytes, not by creating rows.
+
+        Args:
+            txn: The transaction that is going to commit the work.
+            kept: The staged statements.
+        """
+        try:
+            with self.phases(Phase.WRITE, "the same files again"):
+                return [part.of(txn) for part in kept]
+        except (StorageError, DataError) as error:
+            raise self._refusal(error.what.rstrip(".")) from error
+
+    def report(self, made: Sequence[Part]) -> CommitRetry:
+        """Return the savings so far."""
+        return CommitRetry(
+            txn_id=self.first.txn_id,
+            why=self.lost.what,
+            rows=sum(part.output.rows + part.output.deletes for part in made),
+            bytes=sum(part.output.size for part in made),
+            seconds=round(time.monotonic() - self._started, 3),
+            seconds_saved=round(self._saved, 3),
+        )
+
+    def with_savings(self, report: RunReport, made: Sequence[Part]) -> RunReport:
+        """Add the savings to the report on the run, and log them."""
+        retry = self.report(made)
+        self.phases.note(
+            f"Committed {retry.rows} rows and deletes of {retry.bytes} bytes once more in"
+            f" {retry.seconds:.1f} s; to read and write them had taken {retry.seconds_saved:.1f} s"
+        )
+        return replace(report, commit_retry=retry)
+
+    def _has_later_attempt(self) -> bool:
+        """Whether a later attempt of the run, which takes precedence, is active."""
+        attempts = find_open_transactions(
+            self.client, self.options.known_run_token, source_token(self.options.known_run_token)
+        )
+        return any(txn_id > self.first.txn_id for txn_id in attempts)
+
+    def _require_unchanged_target(self, txn: Transaction, part: Part) -> None:
+        statement, locks = part.statement, part.context.locks
+        names: Sequence[str | None] = [None]
+        if statement.table.partition_keys:
+            names = part.context.partition_names() if locks is None else locks
+        # As always, a change does not see rows that are appended concurrently.
+        allows_appends = statement.changes_single_rows and not statement.depends_on_new_rows
+        new = self._new(txn, part.ref)
+        for other in (
+            writers_in(self.client, part.ref, names, new, txn.snapshot.txns) if new else ()
+        ):
+            if not allows_appends or other.kind is not WriteKind.APPEND:
+                raise self._refusal(
+                    f"{part.name} has received {other.what} of {other.by} since then"
+                )
+        folders = part.output.staged_deletes()
+        if not folders:
+            return
+        found = FilesReader(self.client, txn).files(
+            statement.table, [each.partition for each in folders if each.partition is not None]
+        )
+        try:
+            for partition in found.partitions:
+                self._overlaps(txn).require_same_row_ids(part, partition)
+        except OverlapRefused as refused:
+            raise self._refusal(refused.what.rstrip(".")) from refused
+
+    def _overlaps(self, txn: Transaction) -> RowOverlaps:
+        by = written_by(self.options.run_token, self.client.user)
+        return RowOverlaps(self.client, by, self.since, txn)
+
+    def _new(self, txn: Transaction, ref: TableRef) -> set[int]:
+        name = ref.full_name
+        new = committed_since(self.since.write_ids[name], txn.snapshot.write_ids[name])
+        return {*new} - {txn.write_ids.get(name, 0)}
+
+    def _refusal(self, why: str) -> HiveAcidError:
+        lost = self.lost
+        return type(lost)(f"{lost.what} Not committed once more: {why}.", remedy=lost.remedy)
+
+
+def may_help(lost: HiveAcidError, options: WriteOptions) -> bool:
+    """Whether a second publish and commit may help after an error."""
+    # Without a token, a second commit could not be distinguished from one of a repeated job.
+    wanted = options.run_token is not None and options.max_restarts > 0
+    return wanted and (lost.retryable or not isinstance(lost, MetastoreError))
