@@ -150,7 +150,7 @@ def measure(folder: Path) -> dict[str, dict[str, int]]:
                     table.compact("major")
             publishing = between(
                 merging.calls,
-                ("spark/write/table_output.py", "publish"),
+                ("writes/output.py", "publish"),
                 ("metastore/client.py", "commit_txn"),
             )
             read = within(reading, ("spark/read/table_reader.py", "rows"))
