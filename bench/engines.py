@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.python.table import AcidTable
 

@@ -17,7 +17,7 @@ from hiveacid.jobs.sources import TableSource
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.python.registered_tables import read_together

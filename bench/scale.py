@@ -34,7 +34,7 @@ from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift import idl_txns
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.locks import Operation, Target

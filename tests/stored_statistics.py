@@ -4,7 +4,7 @@ from hiveacid.metastore.statistics import exact_columns
 from hiveacid.metastore.thrift import idl
 from hiveacid.metastore.thrift.idl_statistics import ColumnStatisticsObj  # noqa: F401
 from hiveacid.metastore.thrift.repeating import Repeating
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.metastore_version import MetastoreVersion
 
 ACCURATE = "COLUMN_STATS_ACCURATE"

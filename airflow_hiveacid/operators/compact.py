@@ -88,7 +88,7 @@ class HiveAcidCompactOperator(HiveAcidWorkerOrSparkOperator[CompactJob]):
         from hiveacid.drivers.driver_files import DriverFiles
         from hiveacid.metastore.client import MetastoreClient
         from hiveacid.upkeep.compaction.placement import rest_for_spark, why_spark
-        from hiveacid.upkeep.idle_compaction import idle_report
+        from hiveacid.upkeep.compaction.table import idle_report
 
         with MetastoreClient(job.connection) as client:
             report = idle_report(client, job)

@@ -20,7 +20,7 @@ from hiveacid.jobs import codec
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import ErrorReport
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.history_entries import HistoryDirectory, HistoryEntry
 from hiveacid.records.mirror_notes import KnownMirror, known_mirrors
 from hiveacid.records.stream_places import StreamState, stream_states

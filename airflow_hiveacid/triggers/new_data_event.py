@@ -92,7 +92,7 @@ class HiveAcidNewDataEventTrigger(StoredTrigger, BaseEventTrigger):
         """The newest version, and the creation of the table that it is of."""
         from hiveacid.metastore.client import MetastoreClient
         from hiveacid.metastore.table_rules import located
-        from hiveacid.metastore.txn.snapshot import Snapshot
+        from hiveacid.metastore.txn.owner import Snapshot
 
         ref = TableRef.parse(self.table)
         with MetastoreClient(options) as client:

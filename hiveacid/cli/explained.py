@@ -42,7 +42,7 @@ from hiveacid.metastore.table_rules import (
     specified_partitions,
 )
 from hiveacid.metastore.txn.locks import collides, describe, ticket_components
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import definition_components
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.directory import AcidDirectory, Rules

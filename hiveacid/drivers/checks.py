@@ -68,8 +68,7 @@ from hiveacid.metastore.table_rules import (
     require_versions,
     specified_partitions,
 )
-from hiveacid.metastore.txn.owner import find_open_transactions
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot, find_open_transactions
 from hiveacid.records.run_notes import RunNoteFolder
 from hiveacid.records.table_history import version_of
 from hiveacid.rules.merge import Clause, MatchedUpdate, NotMatchedInsert, assignments_of

@@ -22,7 +22,7 @@ from hiveacid.jobs.options import unmarked_token
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table, located
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.mirror_notes import MirrorNote, last_mirror_note, write_mirror_note
 from hiveacid.rules.lag import MirrorLag, missing_versions

@@ -1,9 +1,11 @@
 """The Iceberg table of an export in its catalog: created, or updated, together with its rows."""
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Self
 from uuid import UUID
 
@@ -49,12 +51,45 @@ from hiveacid.errors import (
     IcebergUnreachable,
     MirrorRefused,
 )
-from hiveacid.iceberg import database_failure
 from hiveacid.iceberg.catalog_files import files_of
 from hiveacid.iceberg.catalogs import open_catalog, options_of
 from hiveacid.iceberg.schema import IcebergTableSchema, types_by_name
 from hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob
 from hiveacid.secret_text import secrets_of, without_secrets
+
+# Failures of the database of a catalog: which of them surely had no effect, and which may pass
+
+
+def is_without_effect(error: Exception) -> bool:
+    """Check that a statement failed, so that the transaction with it was not committed.
+
+    SQLAlchemy stores the statement only in errors of statements, not in those of a COMMIT or of
+    opening a connection. The effect of a statement whose connection broke depends on the database: some
+    commit each statement.
+    """
+    library = _library()
+    return (
+        library is not None
+        and isinstance(error, library.DBAPIError)
+        and error.statement is not None
+        and not error.connection_invalidated
+    )
+
+
+def is_outage(error: Exception) -> bool:
+    """Check for a failure after which a later call may succeed."""
+    library = _library()
+    if library is None or not isinstance(error, library.OperationalError):
+        return False
+    # Drivers do not distinguish a file that may not be written from one that another program writes.
+    code = getattr(error.orig, "sqlite_errorname", "")
+    return not code.startswith("SQLITE_READONLY")
+
+
+def _library() -> ModuleType | None:
+    # Only catalogs in databases load it.
+    return sys.modules.get("sqlalchemy.exc")
+
 
 # Descriptions of failures of catalogs, without the content of files and without secrets
 
@@ -437,7 +472,7 @@ class ChangedTable(ABC):
         except _DENIALS as error:
             raise self._denied(error) from self._failure(error).cause
         except Exception as error:
-            if database_failure.is_without_effect(error):
+            if is_without_effect(error):
                 raise self._denied(error) from self._failure(error).cause
             # A REST server may find out only now, and the library does not know this answer.
             if isinstance(error, RESTError) and str(error).startswith("NoSuchNamespace"):
@@ -451,7 +486,7 @@ class ChangedTable(ABC):
     def _denied(self, error: Exception) -> HiveAcidError:
         """Describe a failure of a commit that surely had no effect."""
         problem = f"{self._name} was not {self._done}: {self._failure(error).text}"
-        if database_failure.is_outage(error):
+        if is_outage(error):
             return IcebergUnreachable(problem, remedy="Run the job again.")
         return IcebergRefused(problem, remedy="Check the rights of the user of the catalog.")
 
@@ -522,4 +557,4 @@ def _without_namespace(name: str, error: Exception) -> IcebergRefused:
 def _is_outage(error: Exception) -> bool:
     if isinstance(error, _OUTAGES):
         return not isinstance(error, _PERMANENT)
-    return database_failure.is_outage(error)
+    return is_outage(error)

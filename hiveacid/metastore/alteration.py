@@ -34,7 +34,7 @@ from hiveacid.metastore.client import MetastoreClient, batches
 from hiveacid.metastore.constraints import all_constraints
 from hiveacid.metastore.table_rules import require_same_table, same_creation
 from hiveacid.metastore.thrift import idl_tables
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import ExclusiveTable
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.write_ids import ValidWriteIdList

@@ -21,8 +21,7 @@ from hiveacid.metastore.thrift import idl_compaction
 from hiveacid.metastore.thrift.answers import TxnType, instant
 from hiveacid.metastore.txn.live_transaction import LiveTransaction, State
 from hiveacid.metastore.txn.locks import LockRequest, describe
-from hiveacid.metastore.txn.owner import Owner
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Owner, Snapshot
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.rules.compaction import OWN_COMPACTORS, CompactionType
 from hiveacid.rules.locks import (

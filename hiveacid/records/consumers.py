@@ -16,7 +16,7 @@ from hiveacid.jobs.sources import ChangesSource
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import located, require_same_table
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.lag import CONSUMER_NAME, consumer_token, last_final_version, require_consumer
 from hiveacid.rules.names import (
     CONSUMER_CURSORS,

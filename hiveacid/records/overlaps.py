@@ -14,7 +14,7 @@ from hiveacid.errors import OverlapRefused
 from hiveacid.jobs.options import unmarked_token
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.cleaning import describe_run
 from hiveacid.rules.locks import (
     Finished,

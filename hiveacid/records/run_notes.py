@@ -28,8 +28,7 @@ from hiveacid.jobs.report import RunReport, TableReport
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import partition_locations
-from hiveacid.metastore.txn.owner import abort_open_transactions, find_transactions
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot, abort_open_transactions, find_transactions
 from hiveacid.records.proofs import (
     NoteName,
     RunOutcome,

@@ -18,7 +18,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.locations import partition_locations
 from hiveacid.metastore.table_rules import existing_table, require_transactional
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.orc.format.tail import FooterField
 from hiveacid.records.history_entries import (
     HistoryDirectory,

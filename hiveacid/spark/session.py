@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from hiveacid.errors import UserError
-from hiveacid.metastore.txn.open_reads import end_all_reads
+from hiveacid.metastore.txn.transaction import end_all_reads
 from hiveacid.spark.spark_versions import (
     java_class,
     java_datasets,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from hiveacid.errors import ConflictError, UnsupportedTable
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.directory import DROPPED, Rules
 from hiveacid.rules.names import (
     ACID_PREFIXES,

@@ -31,8 +31,7 @@ from hiveacid.metastore.statistics import (
     exact_columns,
 )
 from hiveacid.metastore.table_rules import existing_table, require_same_definition
-from hiveacid.metastore.txn.owner import abort_open_transactions
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot, abort_open_transactions
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.orc.format.envelope import EnvelopeColumn, with_column_names
 from hiveacid.orc.format.streams import Integers

@@ -12,7 +12,7 @@ from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue, QueuedCompaction
 from hiveacid.metastore.table_rules import TABLES_PER_CALL, existing_database, transactional_tables
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.cleaning import Blocker
 from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy

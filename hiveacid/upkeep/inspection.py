@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from hiveacid.errors import CorruptFile, DataError
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.proofs import NoteName, RunOutcome
 from hiveacid.records.run_notes import NoteFile, RunNoteFolder
 from hiveacid.records.stream_places import digests_of_next_batches

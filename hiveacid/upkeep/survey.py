@@ -33,7 +33,7 @@ from hiveacid.metastore.table_rules import (
     transactional_tables,
 )
 from hiveacid.metastore.thrift.answers import HeldLock, TxnInfo, TxnState
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.cleaning import Blocker
 from hiveacid.rules.compaction import PartitionSize
 from hiveacid.rules.compaction_decision import Decision, decide

@@ -27,8 +27,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import READY_FOR_CLEANING, CompactionQueue, QueuedCompaction
 from hiveacid.metastore.locations import Locations, other_locations, partition_locations
 from hiveacid.metastore.table_rules import existing_table, require_same_table
-from hiveacid.metastore.txn.owner import abort_open_transactions
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot, abort_open_transactions
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.metastore.write_events import is_replicated, recycle
 from hiveacid.progress import Phase, PhaseClock

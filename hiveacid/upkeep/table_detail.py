@@ -9,7 +9,7 @@ from functools import partial
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import partition_locations
 from hiveacid.metastore.table_rules import existing_table, require_transactional
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.consumers import KnownConsumer, known_consumers
 from hiveacid.records.history_entries import (
     HistoryEntry,

@@ -22,7 +22,7 @@ from hiveacid.metastore.alteration import Writer, complete_columns, forget_stati
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import require_same_definition, require_same_table
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.metastore.write_events import AddedFile, AddedFiles, add_write_events
 from hiveacid.progress import Phase, PhaseClock, PhaseObserver

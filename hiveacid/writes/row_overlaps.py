@@ -12,7 +12,7 @@ from functools import partial
 
 from hiveacid.errors import OverlapRefused
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.overlaps import committed_since, read_note, writers_in
 from hiveacid.rules.locks import Finished, describe_renumbered, describe_shared_rows

@@ -16,8 +16,7 @@ from hiveacid.errors import (
 from hiveacid.jobs.options import source_token
 from hiveacid.jobs.report import CommitRetry, RunReport
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.owner import find_open_transactions
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot, find_open_transactions
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.records.overlaps import committed_since, writers_in, written_by

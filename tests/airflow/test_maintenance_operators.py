@@ -16,8 +16,7 @@ from airflow_hiveacid import (
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import CleanJob, CompactJob, DeleteJob
 from hiveacid.jobs.report import CompactReport
-from hiveacid.metastore.txn.owner import Owner, find_open_transactions, open_transaction
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Owner, Snapshot, find_open_transactions, open_transaction
 from hiveacid.rules.names import Base
 
 

@@ -9,7 +9,7 @@ import pytest
 from hiveacid.cli import local_spark
 from hiveacid.cli.main import main
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef

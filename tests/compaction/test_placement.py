@@ -17,7 +17,7 @@ from hiveacid.jobs.report import (
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.progress import PhaseObserver
 from hiveacid.rules.compaction import CompactionType, Forecast
 from hiveacid.rules.compaction_policy import WorkerLimits

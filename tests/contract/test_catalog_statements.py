@@ -22,8 +22,7 @@ from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.txn.locks import LockRequest
-from hiveacid.metastore.txn.owner import Owner, open_transaction
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Owner, Snapshot, open_transaction
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.locks import Operation, Target

@@ -16,7 +16,7 @@ from hiveacid.metastore.compactions import (
 )
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import TxnType
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.locks import Operation, Target

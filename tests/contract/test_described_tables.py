@@ -7,7 +7,7 @@ from hiveacid.cli.explained import explain
 from hiveacid.errors import InvalidJob
 from hiveacid.metastore.catalog import HivePartition
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.names import TableRef
 from hiveacid.sql.questions import Explain
 from hiveacid.sql.script import to_jobs, to_steps

@@ -26,8 +26,7 @@ from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_tables
-from hiveacid.metastore.txn.owner import Owner, open_transaction
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Owner, Snapshot, open_transaction
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.table_history import table_history, version_of
 from hiveacid.rules.cleaning import PARTITIONS_DROPPED

@@ -9,8 +9,7 @@ import pytest
 from hiveacid.errors import LockTimeout
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.owner import Outcome, outcome
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Outcome, Snapshot, outcome
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.rules.locks import LockType, Operation, Target

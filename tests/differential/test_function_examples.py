@@ -14,7 +14,7 @@ from hiveacid.errors import HiveAcidError, SparkJobFailed
 from hiveacid.jobs.job import Job
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import run
 from hiveacid.spark.session import scan_session

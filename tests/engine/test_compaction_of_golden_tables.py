@@ -18,7 +18,7 @@ from hiveacid.metastore.compactions import (
     CompactionQueue,
     CompactionTransaction,
 )
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.orc.row_keys.verify import verify_file
 from hiveacid.progress import PhaseClock
 from hiveacid.rules.compaction import CompactionType

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from hiveacid.errors import BadCondition, HiveAcidError
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.statements.conditions import require_row_expression

@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 from hiveacid.errors import InvalidJob, ScriptChanged, UnknownColumn
 from hiveacid.jobs.report import ScriptReport
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.owner import Owner, open_transaction
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Owner, Snapshot, open_transaction
 from hiveacid.progress import FAULT_VARIABLE, InjectedFault, PhaseObserver
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import run

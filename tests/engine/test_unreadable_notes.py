@@ -9,7 +9,7 @@ import pytest
 
 from hiveacid.errors import PermissionRefused, UnprovenRun
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.proofs import NoteName, RunOutcome, digest_of
 from hiveacid.records.run_notes import (
     AlreadyApplied,

@@ -14,7 +14,7 @@ from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.locations import partition_locations
 from hiveacid.metastore.thrift.idl import ServerException
 from hiveacid.metastore.thrift.transport import _MOST_ELEMENTS, Connection, Deadline
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef

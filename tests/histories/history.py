@@ -10,7 +10,7 @@ from hiveacid.errors import LockTimeout
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.history_entries import HistoryState, later_than
 from hiveacid.records.table_history import table_history, version_of

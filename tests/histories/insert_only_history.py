@@ -13,7 +13,7 @@ from hiveacid.errors import LockTimeout, NotEnoughHistory, VersionGone
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import Operation, Target

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hiveacid.errors import NotEnoughHistory
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.key_stream import read_keys
 from hiveacid.orc.row_keys.verify import verify_file

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.errors import LockTimeout, VersionGone, VersionUnknown
 from hiveacid.jobs.report import PartitionDifference, RunReport
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.row_id import RowId, decode_bucket

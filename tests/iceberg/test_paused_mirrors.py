@@ -16,7 +16,7 @@ from hiveacid.iceberg.lake import ChangedTable, Lake
 from hiveacid.iceberg.run import compare_with_iceberg, lag_of_mirror
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.progress import Phase, PhaseClock, PhaseObserver
 from hiveacid.storage.folder import LocalStorage
 from tests.compaction.written_table import WrittenTable

@@ -8,7 +8,7 @@ from typing import Any
 from hiveacid.metastore.alteration import Writer, forget_statistics
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import LockState
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.locks import DataOperation, LockComponent, LockLevel, LockType
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind

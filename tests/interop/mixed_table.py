@@ -12,7 +12,7 @@ from hiveacid.cli.main import main
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.compaction import compact_table

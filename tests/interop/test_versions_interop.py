@@ -14,7 +14,7 @@ import pytest
 
 from hiveacid.cli.main import main
 from hiveacid.errors import VersionGone
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from tests.interop.checked import DAYS, NAMES, Checked, as_null, as_text, customer
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]

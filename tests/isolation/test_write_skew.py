@@ -14,7 +14,7 @@ import pytest
 
 from hiveacid.errors import HiveAcidError, LockTimeout, OverlapRefused, TransactionAborted
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.progress import Phase
 from hiveacid.records.overlaps import Overlaps
 from hiveacid.rules.names import TableRef

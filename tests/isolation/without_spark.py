@@ -10,7 +10,7 @@ from pyarrow import orc
 
 from hiveacid.metastore.catalog import HivePartition
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.directory import Rules

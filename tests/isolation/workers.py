@@ -15,7 +15,7 @@ from hiveacid.errors import CommitUncertain, HiveAcidError, VersionGone, Version
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.names import TableRef
 from hiveacid.spark import run as application
 from hiveacid.spark.session import application_session

@@ -17,7 +17,7 @@ from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.table_rules import located
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
 from hiveacid.records.stream_places import StreamState

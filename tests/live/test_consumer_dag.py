@@ -17,7 +17,7 @@ import pytest
 from airflow_hiveacid.cluster.packaged import example_dags
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.consumers import known_consumers
 from hiveacid.rules.names import TableRef
 from tests.airflow.busy_table import BusyTable

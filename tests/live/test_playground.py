@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_hiveacid.playground.shop import TABLES
+from airflow_hiveacid.playground.playground import TABLES
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import free_port

@@ -13,7 +13,7 @@ from hiveacid.errors import (
     VersionUnknown,
 )
 from hiveacid.metastore.thrift import idl_tables
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.consumers import Consumer, forget_consumer, known_consumers
 from hiveacid.rules.names import TableRef
 from hiveacid.storage.folder import LocalStorage

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records import table_history as module
 from hiveacid.records.table_history import table_history
 from tests.golden import TABLES, GoldenTable

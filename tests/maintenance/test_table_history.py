@@ -10,7 +10,7 @@ import pytest
 
 from hiveacid.errors import NotTransactional
 from hiveacid.metastore.compactions import CompactionTransaction
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records import table_history as module
 from hiveacid.records.proofs import digest_of
 from hiveacid.records.table_history import (

@@ -17,7 +17,8 @@ try:
 except ImportError:  # Before Airflow 3.2.
     from airflow.models.dagbag import DagBag
 
-from airflow_hiveacid.playground import playground, shop
+from airflow_hiveacid.playground import playground
+from airflow_hiveacid.playground import playground as shop
 from airflow_hiveacid.playground.local_airflow import LocalAirflow
 from hiveacid.cli.main import main
 from hiveacid.jobs.write_jobs import InsertJob

@@ -10,7 +10,7 @@ from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.thrift.answers import LockState, TxnState
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import PhaseClock
 from hiveacid.records.proofs import NoteName, digest_of, read_reader_note

@@ -25,7 +25,7 @@ from hiveacid.jobs.sources import BatchSource, QuerySource
 from hiveacid.jobs.stream_job import StreamJob, StreamSource
 from hiveacid.jobs.write_jobs import InsertJob, MergeJob, RowJob
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.progress import Phase
 from hiveacid.rules.directory import AcidDirectory, Rules
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert

@@ -123,9 +123,8 @@ def _compacted(job: CompactJob, master: str) -> CompactReport:
     """Compact a table, with Spark only where it is necessary."""
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.upkeep.compaction.placement import compact
-    from hiveacid.upkeep.compaction.table import TableCompactor
+    from hiveacid.upkeep.compaction.table import TableCompactor, idle_report
     from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
-    from hiveacid.upkeep.idle_compaction import idle_report
 
     name = f"hiveacid compact {job.target}"
 

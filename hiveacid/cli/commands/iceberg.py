@@ -333,7 +333,7 @@ MIRRORS = Command(
 def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
     from hiveacid.jobs import codec
     from hiveacid.metastore.table_rules import existing_table
-    from hiveacid.metastore.txn.snapshot import Snapshot
+    from hiveacid.metastore.txn.owner import Snapshot
     from hiveacid.records.mirror_notes import known_mirrors
 
     table = existing_table(client, ref)

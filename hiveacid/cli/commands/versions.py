@@ -267,7 +267,7 @@ CONSUMERS = Command(
 def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
     from hiveacid.jobs import codec
     from hiveacid.metastore.table_rules import existing_table
-    from hiveacid.metastore.txn.snapshot import Snapshot
+    from hiveacid.metastore.txn.owner import Snapshot
     from hiveacid.records.consumers import known_consumers
 
     table = existing_table(client, ref)

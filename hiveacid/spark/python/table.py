@@ -32,9 +32,8 @@ from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import check_kind, existing_table
-from hiveacid.metastore.txn.open_reads import Lease, OpenRead
-from hiveacid.metastore.txn.snapshot import Snapshot
-from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.txn.owner import Snapshot
+from hiveacid.metastore.txn.transaction import Lease, OpenRead, Transaction
 from hiveacid.progress import PhaseClock, PhaseObserver
 from hiveacid.records.history_entries import History
 from hiveacid.records.table_history import table_history

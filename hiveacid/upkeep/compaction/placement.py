@@ -17,7 +17,7 @@ from hiveacid.jobs.report import CompactReport, PartitionReport
 from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import INITIATED, CompactionQueue
-from hiveacid.metastore.txn.snapshot import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.orc.format.layout import Layout
 from hiveacid.rules.compaction import CompactionType, Forecast
 from hiveacid.rules.compaction_decision import Decision

@@ -14,8 +14,7 @@ from hiveacid.progress import PhaseObserver
 from hiveacid.tables.definitions.run import run_ddl, run_script
 from hiveacid.upkeep.compaction.placement import joined, needs_spark, why_spark
 from hiveacid.upkeep.compaction.scheduling import Scheduler
-from hiveacid.upkeep.compaction.table import TableCompactor
-from hiveacid.upkeep.idle_compaction import idle_report
+from hiveacid.upkeep.compaction.table import TableCompactor, idle_report
 
 
 def why_script_needs_spark(client: MetastoreClient, script: ScriptJob) -> str | None:

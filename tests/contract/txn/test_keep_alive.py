@@ -25,8 +25,7 @@ from hiveacid.metastore.txn.heartbeat import (
     keep_alive,
 )
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
-from hiveacid.metastore.txn.open_reads import Lease, OpenRead, end_reads
-from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.metastore.txn.transaction import Lease, OpenRead, Transaction, end_reads
 from hiveacid.rules.names import TableRef
 from tests.fakes.metastore import FakeMetastore
 from tests.fakes.transactions import Transactions
