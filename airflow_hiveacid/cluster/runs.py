@@ -78,7 +78,7 @@ class LocalRun(SparkRun):
         with tempfile.TemporaryDirectory(prefix="hiveacid-") as folder:
             location = f"{folder}/report.json"
             files = RunFiles(location)
-            self._submission = SparkSubmission(
+            self._submission = SparkSubmission.of(
                 job,
                 location,
                 folder=Path(folder),
@@ -376,7 +376,7 @@ class ClusterRun(SparkRun):
                 secrets, options["properties_file"], env_vars, Path(folder)
             )
             tagged = {**options["conf"], **self._applications.submit_conf(self.tag)}
-            self._submission = SparkSubmission(
+            self._submission = SparkSubmission.of(
                 job,
                 report,
                 folder=Path(folder),

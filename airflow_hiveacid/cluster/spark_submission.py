@@ -8,9 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException, conf
 from airflow.sdk import BaseHook
@@ -202,22 +202,31 @@ class SparkSubmission:
     If the driver runs on this machine, spark-submit is the whole application. If the driver runs in
     the cluster, spark-submit ends once the application is accepted.
 
-    :param job: The job.
-    :param report: The location of the application's report, see RunFiles.
-    :param folder: A folder for files that are needed as long as spark-submit runs.
-    :param environment: Variables for spark-submit, and so for a driver on this machine; the place
-        for secrets.
-    :param connection: The Spark connection, see ``spark_connection``.
+    :param hook: Builds the command and runs it.
+    :param environment: All variables of spark-submit.
     :param in_cluster: Whether the driver runs in the cluster.
-    :param options: Further arguments of ``SparkSubmitHook``.
     :param require_active: Raises an error once the task was killed.
     :param on_progress: Function called before a line about progress goes to the log.
-    :raises InvalidJob: A text has several lines, which would change its meaning.
-    :raises UnsupportedSpark: The version of the Spark that spark-submit belongs to is unsupported.
     """
 
     def __init__(
         self,
+        hook: "SparkSubmitHook",
+        environment: dict[str, str],
+        *,
+        in_cluster: bool,
+        require_active: Callable[[], None],
+        on_progress: Callable[[], None] | None = None,
+    ) -> None:
+        self._hook = hook
+        self._environment = environment
+        self._in_cluster = in_cluster
+        self._require_active = require_active
+        self._output = _Output(hook, require_active, on_progress)
+
+    @classmethod
+    def of(
+        cls,
         job: Job,
         report: str,
         *,
@@ -228,33 +237,40 @@ class SparkSubmission:
         options: Mapping[str, Any],
         require_active: Callable[[], None],
         on_progress: Callable[[], None] | None = None,
-    ) -> None:
-        job_file = folder / "job.json"
-        job_file.touch(mode=0o600)
-        job_file.write_text(to_json(job), encoding="utf-8")
-        # In the cluster, it lands in the driver's working directory.
-        given = job_file.name if in_cluster else str(job_file)
-        # All users of the machine can read the command line, so it contains no secrets.
-        arguments = ["--job", given, "--report", report]
-        options = {**options, "conf": _with_log_level(options, connection.host or "", in_cluster)}
-        for field, value in options.items():
-            require_lines(field, value)
-        require_conf("conf", options.get("conf") or {})
-        require_lines("The command line", arguments)
-        require_environment("env_vars", environment)
-        self._application = spark_app_path()
+    ) -> Self:
+        """Write the files of a submission, and return it, ready to run.
+
+        :param job: The job.
+        :param report: The location of the application's report, see RunFiles.
+        :param folder: A folder for files that are needed as long as spark-submit runs.
+        :param environment: Variables for spark-submit, and so for a driver on this machine; the
+            place for secrets.
+        :param connection: The Spark connection, see ``spark_connection``.
+        :param in_cluster: Whether the driver runs in the cluster.
+        :param options: Further arguments of ``SparkSubmitHook``.
+        :param require_active: Raises an error once the task was killed.
+        :param on_progress: Function called before a line about progress goes to the log.
+        :raises InvalidJob: A text has several lines, which would change its meaning.
+        :raises UnsupportedSpark: The version of the Spark that spark-submit belongs to is
+            unsupported.
+        """
         master = connection.host or ""
-        self._in_cluster = in_cluster
+        # All users of the machine can read the command line, so it contains no secrets. In the
+        # cluster, the file lands in the driver's working directory.
+        job_file = folder / "job.json"
+        arguments = ["--job", job_file.name if in_cluster else str(job_file), "--report", report]
+        options = {**options, "conf": _with_log_level(options, master, in_cluster)}
+        _require_single_lines(options, arguments, environment)
+        variables = {**_environment(None if in_cluster else master), **environment}
         # A local master always has the files of this machine.
         local = not in_cluster and master.startswith("local")
-        self._environment = _environment(None if in_cluster else master)
-        self._environment |= environment
         if local:
-            theirs = self._environment.get("PYTHONPATH")
-            paths = [str(package_copy(folder)), *filter(None, [theirs])]
-            self._environment["PYTHONPATH"] = os.pathsep.join(paths)
-        _check_programs(connection, self._environment)
-        self._hook = _submit_hook(
+            paths = [str(package_copy(folder)), *filter(None, [variables.get("PYTHONPATH")])]
+            variables["PYTHONPATH"] = os.pathsep.join(paths)
+        _check_programs(connection, variables)
+        job_file.touch(mode=0o600)
+        job_file.write_text(to_json(job), encoding="utf-8")
+        hook = _submit_hook(
             conn_id=connection.conn_id,
             application_args=arguments,
             files=str(job_file) if in_cluster else None,
@@ -265,9 +281,14 @@ class SparkSubmission:
         if in_cluster:
             # On Kubernetes the hook asks for the driver's exit code, but this run does not wait for
             # it.
-            self._hook._spark_exit_code = 0
-        self._require_active = require_active
-        self._output = _Output(self._hook, require_active, on_progress)
+            hook._spark_exit_code = 0
+        return cls(
+            hook,
+            variables,
+            in_cluster=in_cluster,
+            require_active=require_active,
+            on_progress=on_progress,
+        )
 
     def run(self) -> None:
         """Run spark-submit and wait until it has ended.
@@ -301,7 +322,7 @@ class SparkSubmission:
 
     def _submit(self) -> None:
         # A session of its own makes the JVM and the Python driver one group that kill() hits.
-        self._hook.submit(str(self._application), env=self._environment, start_new_session=True)
+        self._hook.submit(str(spark_app_path()), env=self._environment, start_new_session=True)
 
     def _submit_driver(self) -> None:
         """Submit with a driver on this machine, whose Java starts fast."""
@@ -344,6 +365,17 @@ class SparkSubmission:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=10)
         self._hook.on_kill()
+
+
+def _require_single_lines(
+    options: Mapping[str, Any], arguments: Sequence[str], environment: Mapping[str, str]
+) -> None:
+    """Refuse texts of several lines, which would change the meaning of the command."""
+    for field, value in options.items():
+        require_lines(field, value)
+    require_conf("conf", options.get("conf") or {})
+    require_lines("The command line", arguments)
+    require_environment("env_vars", environment)
 
 
 def _with_log_level(

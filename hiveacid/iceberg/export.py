@@ -28,7 +28,7 @@ from hiveacid.iceberg.change_plan import ChangePlan, Mirrored
 from hiveacid.iceberg.data_file import named_task
 from hiveacid.iceberg.data_file_task import CopyShares
 from hiveacid.iceberg.file_selection import FILE_BYTES, Age, age
-from hiveacid.iceberg.file_writing import planned_shares, write_files
+from hiveacid.iceberg.file_writing import WrittenFiles, planned_shares, write_files
 from hiveacid.iceberg.guarded_catalog import confirm, locked_table
 from hiveacid.iceberg.lag import note_run
 from hiveacid.iceberg.lake import ChangedFiles, ChangedTable, Lake
@@ -64,7 +64,7 @@ from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.tables.locations import require_free
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.visible_table import VisibleTable, see_table
-from hiveacid.upkeep.compaction.scheduling import Scheduler
+from hiveacid.upkeep.compaction.scheduling import Scheduler, Tasks
 
 
 class Export:
@@ -144,30 +144,10 @@ class Export:
         )
         if self._job.dry_run and definition.rejected:
             return report
-        with self._phases(Phase.READ, "the footers of the files"):
-            chosen = COLUMN_MAPPING in table.parameters or (
-                self._client.options.column_mapping is not None
-            )
-            fields = field_ids(target.schema, table.columns)
-            mirrored = None if mirror is None else _mirrored(mirror, table)
-            plan = ChangePlan(
-                visible,
-                fields,
-                mapping_is_chosen=chosen,
-                mirrored=mirrored,
-                parquet=target.schema if format_ == "parquet" else None,
-                deletes_stay=self._job.deletes == "positions",
-            )
+        plan = self._planned(table, visible, target, mirror, format_)
         what, size = f"The export of {self._ref}", plan.source_bytes
         with self._scheduler.tasks(txn.txn_id, what, size) as runner:
-            checks = plan.checks()
-            if checks:
-                with self._phases(Phase.READ, f"delete events of {len(checks)} data files"):
-                    searched = [task for _, task in checks]
-                    effort = sum(task.search_effort for task in searched)
-                    named = runner.run(named_task, searched, effort=effort)
-                paths = (file.path for file, _ in checks)
-                plan.remove_named(dict(zip(paths, named, strict=True)))
+            self._remove_named(plan, runner)
             tasks, deletes = plan.tasks(self.file_bytes), plan.delete_files()
             report = replace(
                 report,
@@ -181,8 +161,7 @@ class Export:
             if self._job.dry_run:
                 with self._phases(Phase.READ, "the delete events"):
                     shares, count = planned_shares(runner, tasks, deletes)
-                report = replace(report, files=len(tasks), delete_files=count)
-                return _with_shares(report, shares)
+                return _with_shares(replace(report, files=len(tasks), delete_files=count), shares)
             note = AttemptNote(
                 name=self._name,
                 table_id=target.table_id,
@@ -204,19 +183,41 @@ class Export:
                     removed_deletes=plan.removed_deletes(written.hidden),
                 )
                 snapshot = self._commit(target, files, txn, table, visible, attempt, format_)
-        hidden = written.hidden
-        new = {f"{written.folder}/{file.name}" for _, file in written.data}
-        done = replace(
-            report,
-            snapshot_id=snapshot,
-            rows=plan.rows(hidden)
-            + written.rows
-            - sum(count for path, count in hidden.items() if path in new),
-            files=len(written.data),
-            delete_files=len(written.deletes),
-            bytes=written.bytes,
-        )
-        return _with_shares(done, written.shares)
+        return _done(report, plan, written, snapshot)
+
+    def _planned(
+        self,
+        table: HiveTable,
+        visible: VisibleTable,
+        target: ChangedTable,
+        mirror: tuple[Table, MirrorState] | None,
+        format_: IcebergFileFormat,
+    ) -> ChangePlan:
+        """Compare the files of the table with those of the mirror."""
+        with self._phases(Phase.READ, "the footers of the files"):
+            chosen = COLUMN_MAPPING in table.parameters or (
+                self._client.options.column_mapping is not None
+            )
+            return ChangePlan(
+                visible,
+                field_ids(target.schema, table.columns),
+                mapping_is_chosen=chosen,
+                mirrored=None if mirror is None else _mirrored(mirror, table),
+                parquet=target.schema if format_ == "parquet" else None,
+                deletes_stay=self._job.deletes == "positions",
+            )
+
+    def _remove_named(self, plan: ChangePlan, runner: Tasks) -> None:
+        """Find the data files whose rows new delete events name."""
+        checks = plan.checks()
+        if not checks:
+            return
+        with self._phases(Phase.READ, f"delete events of {len(checks)} data files"):
+            searched = [task for _, task in checks]
+            effort = sum(task.search_effort for task in searched)
+            named = runner.run(named_task, searched, effort=effort)
+        paths = (file.path for file, _ in checks)
+        plan.remove_named(dict(zip(paths, named, strict=True)))
 
     def _require_free(self, location: str) -> None:
         purpose = f"The Iceberg table {self._job.table}"
@@ -399,6 +400,25 @@ def _is_later(state: MirrorState, table: HiveTable, visible: VisibleTable) -> bo
     assert isinstance(now, ValidWriteIdList)
     is_same = age(Base(now.high_watermark), state.write_ids, now) is Age.OLD
     return not is_same or state.columns != MirroredColumns.of(table)
+
+
+def _done(
+    report: IcebergExportReport, plan: ChangePlan, written: WrittenFiles, snapshot: int
+) -> IcebergExportReport:
+    """Return the report on a committed export."""
+    hidden = written.hidden
+    new = {f"{written.folder}/{file.name}" for _, file in written.data}
+    done = replace(
+        report,
+        snapshot_id=snapshot,
+        rows=plan.rows(hidden)
+        + written.rows
+        - sum(count for path, count in hidden.items() if path in new),
+        files=len(written.data),
+        delete_files=len(written.deletes),
+        bytes=written.bytes,
+    )
+    return _with_shares(done, written.shares)
 
 
 def _unchanged(

@@ -1,7 +1,7 @@
 """Translates Spark's errors into errors of this package, with problem, location, and remedy."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from py4j.protocol import Py4JError
@@ -107,57 +107,99 @@ def translated_spark_errors(what: str) -> Iterator[None]:
         raise translate(error, what) from error
 
 
+class _Failure:
+    """An error of Spark with the texts that messages are made of.
+
+    Attributes:
+        what: The name of the operation.
+        text: All that Spark says, often a page.
+        found: The part of it that a rule has found.
+    """
+
+    def __init__(self, error: BaseException, what: str) -> None:
+        self.what, self.text, self.found = what, str(error), ""
+        lines = (line.strip() for line in self.text.splitlines())
+        self.line = OWN_COLUMNS.sub("", next(filter(None, lines), repr(error)))
+
+    @property
+    def cause(self) -> str:
+        """The last exception of Java in the text, which is the cause of all others."""
+        causes = _CAUSE.findall(self.text)
+        return causes[-1].strip() if causes else self.line
+
+    @property
+    def reading(self) -> str:
+        """The file that cannot be read, if the text names it."""
+        return _reading(self.text) or self.line
+
+    @property
+    def header(self) -> str:
+        """The CSV file whose header differs, and how."""
+        names = re.search(r"Expected: (.*) but found: (.*)", self.found)
+        how = f": it has {names[2]} instead of {names[1]}" if names else " in the number of columns"
+        file = self.found.rpartition("CSV file: ")[2]
+        return f"the header of {file} differs from the schema{how}"
+
+
+# What Spark says, the error of this package, its message, and its remedy; the first rule applies.
+_RULES: Sequence[tuple[re.Pattern[str], type[HiveAcidError], str, str | None]] = [
+    (re.compile(pattern), kind, message, remedy)
+    for pattern, kind, message, remedy in (
+        (
+            "stopped SparkContext|All masters are unresponsive",
+            ClusterUnreachable,
+            "{0.what}: Spark was stopped from outside: its master does not answer, or the cluster has"
+            " ended the application.",
+            "Check the master in the Spark connection, and the messages of the cluster.",
+        ),
+        (
+            "Could not parse Master URL: '[^']*'",
+            InvalidConnection,
+            "{0.what}: {0.found}.",
+            "Check the Spark connection.",
+        ),
+        (_QUOTA, DiskFull, "{0.what}: {0.found}.", None),
+        (
+            "No space left on device",
+            DiskFull,
+            "{0.what}: there is no space left to write to.",
+            None,
+        ),
+        (
+            ".*(?:Permission denied|AccessControlException).*",
+            PermissionRefused,
+            "{0.what}: {0.found}.",
+            None,
+        ),
+        (_AWAY, StorageUnreachable, "{0.what}: {0.found}.", None),
+        ("CAST_INVALID_INPUT|CAST_OVERFLOW", TypeMismatch, "{0.what}: {0.line}", None),
+        (_DATA_ERROR, BadCondition, "{0.what}: {0.found}.", None),
+        (_CSV_HEADER, UnknownColumn, "{0.what}: {0.header}.", HEADER_REMEDY),
+        (_UNREADABLE, CorruptFile, "{0.what}: {0.reading}", None),
+    )
+]
+
+
 def translate(error: BaseException, what: str) -> HiveAcidError:
     """Translate one error of Spark into an error of this package."""
-    text = str(error)
-    first_line = next((line.strip() for line in text.splitlines() if line.strip()), repr(error))
-    first_line = OWN_COLUMNS.sub("", first_line)
+    failure = _Failure(error, what)
     if isinstance(error, ParseException):
-        return BadCondition(f"{what} does not parse: {first_line}")
+        return BadCondition(f"{what} does not parse: {failure.line}")
     if isinstance(error, AnalysisException):
-        return _translate_analysis(error, what, first_line)
+        return _translate_analysis(error, what, failure.line)
     for mark, kind in _MARKED.items():
-        if mark in text:
-            match = re.search(re.escape(mark) + r"(.*?)(?:\n| SQLSTATE|$)", text)
-            return kind(match.group(1).strip() if match else first_line)
-    if "stopped SparkContext" in text or "All masters are unresponsive" in text:
-        return ClusterUnreachable(
-            f"{what}: Spark was stopped from outside: its master does not answer, or the cluster has "
-            "ended the application.",
-            remedy="Check the master in the Spark connection, and the messages of the cluster.",
-        )
-    if bad_master := re.search(r"Could not parse Master URL: '[^']*'", text):
-        return InvalidConnection(f"{what}: {bad_master[0]}.", remedy="Check the Spark connection.")
-    if quota := _QUOTA.search(text):
-        return DiskFull(f"{what}: {quota[0].rstrip(' .')}.")
-    if "No space left on device" in text:
-        return DiskFull(f"{what}: there is no space left to write to.")
-    if "Permission denied" in text or "AccessControlException" in text:
-        denied = next(
-            line.strip() for line in text.splitlines() if "ermission" in line or "Access" in line
-        )
-        return PermissionRefused(f"{what}: {denied}")
-    if away := _AWAY.search(text):
-        return StorageUnreachable(f"{what}: {away[0].rstrip(' .')}.")
-    if "CAST_INVALID_INPUT" in text or "CAST_OVERFLOW" in text:
-        return TypeMismatch(f"{what}: {first_line}")
-    if data_error := _DATA_ERROR.search(text):
-        return BadCondition(f"{what}: {data_error.group()}")
+        if mark in failure.text:
+            match = re.search(re.escape(mark) + r"(.*?)(?:\n| SQLSTATE|$)", failure.text)
+            return kind(match.group(1).strip() if match else failure.line)
+    for pattern, kind, message, remedy in _RULES:
+        if found := pattern.search(failure.text):
+            failure.found = found[0].strip().rstrip(" .")
+            return kind(message.format(failure), remedy=remedy)
     if isinstance(error, _DATA_ERRORS):
-        return BadCondition(f"{what}: {first_line}")
-    if header := _CSV_HEADER.search(text):
-        return UnknownColumn(
-            f"{what}: the header of {header['file']} differs from the schema"
-            f"{_of_header(header[0])}.",
-            remedy=HEADER_REMEDY,
-        )
-    if _UNREADABLE.search(text):
-        return CorruptFile(f"{what}: {_reading(text) or first_line}")
-    causes = _CAUSE.findall(text)
-    cause = causes[-1].strip() if causes else first_line
-    if _FILES.search(cause):
-        return StorageError(f"{what}: {cause}", remedy="Look at the table's folder.")
-    return SparkJobFailed(f"{what} failed in Spark: {cause}")
+        return BadCondition(f"{what}: {failure.line}")
+    if _FILES.search(failure.cause):
+        return StorageError(f"{what}: {failure.cause}", remedy="Look at the table's folder.")
+    return SparkJobFailed(f"{what} failed in Spark: {failure.cause}")
 
 
 def _translate_analysis(error: AnalysisException, what: str, first_line: str) -> HiveAcidError:
@@ -174,11 +216,6 @@ def _translate_analysis(error: AnalysisException, what: str, first_line: str) ->
             remedy="Give every table of the query a name in the source's inputs.",
         )
     return BadCondition(f"{what} does not resolve: {first_line}")
-
-
-def _of_header(text: str) -> str:
-    names = re.search(r"Expected: (.*) but found: (.*)", text)
-    return f": it has {names[2]} instead of {names[1]}" if names else " in the number of columns"
 
 
 def _reading(text: str) -> str:

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, NoReturn
 
 from hiveacid.errors import (
@@ -361,6 +362,11 @@ class PartitionCompactor(ABC):
         self._bytes_written = 0
         self._input_facts: dict[str, Any] = {}
 
+    @cached_property
+    def directories(self) -> StagedDirectories:
+        """The new directories, hidden until they are published."""
+        return StagedDirectories(self.storage.location, self.compaction, self.table.identity)
+
     @abstractmethod
     def require_possible(self) -> None:
         """Refuse a partition that this compactor cannot compact."""
@@ -408,55 +414,69 @@ class PartitionCompactor(ABC):
             raise
 
     def _run(self, type_: CompactionType, reason: str) -> PartitionReport:
-        hidden = self.compaction.version.hides_compactions
-        if not hidden and not self.storage.renames_at_once:
+        with self.phases(Phase.READ, "the directories"):
+            planned = self._plan(type_)
+        what = f"{planned.plan.type} {self.name}"
+        with (
+            self.phases(Phase.WRITE, "the compacted files"),
+            self.scheduler.tasks(self.compaction.txn_id, what, self._size) as self.tasks,
+        ):
+            self.write(planned)
+        self.compaction.check_alive()
+        with self.phases(Phase.REGISTER, "what was compacted"):
+            self._register(planned, type_)
+        with self.phases(Phase.PUBLISH, "the files"):
+            self._publish(planned.plan)
+        self.compaction.commit()
+        self._remember()
+        return self._report(planned.plan, reason)
+
+    def _plan(self, type_: CompactionType) -> PlannedCompaction:
+        """Choose the directories to replace, and take over the facts of their notes."""
+        if not self.compaction.version.hides_compactions and not self.storage.renames_at_once:
             raise UnsupportedTable(
                 f"{self.name} is on an object store, where a base appears file by file. Only Hive"
                 " Metastore 4 hides it until it is complete.",
                 remedy="Let Hive compact the table.",
             )
-        with self.phases(Phase.READ, "the directories"):
-            require_orc(self.table, self.partition)
-            # The partition is compared before the publication, or after a failure.
-            require_same_definition(self.client, self.table)
-            self.require_possible()
-            planned = self.planner.plan(type_)
-            self.warnings += planned.warnings
-            plan, state, files = planned.plan, planned.state, planned.files
-            notes = read_notes(self.storage, state, _directories(plan))
-            self.noted_rows = check_notes(self.storage, state, notes)
-            others = self._unnoted([name for name in _directories(plan) if name not in notes])
-            self._input_facts = {
-                **replacing(plan.inputs, self.compaction.write_ids, notes),
-                **taken_over(notes, self.table.ref.full_name, others),
-                **self.layout_note(plan, notes),
-            }
-        self.directories = StagedDirectories(
-            self.storage.location, self.compaction, self.table.identity
-        )
-        self._size = sum(file.size for file in files if file.path.partition("/")[0] in plan.inputs)
-        with (
-            self.phases(Phase.WRITE, "the compacted files"),
-            self.scheduler.tasks(
-                self.compaction.txn_id, f"{plan.type} {self.name}", self._size
-            ) as self.tasks,
-        ):
-            self.write(planned)
-        self.compaction.check_alive()
-        with self.phases(Phase.REGISTER, "what was compacted"):
-            # A table that was never written may have original files to compact. To the metastore a
-            # 0 means every write id, and the metastore would forget aborted ones.
-            self.compaction.record(self.compaction.write_ids.high_watermark or CONVERTED_BASE)
-            if plan.type is CompactionType.REBALANCE and self.table.kind is TableKind.FULL_ACID:
-                # Engines that take no lock may have changed rows in the meantime.
-                require_no_deletes(_names(list_files(self.storage)) - _names(files))
-            # On Hive 3 the rename is the commit. The check uses the requested type, even if another
-            # type ran.
-            self._require_no_overlap(type_)
-        with self.phases(Phase.PUBLISH, "the files"):
-            self._publish(plan)
-        self.compaction.commit()
-        self._remember()
+        require_orc(self.table, self.partition)
+        # The partition is compared before the publication, or after a failure.
+        require_same_definition(self.client, self.table)
+        self.require_possible()
+        planned = self.planner.plan(type_)
+        self.warnings += planned.warnings
+        plan, state = planned.plan, planned.state
+        notes = read_notes(self.storage, state, _directories(plan))
+        self.noted_rows = check_notes(self.storage, state, notes)
+        others = self._unnoted([name for name in _directories(plan) if name not in notes])
+        self._input_facts = {
+            **replacing(plan.inputs, self.compaction.write_ids, notes),
+            **taken_over(notes, self.table.ref.full_name, others),
+            **self.layout_note(plan, notes),
+        }
+        inputs = (f for f in planned.files if f.path.partition("/")[0] in plan.inputs)
+        self._size = sum(file.size for file in inputs)
+        return planned
+
+    def _register(self, planned: PlannedCompaction, requested: CompactionType) -> None:
+        """Record the compaction in the metastore, and refuse what others have done meanwhile.
+
+        Raises:
+            OverlapRefused: The policy strict does not let both succeed.
+            SnapshotMoved: Delete events refer to rows that a rebalance gives other ids.
+        """
+        # A table that was never written may have original files to compact. To the metastore a
+        # 0 means every write id, and the metastore would forget aborted ones.
+        self.compaction.record(self.compaction.write_ids.high_watermark or CONVERTED_BASE)
+        rebalanced = planned.plan.type is CompactionType.REBALANCE
+        if rebalanced and self.table.kind is TableKind.FULL_ACID:
+            # Engines that take no lock may have changed rows in the meantime.
+            require_no_deletes(_names(list_files(self.storage)) - _names(planned.files))
+        # On Hive 3 the rename is the commit. The check uses the requested type, even if another
+        # type ran.
+        self._require_no_overlap(requested)
+
+    def _report(self, plan: CompactionPlan, reason: str) -> PartitionReport:
         return PartitionReport(
             table=self.table.ref.full_name,
             partition=None if self.partition is None else self.partition.name,
