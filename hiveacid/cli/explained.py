@@ -104,15 +104,15 @@ class Effect:
 
     Attributes:
         target: The part of the transaction: the partitions that are locked, at most.
-        touched: The existing partitions that it may read, replace, or add rows to.
-        known: The number of existing partitions.
+        partitions: The existing partitions that it may read, replace, or add rows to.
+        partition_count: The number of existing partitions.
         where: The locked object if the start of the statement does not determine it.
         sources: The other tables that it reads, also below views.
     """
 
     target: Target
-    touched: Sequence[str] = ()
-    known: int = 0
+    partitions: Sequence[str] = ()
+    partition_count: int = 0
     where: str = ""
     sources: Sequence[HiveTable] = field(default=(), repr=False)
 
@@ -219,7 +219,7 @@ def _described_locks(
     if wheres and all(effect.target.partitions is not None for effect in known):
         where = "; ".join(wheres)
     else:
-        where = described_place(components, effects[0].touched if alone and effects else ())
+        where = described_place(components, effects[0].partitions if alone and effects else ())
     return f"{components[0].type.name} {where}"
 
 
@@ -556,7 +556,7 @@ def _change(client: MetastoreClient, job: RowChange) -> Answer:
         **({"clauses": clauses} if clauses else {}),
         **locks,
     }
-    read = partitions_to_read(client, table, effect.touched if table.partition_keys else None)
+    read = partitions_to_read(client, table, effect.partitions if table.partition_keys else None)
     return Answer(read.columns, read.rows, {**details, **read.details})
 
 
@@ -570,7 +570,9 @@ def _several(client: MetastoreClient, job: TransactionJob) -> Answer:
         assert isinstance(statement, RowChange)
         table = existing_table(client, TableRef.parse(statement.target))
         effects.append(effect := effect_of(client, statement, table))
-        read = partitions_to_read(client, table, effect.touched if table.partition_keys else None)
+        read = partitions_to_read(
+            client, table, effect.partitions if table.partition_keys else None
+        )
         columns = ("statement", *read.columns[:_COMMON_COLUMNS])
         rows += [(number, *row[:_COMMON_COLUMNS]) for row in read.rows]
         details[f"{number}. statement"] = _described(table, effect)
@@ -586,7 +588,7 @@ def _described(table: HiveTable, effect: Effect) -> dict[str, Cell]:
         "table": table.ref.full_name,
         "kind": table.kind.value,
         "buckets": _buckets(table.bucket_columns, table.num_buckets),
-        "partitions": f"at most {len(effect.touched)} of {effect.known}"
+        "partitions": f"at most {len(effect.partitions)} of {effect.partition_count}"
         if table.partition_keys
         else "none",
     }

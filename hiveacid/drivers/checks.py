@@ -267,7 +267,7 @@ class Preflight:
     @_check.register
     def _(self, job: CompactJob) -> None:
         require_mode(self._client, job)
-        if job.mode == "worker" or job.target.lower() in self._changing:
+        if job.mode == "serve" or job.target.lower() in self._changing:
             return
         table = self._table(job.target)
         require_compactable(table)
@@ -513,7 +513,7 @@ def _require_values(job: InsertJob, source: QuerySource, table: HiveTable) -> No
 
 def _refuse_name(unknown: "UnknownName | None", what: str) -> None:
     if unknown is not None:
-        known = dict.fromkeys(unknown.known)
+        known = dict.fromkeys(unknown.candidates)
         raise UnknownColumn(
             f"{what} names an unknown column: {unknown.name}.",
             remedy=columns_there([unknown.name.rpartition(".")[2]], known),

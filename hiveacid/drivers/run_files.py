@@ -67,7 +67,7 @@ class RunFiles:
         return f"{folder.rstrip('/')}/{notes}/{tag}.{APPLICATION_ID}.json"
 
     @property
-    def known(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the location is complete; false if it lacks the application's id."""
         return APPLICATION_ID not in self._name
 

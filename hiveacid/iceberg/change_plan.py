@@ -143,7 +143,7 @@ class ChangePlan:
             hidden: The numbers of deleted rows in data files with a new delete file.
         """
         return sum(
-            file.record_count - hidden.get(file.file_path, self._known(file.file_path))
+            file.record_count - hidden.get(file.file_path, self._deleted_rows(file.file_path))
             for file in self.kept
         )
 
@@ -159,7 +159,7 @@ class ChangePlan:
                 DeleteFileTask(
                     data_file=file.path,
                     named=each.files.check(file, each.files.deletes),
-                    known=self._known(file.path),
+                    known_positions=self._deleted_rows(file.path),
                 ),
             )
             for each, file, _ in self._named(stay=True)
@@ -190,7 +190,7 @@ class ChangePlan:
                 # No row of such a file was deleted before. Other stripes of a source may have
                 # deleted rows.
                 sources = file.provenance.sources
-                had_all_rows = file.provenance.whole and not self._known(file.path)
+                had_all_rows = file.provenance.whole and not self._deleted_rows(file.path)
                 if hits and len(sources) > 1 and had_all_rows:
                     each.unnamed |= {
                         source.path
@@ -228,7 +228,7 @@ class ChangePlan:
                 if task.deletes:
                     yield each, file, task
 
-    def _known(self, path: str) -> int:
+    def _deleted_rows(self, path: str) -> int:
         """The number of deleted rows in a data file that remains."""
         deletes = self._delete_files.get(path)
         return 0 if deletes is None else int(deletes.record_count)

@@ -378,11 +378,11 @@ def deletes_task(task: DeleteFileTask) -> WrittenDeleteFile | None:
     """
     with _Opened(task.named) as opened:
         found = np.concatenate([np.empty(0, dtype=np.int64), *opened.positions()])
-    if len(found) == task.known:
+    if len(found) == task.known_positions:
         return None
-    if len(found) < task.known:
+    if len(found) < task.known_positions:
         raise ProofFailed(
-            f"{task.data_file} has {task.known} deleted rows, of which the Hive table names"
+            f"{task.data_file} has {task.known_positions} deleted rows, of which the Hive table names"
             f" {len(found)}."
         )
     size = 0

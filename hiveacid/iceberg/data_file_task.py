@@ -115,14 +115,14 @@ class DeleteFileTask:
     Attributes:
         data_file: The location of the data file, which contains all rows of its stripes.
         named: Its stripes, and all delete events for their rows.
-        known: The number of positions in the existing delete file of the data file.
+        known_positions: The number of positions in the existing delete file of the data file.
         target: The folder of the new file; empty to count the positions only.
         name: The name of the new file.
     """
 
     data_file: str
     named: DataFileTask
-    known: int = 0
+    known_positions: int = 0
     target: str = ""
     name: str = ""
 

@@ -102,7 +102,7 @@ class Export:
             known = self._lake.table()
         mirror = None
         if known is not None:
-            if (found := self._found(known)) is not None:
+            if (found := self._report_of_earlier_run(known)) is not None:
                 return found
             # A catalog may name any folder.
             self._require_free(known.location())
@@ -324,7 +324,7 @@ class Export:
             Attempt(known.location(), id=uuid.UUID(state.attempt)).end()
         return state
 
-    def _found(self, known: Table) -> IcebergExportReport | None:
+    def _report_of_earlier_run(self, known: Table) -> IcebergExportReport | None:
         """Report the snapshot of an earlier attempt, if it exists."""
         token = self._job.token
         # Unless the table was set back to an earlier one.

@@ -119,7 +119,7 @@ def plan_partition(
         and not new_deletes
         and not any(ages[file.path] is Age.MIXED for file in rows)
         and all(_has_values(file.provenance, columns_changed) for file in others)
-        and _are_compacted(_gone(others, old), old)
+        and _are_compacted(_removed_sources(others, old), old)
     ):
         kept, others = [*kept, *others], []
         covered = coverage(kept)
@@ -174,7 +174,7 @@ def _has_values(origin: Provenance, columns_changed: bool) -> bool:
     return origin.complete or not columns_changed
 
 
-def _gone(files: Iterable[MirroredFile], old: Mapping[str, int]) -> set[str]:
+def _removed_sources(files: Iterable[MirroredFile], old: Mapping[str, int]) -> set[str]:
     """Return the source files that are not there any more, or have changed."""
     return {
         source.path

@@ -139,7 +139,7 @@ def compaction_groups(needs: Sequence[Mapping[str, Any]]) -> list[list[dict[str,
     return list(groups.values())
 
 
-CompactionMode = Literal["auto", "queue", "worker"]
+CompactionMode = Literal["auto", "queue", "serve"]
 CompactionPlace = Literal["auto", "worker", "spark"]
 
 
@@ -157,13 +157,13 @@ class CompactJob(ScriptedJob):
         order_by: The columns that a rebalance sorts by, like "day" or "ts DESC NULLS LAST"; without
             columns the rows keep their order.
         mode: "auto" uses the queue of HMS 4, and a lock of this package on HMS 3. "queue" requires
-            HMS 4. "worker" processes the requests in HMS 4's queue for this table, such as those of
+            HMS 4. "serve" processes the requests in HMS 4's queue for this table, such as those of
             ALTER TABLE ... COMPACT, and those of other tables that wait before them.
         policy: The rules for partitions that are worth compacting.
         budget: The limits of this run; they apply only without a type.
         reason: The reason for the job, for the log.
         parallel: The number of partitions that are compacted concurrently.
-        pool: The pool whose requests are served in worker mode; None for requests without a pool.
+        pool: The pool whose requests are served; None for requests without a pool.
         run_in: The processes that do the work. "worker" is the process of the task or command, and
             others on its machine, without Java. "spark" is a Spark application. "auto" is the worker
             for work within its limits, and Spark for more, and where rows must be sorted.
@@ -199,7 +199,7 @@ class CompactJob(ScriptedJob):
     def own_accesses(self) -> Iterator[Access]:
         """Yield the table, and all tables for a worker: the queue may return any request."""
         yield Access(self.target.lower(), None, self.tag)
-        if self.mode == "worker":
+        if self.mode == "serve":
             yield Access(EVERYTHING, None, self.tag)
 
     def _validate_own(self) -> None:
@@ -232,9 +232,9 @@ class CompactJob(ScriptedJob):
                     f"pool={self.pool!r} belongs to one compaction of this package.",
                     remedy=f"Name a pool that does not start with {OWN_COMPACTORS}.",
                 )
-        if self.mode == "worker" and (self.partitions is not None or self.type is not None):
+        if self.mode == "serve" and (self.partitions is not None or self.type is not None):
             raise InvalidJob(
-                "A worker serves requests, which determine the partitions and the type."
+                "The requests that are served determine the partitions and the type."
                 " Omit both fields."
             )
         require_choice(self.run_in, get_args(CompactionPlace), "run_in")
@@ -243,12 +243,10 @@ class CompactJob(ScriptedJob):
                 "A rebalance sorts rows, which requires Spark; it takes no run_in='worker'."
             )
         self.worker.validate()
-        if self.conflict_policy == "strict" and self.mode == "worker":
-            raise InvalidJob("A worker compacts for other users, who chose no conflict_policy.")
+        if self.conflict_policy == "strict" and self.mode == "serve":
+            raise InvalidJob("Requests are served for other users, who chose no conflict_policy.")
         if self.pool is not None and self.mode in ("auto", "queue"):
-            raise InvalidJob(
-                "pool selects the requests that a worker serves; it needs mode='worker'."
-            )
+            raise InvalidJob("pool selects the requests that are served; it needs mode='serve'.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

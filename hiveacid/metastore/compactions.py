@@ -417,7 +417,7 @@ def _info(entry: QueuedCompaction, **fields: Any) -> Any:
 # workers; an advisory lock on a name that no engine locks replaces it.
 
 
-_SERVE_FIRST = 'Run the job again when that is done, or with mode="worker" if no worker serves it.'
+_SERVE_FIRST = 'Run the job again when that is done, or with mode="serve" if nobody serves it.'
 _CLEAN_FIRST = (
     "Clean the table first: the metastore takes no new request until then, or until something is"
     " written."
@@ -573,7 +573,7 @@ class CompactionTransaction(LiveTransaction):
         return 0 if self._claimed is None else self.txn_id
 
     @property
-    def asked(self) -> QueuedCompaction | None:
+    def request(self) -> QueuedCompaction | None:
         """The served request; null for a request of this process, or on HMS 3."""
         return None if self._waiting is None else self._claimed
 

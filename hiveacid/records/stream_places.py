@@ -227,7 +227,7 @@ class StreamPlaces:
             )
         return place
 
-    def known(self) -> StreamPlace:
+    def required(self) -> StreamPlace:
         """Return the position of a stream that has one.
 
         Raises:
@@ -249,7 +249,7 @@ class StreamPlaces:
             CheckpointMismatch: The place before it has vanished with its table.
         """
         if not self._file.write(place.number, codec.to_bytes(place), follows=place.number > 0):
-            self.known()
+            self.required()
             path = f"{self._storage.location}/{self._file.path(place.number)}"
             raise StreamOvertaken(f"Another driver of stream {place.name} has written {path}.")
 

@@ -72,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
             traceback.print_exception(error)  # It may be a bug of this package: print its location.
         report = kind(job=name, target=target, error=ErrorReport.of(ours))
     report = replace(report, seconds={**start.seconds, **report.seconds})
-    if files.known:
+    if files.is_complete:
         files.write_report(report)
     if (failure := report.error) is None:
         return 0

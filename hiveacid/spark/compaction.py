@@ -276,7 +276,7 @@ def assemble_sorted(task: SortTask) -> StagedFile:
         tail = replace(tail, user_metadata=mark(tail.rows))
         with staged_file(task.folder, BucketFile(task.bucket).name) as file:
             written = assemble([Part(source, tail)], file.sink)
-    return file.made(task.bucket, written.rows, written.bytes)
+    return file.result(task.bucket, written.rows, written.bytes)
 
 
 def as_events(frame: DataFrame, table: HiveTable) -> DataFrame:
@@ -686,7 +686,7 @@ def _limits_here(client: MetastoreClient, job: CompactJob) -> WorkerLimits:
     """The limits for a process that also runs a driver of Spark."""
     copied = INLINE_BYTES
     # Requests of a queue may be for any table.
-    if job.mode != "worker" and _is_local(client, job):
+    if job.mode != "serve" and _is_local(client, job):
         copied *= COPIED_WHILE_ENCODED
     limits = job.worker
     return replace(

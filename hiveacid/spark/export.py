@@ -103,7 +103,7 @@ class _Export:
             # Before any file there is read or removed.
             require_free(self._client, [self._job.path], f"The export of {self._job.target}")
             table = self._client.get_table(TableRef.parse(self._job.target))
-            if (known := self._known(table)) is not None:
+            if (known := self._earlier_report(table)) is not None:
                 return known
             self._remove_unfinished(exclusive)
             path = f"{self._job.path.rstrip('/')}/{self._staged}"
@@ -161,7 +161,7 @@ class _Export:
             self._storage.write_file(f"{self._name}/{RANGE_FILE}", content)
         return report
 
-    def _known(self, table: HiveTable) -> RunReport | None:
+    def _earlier_report(self, table: HiveTable) -> RunReport | None:
         """The report of the run that has written the folder; None without a complete folder."""
         where = f"{self._path}/{RANGE_FILE}"
         content = self._storage.read_small(f"{self._name}/{RANGE_FILE}")

@@ -682,7 +682,7 @@ class StreamRun:
 
     def _is_last_recorded(self, batch_id: int, offsets: str) -> bool:
         """Whether a batch is the last one that is recorded in the table."""
-        self._place = place = self._places.known()
+        self._place = place = self._places.required()
         if (place.query_id, place.batch_id) != (self._query_id, batch_id):
             return False
         require_same_batch(self._job, batch_id, place.offsets, offsets)
@@ -750,7 +750,7 @@ class _Fence(PhaseObserver):
     def enter(self, phase: Phase) -> None:
         """Check the recorded position after all locks are acquired."""
         if phase is Phase.SNAPSHOT:
-            self._places.known().require_before(self._query_id, self._batch_id)
+            self._places.required().require_before(self._query_id, self._batch_id)
 
 
 def _secret_options(spark: SparkSession) -> dict[str, str]:

@@ -93,11 +93,11 @@ class UnknownName:
 
     Attributes:
         name: The name, as in the query.
-        known: The columns that it could mean.
+        candidates: The columns that it could mean.
     """
 
     name: str
-    known: Sequence[str]
+    candidates: Sequence[str]
 
 
 def unknown_name(query: str, tables: Columns) -> UnknownName | None:

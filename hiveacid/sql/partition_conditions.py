@@ -82,13 +82,13 @@ class SelectedPartitions:
 
     Attributes:
         names: The partitions that the condition does not rule out.
-        known: The number of existing partitions.
+        existing: The number of existing partitions.
         certain: Whether all parts of the condition on partition keys were evaluated: otherwise
             Spark may rule out further partitions.
     """
 
     names: Sequence[str]
-    known: int
+    existing: int
     certain: bool = True
 
 
@@ -111,7 +111,7 @@ def partitions_of_change(
     if where is None or not scope.keys or not scope.keys.keys().isdisjoint(assigned):
         return None
     selected = selected_partitions(where, scope, known())
-    return None if selected.certain and len(selected.names) == selected.known else selected
+    return None if selected.certain and len(selected.names) == selected.existing else selected
 
 
 def selected_partitions(

@@ -159,7 +159,7 @@ def row_stager(
                     types=row_types,
                     width=width,
                 )
-        return file.made(new.bucket, written.rows, written.bytes)
+        return file.result(new.bucket, written.rows, written.bytes)
 
     return stage
 
@@ -189,7 +189,7 @@ def delete_stager(
                     row_types=row_types,
                     codec=codec,
                 )
-            made = file.made(bucket, written.rows, written.bytes)
+            made = file.result(bucket, written.rows, written.bytes)
             upload = None if made.upload is None else asdict(made.upload)
             report = {
                 "partition": pa.array([partition], pa.int32()),
@@ -252,7 +252,7 @@ class FileToStage:
             raise
         self.sink = copy if self._upload is None else _Both(self._upload, copy)
 
-    def made(self, bucket: int, rows: int, size: int) -> StagedFile:
+    def result(self, bucket: int, rows: int, size: int) -> StagedFile:
         """Return the staged file after it is closed."""
         if self._upload is None:
             assert self._path is not None

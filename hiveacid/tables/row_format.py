@@ -136,7 +136,7 @@ class RowFormat:
                         sink.write(piece)
                     sink.write(footer)
                     size = int(sink.tell())
-            return file.made(new.bucket, rows, size)
+            return file.result(new.bucket, rows, size)
 
         return stage
 

@@ -299,7 +299,7 @@ class _PartitionAnalysis:
         The decision therefore considers all columns, including those that turn out to lack
         statistics.
         """
-        return self._undecided(tail, self._known(tail))
+        return self._undecided(tail, self._statistics_of_tail(tail))
 
     def _undecided(self, tail: OrcTail, columns: Sequence[Sequence[object]]) -> list[bool]:
         undecided = [
@@ -325,7 +325,7 @@ class _PartitionAnalysis:
 
     def _take(self, tail: OrcTail) -> bool:
         """Collect the statistics of a tail; return whether a part of the file must be decoded."""
-        columns = self._known(tail)
+        columns = self._statistics_of_tail(tail)
         undecided = self._undecided(tail, columns)
         for stripe, open_, known in zip(tail.stripes, undecided, columns, strict=True):
             if not open_:
@@ -338,7 +338,7 @@ class _PartitionAnalysis:
         self._decoded += sum(undecided)
         return any(undecided)
 
-    def _known(self, tail: OrcTail) -> list[list[ColumnStatistics | None]]:
+    def _statistics_of_tail(self, tail: OrcTail) -> list[list[ColumnStatistics | None]]:
         """Return for each stripe the statistics of the requested columns from its tail."""
         places = dict(reversed(row_columns(tail)))
         columns: list[list[ColumnStatistics | None]] = []
@@ -429,7 +429,7 @@ def analyze(
         raise NotTransactional(
             f"{table.ref} is not transactional.", remedy="Let its engine analyze it."
         )
-    wanted = _wanted(table, job)
+    wanted = _columns_to_analyze(table, job)
     if job.tokens:
         abort_open_transactions(client, *job.tokens)
     with Transaction(
@@ -462,7 +462,7 @@ def analyze(
     )
 
 
-def _wanted(table: HiveTable, job: AnalyzeJob) -> list[str]:
+def _columns_to_analyze(table: HiveTable, job: AnalyzeJob) -> list[str]:
     """The columns that are analyzed, as the table names them."""
     if job.rows_only:
         return []
@@ -507,21 +507,21 @@ class _Analysis:
         self._table = table
         self._txn = txn
         self._write_id = write_id
-        self._wanted = wanted
+        self._columns_to_analyze = wanted
         self._results: list[_Result] = []
         self._partitions: dict[str, HivePartition] = {}
-        writer = Writer(write_id, self._seen, txn.confirm_alive)
+        writer = Writer(write_id, self._write_ids, txn.confirm_alive)
         self._writer = StatisticsWriter(client, table, writer)
 
     @property
-    def _seen(self) -> ValidWriteIdList:
+    def _write_ids(self) -> ValidWriteIdList:
         return self._txn.snapshot.write_ids[self._table.ref.full_name]
 
     def read(self, job: AnalyzeJob) -> None:
         """Compute the statistics of all partitions that the job names."""
 
         def choose(table: HiveTable, names: Sequence[str]) -> Sequence[str]:
-            return _chosen(table, names, job.partitions)
+            return _matching_partitions(table, names, job.partitions)
 
         if job.partitions is not None and not self._table.partition_keys:
             raise InvalidJob(f"{self._table.ref} has no partitions.")
@@ -533,17 +533,18 @@ class _Analysis:
         # Read after the snapshot: a transaction that commits in between revokes the statistics that
         # are exact by then.
         described = self._txn.definitions.confirmed(self._table).raw
-        exact = {None: exact_columns(described, self._seen)} | {
-            name: exact_columns(each.raw, self._seen) for name, each in self._partitions.items()
+        exact = {None: exact_columns(described, self._write_ids)} | {
+            name: exact_columns(each.raw, self._write_ids)
+            for name, each in self._partitions.items()
         }
         for directory in visible.partitions:
             part = visible.part(directory)
-            statistics = partition_statistics(part, self._table.columns, self._wanted)
+            statistics = partition_statistics(part, self._table.columns, self._columns_to_analyze)
             self._results.append(
                 _Result(
                     directory,
                     self._storable(statistics),
-                    exact.get(directory.name, frozenset()) - {*self._wanted},
+                    exact.get(directory.name, frozenset()) - {*self._columns_to_analyze},
                 )
             )
 
@@ -632,7 +633,7 @@ class _Analysis:
         """Return a reason why a writer that missed the announcement may be active, if any."""
         name = self._table.ref.full_name
         now = Snapshot.take(self._client, [self._table.ref]).write_ids[name]
-        others = [each for each in (*self._seen.open, *now.open) if each != self._write_id]
+        others = [each for each in (*self._write_ids.open, *now.open) if each != self._write_id]
         if others:
             return f"write id {min(others)} of {name} was open"
         if now.high_watermark > self._write_id:
@@ -669,7 +670,9 @@ class _Analysis:
         ]
 
 
-def _chosen(table: HiveTable, names: Sequence[str], asked: Sequence[str] | None) -> Sequence[str]:
+def _matching_partitions(
+    table: HiveTable, names: Sequence[str], asked: Sequence[str] | None
+) -> Sequence[str]:
     """Return the partitions that match all keys of one of the requested names."""
     if asked is None:
         return names

@@ -280,7 +280,7 @@ class FileTails:
         self._known.update(zip(new, read_tails(new), strict=True))
         return [self._known[file] for file in files]
 
-    def known(self, files: Sequence[AcidFile]) -> list[OrcTail]:
+    def cached(self, files: Sequence[AcidFile]) -> list[OrcTail]:
         """The tails that were already read."""
         return [self._known[file] for file in files if file in self._known]
 

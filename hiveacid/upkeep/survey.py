@@ -372,9 +372,9 @@ Runner = Callable[[str, Callable[[], Any]], Any]
 _TRUSTED = timedelta(hours=1)
 
 
-def at_once(table: str, survey_tables: Callable[[], Any]) -> Any:
+def at_once(table: str, call: Callable[[], Any]) -> Any:
     """Open the files of a table in this thread, however long it takes."""
-    return survey_tables()
+    return call()
 
 
 @dataclass(frozen=True, slots=True)
@@ -568,28 +568,26 @@ class Survey:
         Raises:
             MetastoreError: The metastore does not answer.
         """
-        survey_tables = _Context(
+        survey = _Context(
             self._client,
             Snapshot.take(self._client, tables),
             now or datetime.now(UTC),
             None if partitions is None else tuple(partitions),
             described or {},
         )
-        survey_tables.waiting.extend(
-            table for table in tables if self._must_measure(table, survey_tables)
-        )
+        survey.waiting.extend(table for table in tables if self._must_measure(table, survey))
         for table in tables:
             try:
-                yield table, self._run(table.full_name, partial(self._survey, table, survey_tables))
+                yield table, self._run(table.full_name, partial(self._survey, table, survey))
             except (MetastoreUnreachable, AnswerLost, AuthenticationFailed):
                 raise
             except HiveAcidError as error:
-                self._measured.pop((table, survey_tables.partitions), None)
+                self._measured.pop((table, survey.partitions), None)
                 yield table, error
             except Exception as error:
                 # The content of one table must not prevent the survey of the others.
                 log.warning("%s could not be measured", table, exc_info=True)
-                self._measured.pop((table, survey_tables.partitions), None)
+                self._measured.pop((table, survey.partitions), None)
                 what = f"{table} could not be measured: {type(error).__name__}: {error}."
                 yield table, DataError(what)
 
@@ -599,11 +597,11 @@ class Survey:
             if key[0] == table:
                 self._measured[key] = replace(known, needed=True)
 
-    def _survey(self, ref: TableRef, survey_tables: _Context) -> list[Decision]:
-        key, now = (ref, survey_tables.partitions), survey_tables.now
+    def _survey(self, ref: TableRef, survey: _Context) -> list[Decision]:
+        key, now = (ref, survey.partitions), survey.now
         known = self._measured.get(key)
-        if self._must_measure(ref, survey_tables):
-            known = self._measure(ref, survey_tables, known)
+        if self._must_measure(ref, survey):
+            known = self._measure(ref, survey, known)
         if known is None:
             return []
         sizes = known.sizes_at(now)
@@ -615,38 +613,36 @@ class Survey:
         self._measured[key] = replace(known, needed=needed)
         return decisions
 
-    def _must_measure(self, ref: TableRef, survey_tables: _Context) -> bool:
+    def _must_measure(self, ref: TableRef, survey: _Context) -> bool:
         """Whether no cached measurement of the table is valid."""
-        write_ids = survey_tables.write_ids(ref)
-        known = self._measured.get((ref, survey_tables.partitions))
+        write_ids = survey.write_ids(ref)
+        known = self._measured.get((ref, survey.partitions))
         if known is None:
-            return not self._is_quiet(ref, write_ids, survey_tables.now)
-        return not known.holds(write_ids, survey_tables.now)
+            return not self._is_quiet(ref, write_ids, survey.now)
+        return not known.holds(write_ids, survey.now)
 
     def _is_quiet(self, ref: TableRef, write_ids: ValidWriteIdList, now: datetime) -> bool:
         then, at = self._quiet.get(ref.full_name, ("", ""))
         return then == write_ids.format() and now - datetime.fromisoformat(at) < _TRUSTED
 
-    def _measure(
-        self, ref: TableRef, survey_tables: _Context, before: _Measured | None
-    ) -> _Measured:
-        table, now, why_not = survey_tables.table(ref), survey_tables.now, None
+    def _measure(self, ref: TableRef, survey: _Context, before: _Measured | None) -> _Measured:
+        table, now, why_not = survey.table(ref), survey.now, None
         try:
             require_compactable(table)
         except UnsupportedTable as error:
             if not self._everything:
                 raise
             why_not = str(error)
-        off = auto_compaction_off(table.parameters, survey_tables.database(ref.database).parameters)
+        off = auto_compaction_off(table.parameters, survey.database(ref.database).parameters)
         policy = self._policy.for_table(table.parameters)
-        write_ids = survey_tables.write_ids(ref)
+        write_ids = survey.write_ids(ref)
         counted = None
         if policy.measure == "rows":
             counted = {} if before is None else before.rows
         sizes = PartitionSizes(
             ref.full_name,
             CompactorWriteIdList.of(write_ids),
-            survey_tables.snapshot.txns,
+            survey.snapshot.txns,
             Rules.of(self._client.version),
             counted=counted,
             reads_per_day=reads_per_day(table.parameters),
@@ -655,9 +651,9 @@ class Survey:
         locations, located_at = None, now
         if not table.partition_keys:
             measured += sizes.measure(self._listed(table.folder), {"": None}, now)
-        elif survey_tables.partitions is not None:
+        elif survey.partitions is not None:
             # Some of many: the rest of the table's folder is not of interest.
-            for partition in self._requested(table, survey_tables.partitions):
+            for partition in self._requested(table, survey.partitions):
                 measured += sizes.measure(self._listed(partition.folder), {"": partition.name}, now)
         else:
             with ThreadPoolExecutor(1) as pool:

@@ -133,7 +133,7 @@ class AtomicWrite:
         """
         rows = self.options.conflict_policy == "rows"
         if rows and all(statement.changes_single_rows for statement in self.statements):
-            return self._run_beside_others(locks)
+            return self._run_concurrently(locks)
         # Entering the transaction opens it, ends earlier attempts, locks, and takes the snapshot.
         with self._transaction(locks) as txn:
             txn.definitions.add(self._require_same_tables(txn).values())
@@ -142,7 +142,7 @@ class AtomicWrite:
             parts = self._stage(txn, txn, locks)
             return self._finish_surely(txn, txn.snapshot, parts, locks)
 
-    def _run_beside_others(self, locks: _Locks) -> RunReport:
+    def _run_concurrently(self, locks: _Locks) -> RunReport:
         """Run like ``commit``, but take the lock that excludes other changes only at the end.
 
         The work is done like that of a reader. To the metastore, the whole change begins when the
@@ -152,7 +152,7 @@ class AtomicWrite:
         refs = [statement.table.ref for statement in self.statements]
         reads = [*refs, *(ref for statement in self.statements for ref in statement.reads)]
         token = self.options.source_token
-        with Transaction(self.client, keeps_files=True, run_token=token) as keeper:
+        with Transaction(self.client, keeps_files=True, run_token=token) as file_owner:
             with Transaction(
                 self.client,
                 reads=[*dict.fromkeys(reads)],
@@ -163,10 +163,10 @@ class AtomicWrite:
                 since = reading.snapshot
                 look_up_constraints(self.client, self.statements)
                 # The write id that the transaction receives if no other writer precedes it.
-                keeper.write_ids = {
+                file_owner.write_ids = {
                     ref.full_name: since.write_ids[ref.full_name].high_watermark + 1 for ref in refs
                 }
-                staged = self._stage(keeper, reading, locks)
+                staged = self._stage(file_owner, reading, locks)
                 # Cleaners may have removed files that a lost transaction had yet to read.
                 reading.confirm_alive()
             # A writer that waits for this reader, to replace the files it has read, must not be
@@ -182,7 +182,7 @@ class AtomicWrite:
                     parts = [part.of(txn) for part in staged]
                 report = self._finish_surely(txn, since, parts, locks)
             for part in staged:
-                keeper.attempt("remove staged files", part.output.discard)
+                file_owner.attempt("remove staged files", part.output.discard)
             return report
 
     def _finish_surely(
@@ -204,7 +204,7 @@ class AtomicWrite:
                 second = stack.enter_context(self._transaction(locks, queues=False))
                 look_up_constraints(self.client, self.statements)
                 again.require_unchanged(second, kept)
-                return self._finish(second, again.made(second, kept), again)
+                return self._finish(second, again.restage(second, kept), again)
 
     def _finish(
         self, txn: Transaction, parts: Sequence[Part], again: SecondCommit | None = None

@@ -302,7 +302,7 @@ class TableOutput(ABC):
             staging = self._staging_folder(folder, directory)
             with staged_file(staging, self._file_name(0)) as file:
                 size = self._write_empty(file.sink)
-            self._keep(folder, directory, file.made(0, 0, size))
+            self._keep(folder, directory, file.result(0, 0, size))
 
     def record_read(self, partitions: Sequence[PartitionFiles]) -> None:
         """Record the directories and original files that rows are read from."""

@@ -67,14 +67,14 @@ class SecondCommit:
         self.phases.note(f"Committing the written files once more: {self.lost.what}")
         try:
             overtaken = self._has_later_attempt()
-            keeper = stack.enter_context(
+            file_owner = stack.enter_context(
                 Transaction(
                     self.client,
                     keeps_files=True,
                     run_token=source_token(self.options.known_run_token),
                 )
             )
-            taken = TakenFolders(keeper)
+            taken = TakenFolders(file_owner)
             kept = [] if overtaken else [part.detached(taken) for part in parts]
         except (MetastoreError, StorageError) as error:
             raise self._refusal(error.what.rstrip(".")) from error
@@ -116,7 +116,7 @@ class SecondCommit:
             if part.kind is not WriteKind.APPEND:
                 self._require_unchanged_target(txn, part)
 
-    def made(self, txn: Transaction, kept: Sequence[Part]) -> list[Part]:
+    def restage(self, txn: Transaction, kept: Sequence[Part]) -> list[Part]:
         """Restage the work with a transaction's write ids by copying bytes, not by creating rows.
 
         Args:

@@ -145,7 +145,7 @@ def test_an_iceberg_table_is_an_access(
 
 def test_a_worker_of_the_queue_needs_all_tables(spark_submit, context, refused):
     refused.add(("*", "compact"))
-    job = CompactJob(target="db.orders", mode="worker")
+    job = CompactJob(target="db.orders", mode="serve")
     assert "may not compact *" in refusal(HiveAcidCompactOperator(task_id="t", job=job), context)
 
 

@@ -202,7 +202,7 @@ def test_a_compaction_is_reported_in_lines_and_a_failure_by_its_exit_code(
         (["plan", "orders"], "'orders'"),
         (["plan", "db.t", "--partition", "mon"], "mon"),
         (["plan", "db.t", "--quiet-hours", "at night"], "'at night' cannot be read"),
-        (["compact", "db.t", "--mode", "worker", "--type", "major"], "Omit both fields"),
+        (["compact", "db.t", "--mode", "serve", "--type", "major"], "Omit both fields"),
         (["compact", "db.t", "--parallel", "0"], "parallel"),
         (["clean", "db.t", "--keep-notes-days", "-1"], "keep_notes_days"),
         (["clean", "nowhere.t"], "nowhere"),

@@ -157,7 +157,7 @@ def test_requests_in_the_queue_are_weighed_too(client: MetastoreClient, database
     table = twelve_deltas(client, f"{database}.t")
     queue = CompactionQueue(client)
     assert queue.request(table.ref, None, MAJOR, pool=None).accepted
-    job = CompactJob(target=str(table.ref), mode="worker", metastore=client.options)
+    job = CompactJob(target=str(table.ref), mode="serve", metastore=client.options)
     assert why_spark(client, job) is None
     assert "limit 0" in (why_spark(client, replace(job, worker=NOTHING)) or "")
     # The oldest request of a pool is served first, also that of another table.

@@ -24,7 +24,7 @@ def tables(client: MetastoreClient, database: str) -> list[WrittenTable]:
 
 
 def served(client: MetastoreClient, table: WrittenTable) -> CompactReport:
-    job = CompactJob(target=str(table.ref), mode="worker", metastore=client.options)
+    job = CompactJob(target=str(table.ref), mode="serve", metastore=client.options)
     with WorkerScheduler() as scheduler:
         return TableCompactor(scheduler, client, job).run()
 

@@ -217,7 +217,7 @@ def test_a_request_of_another_client_is_not_served_twice(
     client.call(idl_compaction.compact2, request)
     with pytest.raises(AlreadyCompacting, match="initiated") as error, begin():
         pass
-    assert ('mode="worker"' in str(error.value)) == (client.version is HMS4)
+    assert ('mode="serve"' in str(error.value)) == (client.version is HMS4)
     with begin("day=2") as elsewhere:
         finish(elsewhere)
 
@@ -315,7 +315,7 @@ def test_the_claim_of_a_rebalance_contains_its_sort_order(
     served = CompactionTransaction.serve(client, pool=pool, lock_wait_seconds=0)
     assert served is not None
     with served:
-        asked = served.asked
+        asked = served.request
         assert asked is not None
         assert (asked.type, asked.order_by, asked.files) == ("rebalance", "order by id desc", 3)
         # Writers that change rows wait for it; appends do not.

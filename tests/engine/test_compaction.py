@@ -233,7 +233,7 @@ def test_a_worker_serves_what_others_asked_for(make, spark):
     queue = CompactionQueue(case.client)
     for name, type_ in (("p=one", "major"), ("p=two", "minor")):
         assert queue.request(case.ref, name, type_, pool=None, run_as=None).accepted
-    job = CompactJob(target=case.name, mode="worker", run_in=case.run_in)
+    job = CompactJob(target=case.name, mode="serve", run_in=case.run_in)
     report = compact_table(lambda: spark, case.client, job)
     served = {done.partition: (done.outcome, done.type) for done in report.partitions}
     assert served == {"p=one": ("compacted", "major"), "p=two": ("compacted", "minor")}

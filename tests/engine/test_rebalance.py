@@ -284,7 +284,7 @@ def ask(case: Case, order_by: str | None, files: int | None = None) -> str:
 
 
 def serve(case: Case, pool: str) -> list[PartitionReport]:
-    job = CompactJob(target=case.name, mode="worker", pool=pool, lock_wait_seconds=1)
+    job = CompactJob(target=case.name, mode="serve", pool=pool, lock_wait_seconds=1)
     return list(compact_table(lambda: case.spark, case.client, job).partitions)
 
 

@@ -93,7 +93,9 @@ FILES = [FlatFile("", path, 1) for path in TABLES]
 
 
 def uneven(given: FewRowIds, inserted: bool | None) -> list[str]:
-    files = given.uneven(Written(tuple(FILES), StructType()), Writes(FILES, inserted), [0])
+    files = given.files_to_rewrite(
+        Written(tuple(FILES), StructType()), Writes(FILES, inserted), [0]
+    )
     return [file.path for file in files]
 
 

@@ -93,7 +93,7 @@ class Checked:
     def serve(self):
         """Serve the requests that wait in the queue."""
         with self.client() as client:
-            job = CompactJob(target=self.name, mode="worker")
+            job = CompactJob(target=self.name, mode="serve")
             return compact_table(lambda: self.spark, client, job)
 
     def clean(self):

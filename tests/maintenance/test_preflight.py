@@ -141,7 +141,7 @@ STREAM = StreamJob(
         TransactionJob(statements=[MERGE, INSERT]),
         CompactJob(target="shop.orders"),
         # Served from a queue, which only the job reads.
-        CompactJob(target="shop.gone", mode="worker"),
+        CompactJob(target="shop.gone", mode="serve"),
         RestoreJob(target="shop.orders", as_of="0"),
         RestoreJob(target="shop.orders", as_of="2026-03-01T12:00:00"),
         replace(INSERT, target="shop.orders", source=TableSource("shop.orders", as_of="0")),

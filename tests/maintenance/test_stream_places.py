@@ -35,14 +35,14 @@ def test_the_newest_place_counts_and_takes_that_of_the_others(
 ) -> None:
     assert places.read() is None
     with pytest.raises(CheckpointMismatch, match="has vanished"):
-        places.known()
+        places.required()
     places.write(FIRST)
     folder = tmp_path / "_hiveacid_streams" / "s"
     (folder / "_unfinished_1.json").write_text("{")
     for number in range(1, 12):
         places.write(replace(FIRST, batch_id=number, number=number))
     assert [path.name for path in folder.iterdir()] == ["11.json"]
-    assert places.known() == replace(FIRST, batch_id=11, number=11)
+    assert places.required() == replace(FIRST, batch_id=11, number=11)
 
 
 @pytest.mark.parametrize("content", ["", "{}", " " * (2 << 20)], ids=len)
@@ -66,7 +66,7 @@ def test_of_two_drivers_one_writes_a_place(places: StreamPlaces) -> None:
     places.write(FIRST)
     with pytest.raises(StreamOvertaken, match=r"s/0\.json"):
         places.write(replace(FIRST, query_id="another"))
-    assert places.known() == FIRST
+    assert places.required() == FIRST
 
 
 @pytest.mark.parametrize("places_ahead", [1, 2])
@@ -87,7 +87,7 @@ def test_a_driver_that_loses_the_race_for_a_place_is_overtaken(
     monkeypatch.setattr(os, "link", overtaken)
     with pytest.raises(StreamOvertaken, match=r"s/1\.json"):
         places.write(replace(FIRST, number=1))
-    assert places.known().batch_id == places_ahead
+    assert places.required().batch_id == places_ahead
 
 
 @pytest.mark.parametrize(

@@ -290,5 +290,5 @@ def test_a_token_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_no_time_is_too_long_for_a_socket():
     with socket.socket() as channel:
-        channel.settimeout(Deadline(1e308).left)
+        channel.settimeout(Deadline(1e308).remaining)
         assert channel.gettimeout() > 30 * 365 * 86_400

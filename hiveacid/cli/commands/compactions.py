@@ -61,7 +61,7 @@ def _configure_compact(parser: argparse.ArgumentParser) -> None:
         "fail on version 3; worker: serve the requests that wait in the queue, such as those of "
         "ALTER TABLE ... COMPACT (default: %(default)s)",
     )
-    parser.add_argument("--pool", help="with --mode worker: serve the requests of this pool")
+    parser.add_argument("--pool", help="with --mode serve: serve the requests of this pool")
     parser.add_argument(
         "--parallel",
         type=int,

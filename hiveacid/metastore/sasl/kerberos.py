@@ -205,7 +205,7 @@ class SystemContext:
         text = _Buffer()
         try:
             self._check(self._gss.gss_display_name(byref(minor), name, byref(text), None), minor)
-            return self._taken(text).decode()
+            return self._output(text).decode()
         finally:
             self._gss.gss_release_name(byref(minor), byref(name))
 
@@ -216,10 +216,10 @@ class SystemContext:
         major = self._gss.gss_init_sec_context(
             *(byref(minor), self._credential, byref(self._handle), self._target),
             *(byref(_KERBEROS), c_uint32(wanted), c_uint32(0), None),
-            *(byref(_given(token)) if token else None, None),
+            *(byref(_input_buffer(token)) if token else None, None),
             *(byref(answer), byref(flags), None),
         )
-        result = self._taken(answer)
+        result = self._output(answer)
         self._check(major, minor)
         self.complete = not major & _CONTINUE_NEEDED
         if self.complete and wanted & ~flags.value:
@@ -231,10 +231,10 @@ class SystemContext:
         minor, wrapped, encrypted = c_uint32(), _Buffer(), c_int()
         major = self._gss.gss_wrap(
             *(byref(minor), self._handle, c_int(encrypt), c_uint32(0)),
-            *(byref(_given(data)), byref(encrypted), byref(wrapped)),
+            *(byref(_input_buffer(data)), byref(encrypted), byref(wrapped)),
         )
         self._check(major, minor)
-        protected = self._taken(wrapped)
+        protected = self._output(wrapped)
         if encrypt and not encrypted.value:
             raise ValueError("Kerberos did not encrypt")
         return protected
@@ -243,11 +243,11 @@ class SystemContext:
         """Check and open protected data; and whether it was encrypted."""
         minor, opened, encrypted = c_uint32(), _Buffer(), c_int()
         major = self._gss.gss_unwrap(
-            *(byref(minor), self._handle, byref(_given(data))),
+            *(byref(minor), self._handle, byref(_input_buffer(data))),
             *(byref(opened), byref(encrypted), None),
         )
         self._check(major, minor)
-        return self._taken(opened), bool(encrypted.value)
+        return self._output(opened), bool(encrypted.value)
 
     def _log_in(self, principal: str | None, store: dict[str, str]) -> None:
         minor = c_uint32()
@@ -267,12 +267,12 @@ class SystemContext:
 
     def _name(self, text: str, kind: _Oid) -> c_void_p:
         minor, name = c_uint32(), c_void_p()
-        given = _given(text.encode())
+        given = _input_buffer(text.encode())
         major = self._gss.gss_import_name(byref(minor), byref(given), byref(kind), byref(name))
         self._check(major, minor)
         return name
 
-    def _taken(self, buffer: _Buffer) -> bytes:
+    def _output(self, buffer: _Buffer) -> bytes:
         """Copy the library's output and release its memory."""
         data = ctypes.string_at(buffer.value, buffer.length) if buffer.length else b""
         self._gss.gss_release_buffer(byref(c_uint32()), byref(buffer))
@@ -290,7 +290,7 @@ class SystemContext:
             *(byref(c_uint32()), c_uint32(number), c_int(kind), byref(_KERBEROS)),
             *(byref(more), byref(text)),
         )
-        return self._taken(text).decode(errors="replace")
+        return self._output(text).decode(errors="replace")
 
 
 def forget_tickets(cache: str) -> None:
@@ -339,7 +339,7 @@ _CALLS = (
 )
 
 
-def _given(data: bytes) -> _Buffer:
+def _input_buffer(data: bytes) -> _Buffer:
     """Wrap data for the library; the buffer keeps the memory alive."""
     memory = ctypes.create_string_buffer(data, len(data))
     buffer = _Buffer(len(data), ctypes.cast(memory, c_void_p))

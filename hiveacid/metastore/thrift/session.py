@@ -128,12 +128,12 @@ class Session:
     def _invoke(self, call: Call, *arguments: Any, deadline: Deadline, read: Any) -> Any:
         unsafe = call.repeating is Repeating.UNSAFE
         attempts = 1 if unsafe or len(self._endpoints) == 1 else 2
-        first = deadline.within(deadline.left / attempts)
+        first = deadline.within(deadline.remaining / attempts)
         connection = self._connect(first)
         try:
             return self._use(connection, call, *arguments, deadline=first, read=read)
         except AnswerLost:
-            if unsafe or deadline.left <= 0:
+            if unsafe or deadline.remaining <= 0:
                 raise
         again = self._connect(deadline)
         return self._use(again, call, *arguments, deadline=deadline, read=read)
@@ -161,7 +161,7 @@ class Session:
         # refuses the connection is down.
         hosts = list(self._endpoints)
         for number, endpoint in enumerate(hosts):
-            turn = deadline.within(deadline.left / (len(hosts) - number))
+            turn = deadline.within(deadline.remaining / (len(hosts) - number))
             try:
                 connection = Connection(endpoint, self._options, turn)
                 self._local.version = self._identify(
@@ -351,9 +351,9 @@ def mismatch(
     Returns:
         The error for a mismatch, unless the cause is another one.
     """
-    if endpoint.scheme != "thrift" or deadline.left <= 0:
+    if endpoint.scheme != "thrift" or deadline.remaining <= 0:
         return None
-    seconds = deadline.within(_SECONDS).left
+    seconds = deadline.within(_SECONDS).remaining
     if options.auth_mechanism == NO_PROOF:
         answer = asked_by_sasl(endpoint, options, seconds)
         if answer is None:
@@ -386,7 +386,7 @@ def asked_by_sasl(endpoint: Endpoint, options: MetastoreOptions, seconds: float)
     Returns:
         Its text, which may be empty; null if it does not support SASL.
     """
-    answered = _asked(endpoint, options, seconds, opening(KERBEROS), read_message)
+    answered = _request(endpoint, options, seconds, opening(KERBEROS), read_message)
     if answered is None:
         return None
     status, payload = answered
@@ -394,11 +394,11 @@ def asked_by_sasl(endpoint: Endpoint, options: MetastoreOptions, seconds: float)
 
 
 def _answers_plainly(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -> bool:
-    header = _asked(endpoint, options, seconds, _CALL, lambda exactly: exactly(4))
+    header = _request(endpoint, options, seconds, _CALL, lambda exactly: exactly(4))
     return header is not None and header.startswith(_VERSION)
 
 
-def _asked(
+def _request(
     endpoint: Endpoint,
     options: MetastoreOptions,
     seconds: float,

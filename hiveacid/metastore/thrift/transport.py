@@ -79,13 +79,13 @@ class Deadline:
         self._at = time.monotonic() + min(seconds, _FOREVER)
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         """The seconds that are left; 0 when it has passed."""
         return max(0.0, self._at - time.monotonic())
 
     def within(self, seconds: float) -> Self:
         """Return this limit, or one in the given number of seconds if that is earlier."""
-        return type(self)(min(seconds, self.left))
+        return type(self)(min(seconds, self.remaining))
 
 
 # The address of one host of a metastore
@@ -183,7 +183,7 @@ class Connection:
         mechanism = _mechanism(endpoint, options)
         if mechanism is None:
             _warn_of_plain(endpoint, options)
-        seconds = deadline.within(options.connect_timeout_seconds).left
+        seconds = deadline.within(options.connect_timeout_seconds).remaining
         try:
             if endpoint.scheme == "thrift":
                 channel = open_socket(endpoint, options, seconds)
@@ -387,7 +387,7 @@ class _Bounded(TTransportBase):  # type: ignore[misc]
         self._channel.flush()
 
     def _apply_deadline(self) -> None:
-        left = self._deadline.left
+        left = self._deadline.remaining
         if left <= 0:
             raise TTransportException(TTransportException.TIMED_OUT, "timed out")
         self._channel.setTimeout(left * 1000)
@@ -551,11 +551,11 @@ class HttpChannel:
         deadline = Deadline(self._seconds)
         connection, self._connection = self._connection, None
         if connection is None:
-            connection = self._connect(deadline.within(self._connect_seconds).left)
+            connection = self._connect(deadline.within(self._connect_seconds).remaining)
         self._connection = connection
         try:
             channel = connection.sock
-            channel.settimeout(deadline.left)
+            channel.settimeout(deadline.remaining)
             connection.request("POST", self._address.path, body, self._headers)
             with connection.getresponse() as response:
                 self._check(response.status, response.reason)
@@ -564,11 +564,11 @@ class HttpChannel:
                 answer = io.BytesIO()
                 while piece := response.read1(_MOST_OF_A_RESPONSE):
                     answer.write(piece)
-                    if deadline.left <= 0 or answer.tell() > _MOST_BYTES:
+                    if deadline.remaining <= 0 or answer.tell() > _MOST_BYTES:
                         raise TimeoutError("it does not end")
                     # From Python 3.13 on, the last piece may close it.
                     if not response.isclosed():
-                        channel.settimeout(deadline.left)
+                        channel.settimeout(deadline.remaining)
             self._answer = io.BytesIO(answer.getvalue())
         finally:
             self._drop()

@@ -162,11 +162,11 @@ class LiveTransaction:
         deadline = Deadline(self._timeout)
         while True:
             try:
-                with self._client.within(max(deadline.left, OUTCOME_PAUSE_SECONDS)):
+                with self._client.within(max(deadline.remaining, OUTCOME_PAUSE_SECONDS)):
                     liveness = self._client.heartbeat(self.txn_id)
                 break
             except MetastoreError as error:
-                if deadline.left <= 0 or not error.retryable:
+                if deadline.remaining <= 0 or not error.retryable:
                     raise
             time.sleep(OUTCOME_PAUSE_SECONDS)
         if liveness is not TxnLiveness.OPEN:
@@ -333,7 +333,7 @@ class LiveTransaction:
         deadline, pause, commits = Deadline(self._timeout), OUTCOME_PAUSE_SECONDS, 1
         while True:
             try:
-                with self._client.within(max(deadline.left, pause)):
+                with self._client.within(max(deadline.remaining, pause)):
                     outcome = self._outcome()
                     if outcome is Outcome.OPEN and commits < MOST_COMMITS:
                         commits += 1
@@ -343,12 +343,12 @@ class LiveTransaction:
             else:
                 if outcome is not Outcome.OPEN or commits == MOST_COMMITS:
                     break
-            if deadline.left <= 0:
+            if deadline.remaining <= 0:
                 raise CommitUncertain(
                     f"Transaction {self.txn_id} was about to commit when the metastore"
                     f" became unreachable: {failure.what}"
                 ) from failure
-            time.sleep(min(pause, deadline.left))
+            time.sleep(min(pause, deadline.remaining))
             pause = min(pause * 1.5, LONGEST_OUTCOME_PAUSE_SECONDS)
         if outcome is Outcome.OPEN:
             raise failure  # The maximum number of commits was sent without success.
@@ -415,7 +415,7 @@ class LiveTransaction:
         deadline = Deadline(self._timeout)
         while True:
             try:
-                with self._client.within(max(deadline.left, OUTCOME_PAUSE_SECONDS)):
+                with self._client.within(max(deadline.remaining, OUTCOME_PAUSE_SECONDS)):
                     if must_be_open and self._client.heartbeat(self.txn_id) is not TxnLiveness.OPEN:
                         raise TransactionAborted(
                             f"Another client has ended transaction {self.txn_id}."
@@ -423,7 +423,7 @@ class LiveTransaction:
                     must_be_open = False
                     return self._abort_forgotten_or_not()
             except MetastoreError as error:
-                if deadline.left <= 0 or not error.retryable:
+                if deadline.remaining <= 0 or not error.retryable:
                     raise
             time.sleep(OUTCOME_PAUSE_SECONDS)
 

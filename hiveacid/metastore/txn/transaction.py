@@ -157,7 +157,7 @@ def end_all_reads() -> None:
     deadline = Deadline(_LONGEST_EXIT_SECONDS)
     for read in list(_OPEN):
         # The metastore ends the others after their last heartbeat.
-        if deadline.left > 0:
+        if deadline.remaining > 0:
             read.end()
 
 

@@ -93,7 +93,7 @@ class RegisteredTables:
 
         Frames that were made from the earlier views may lose their files from now on.
         """
-        wanted, skipped = self._wanted()
+        wanted, skipped = self._requested()
         if not wanted:
             raise UserError(f"There is no transactional table among {self._tables}.")
 
@@ -126,7 +126,7 @@ class RegisteredTables:
         for name in names:
             self._spark.catalog.dropTempView(name)
 
-    def _wanted(self) -> tuple[dict[str, tuple[HiveTable, TableSource]], dict[str, str]]:
+    def _requested(self) -> tuple[dict[str, tuple[HiveTable, TableSource]], dict[str, str]]:
         """The tables by their view names, and the skipped tables of patterns."""
         wanted: dict[str, tuple[HiveTable, TableSource]] = {}
         skipped: dict[str, str] = {}

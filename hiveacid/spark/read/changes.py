@@ -238,15 +238,15 @@ class Difference:
         partitions: The partitions that the partition numbers in the rows refer to.
         added: The rows that only the later version has, with their row ids; None without such rows.
         added_from: The snapshot of the added rows.
-        gone: The rows that only the earlier version has; None without such rows.
-        gone_from: The snapshot of the removed rows.
+        removed: The rows that only the earlier version has; None without such rows.
+        removed_from: The snapshot of the removed rows.
     """
 
     partitions: Sequence[PartitionFiles]
     added: DataFrame | None
     added_from: AcidSnapshot
-    gone: DataFrame | None
-    gone_from: AcidSnapshot
+    removed: DataFrame | None
+    removed_from: AcidSnapshot
 
 
 @dataclass(frozen=True)
@@ -499,13 +499,13 @@ class FlatDifference:
         partition: The partition; None for a table without partitions.
         before: The files of the earlier version.
         added: The files that only the later version has.
-        gone: The files that only the earlier version has.
+        removed: The files that only the earlier version has.
     """
 
     partition: HivePartition | None
     before: Sequence[PlainFile]
     added: Sequence[PlainFile]
-    gone: Sequence[PlainFile]
+    removed: Sequence[PlainFile]
 
     @property
     def name(self) -> str | None:

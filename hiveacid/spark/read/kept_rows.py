@@ -149,7 +149,7 @@ class SharedRows:
         self._txn = txn
         self._frames: dict[str, DataFrame] = {}
 
-    def known(self, what: object, spark: SparkSession) -> DataFrame | None:
+    def earlier(self, what: object, spark: SparkSession) -> DataFrame | None:
         """Return rows that an earlier statement has read, if any.
 
         Args:
@@ -171,7 +171,7 @@ class SharedRows:
             spark: The session that uses them.
             rows: The rows in this session, evaluated for the first statement.
         """
-        if (known := self.known(what, spark)) is not None:
+        if (known := self.earlier(what, spark)) is not None:
             return known
         frame = keep_rows(rows, spark, self._table, self._txn, "The source").frame
         self.remember(what, frame)

@@ -92,9 +92,9 @@ class RowQuery:
                 )
             if filters:
                 snapshot = in_buckets(snapshot, values_of(filters, table.columns))
-        return self.chosen(snapshot.rows(spark, with_key=False))
+        return self.select(snapshot.rows(spark, with_key=False))
 
-    def chosen(self, rows: DataFrame) -> DataFrame:
+    def select(self, rows: DataFrame) -> DataFrame:
         """Apply the condition and the column list to rows."""
         if self.where is not None:
             with translated_spark_errors(f"The condition {self.where!r}"):
@@ -162,7 +162,7 @@ class TableReader(FilesReader):
                 listed,
             )
             self.snapshots.append(flat)
-            return query.chosen(flat.rows(spark))
+            return query.select(flat.rows(spark))
         acid = AcidSnapshot.of(self.files(table, partitions, query.as_of, listed))
         self.snapshots.append(acid)
         return query.rows_of(spark, acid)

@@ -68,12 +68,12 @@ class Conversion:
 
     Attributes:
         column: The column.
-        given: The type of the values.
+        source: The type of the values.
         what: The name of the operation, at the beginning of error messages.
     """
 
     column: HiveColumn
-    given: DataType
+    source: DataType
     what: str
 
     def of(self, value: str) -> str:
@@ -86,13 +86,13 @@ class Conversion:
             TypeMismatch: No value of the type can be stored.
         """
         whole = as_operand(value)
-        converted = self._converted(whole, self.given, parse_type(self.column.type))
+        converted = self._converted(whole, self.source, parse_type(self.column.type))
         return value if converted == whole else converted
 
     def impossible(self) -> TypeMismatch:
         """The error for values of a type that cannot be stored at all."""
         return TypeMismatch(
-            f"{self.what}: a value of type {self.given.simpleString()} cannot be stored in column "
+            f"{self.what}: a value of type {self.source.simpleString()} cannot be stored in column "
             f"{self.column.name} of type {self.column.type}.",
             remedy="Cast the expression to the column's type.",
         )

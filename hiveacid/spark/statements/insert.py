@@ -115,7 +115,7 @@ class SchemaGrowth:
         check_writable(grown, preparation.client.version)
         return grown
 
-    def made(self, preparation: Preparation) -> HiveTable:
+    def apply(self, preparation: Preparation) -> HiveTable:
         """Store the change, if any, and return the changed table."""
         if self._columns(self.table) == self.table.columns:
             return self.table
@@ -236,7 +236,7 @@ class InsertStatement(SparkStatement):
             empty = self._source.empty()
             growth = SchemaGrowth(self.table, empty.schema)
             rows_for(growth.grown(preparation), empty, self.plan)
-            self.table = growth.made(preparation)
+            self.table = growth.apply(preparation)
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the rows of the source."""

@@ -75,12 +75,12 @@ class KeptSource(SourceRows):
 
     Attributes:
         join: The merge, its source the rows in the files.
-        touched: The names of the partitions that the rows can change; None if unknown.
+        partitions: The names of the partitions that the rows can change; None if unknown.
         kept: The files.
     """
 
     join: MergeJoin
-    touched: Sequence[str] | None
+    partitions: Sequence[str] | None
     kept: KeptRows
     _updated: FlatRows | None = None
 
@@ -92,8 +92,8 @@ class KeptSource(SourceRows):
         keys = join.partition_keys()
         if keys is None:
             return cls(join, None, kept)
-        touched = partitions_of_source(kept.frame, join.source_alias, keys, join.table)
-        return cls(join, touched, kept)
+        partitions = partitions_of_source(kept.frame, join.source_alias, keys, join.table)
+        return cls(join, partitions, kept)
 
     def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
         """Find the target rows that a clause changes, and write the new rows of updates."""
@@ -133,13 +133,13 @@ class KeptSource(SourceRows):
             for column, field in equal_columns(self.join)
         ]
 
-    def write(self, context: WriteContext, found: RowIds) -> None:
+    def write(self, context: WriteContext, matches: RowIds) -> None:
         """Stage the new rows."""
         files = (
             [file for file in self._updated.files if file.fate == _WRITTEN] if self._updated else []
         )
         if self.join.plan.not_matched:
-            partners = found.partners(self.join.spark, self.join.updating_clauses())
+            partners = matches.partners(self.join.spark, self.join.updating_clauses())
             new = self.join.inserted(partners)
             names = [quoted(column.name) for column in all_columns(context.table)]
             target = context.output.flat_target()
@@ -222,8 +222,8 @@ class SourceWriter:
             has_fate = self.fate is None
             written = f"{FATE} <> '{NEVER}'" if has_fate else None
             flat = writer.write_rows(chosen, folder, has_fate=has_fate, written=written)
-        touched = None if tied is None else sorted({file.partition or "" for file in flat.files})
-        return WrittenSource(join, touched, self, flat)
+        partitions = None if tied is None else sorted({file.partition or "" for file in flat.files})
+        return WrittenSource(join, partitions, self, flat)
 
     def clause_of_match(self, is_pair: str) -> str:
         """The number of the clause that changes a target row, for a join with the files."""
@@ -235,7 +235,7 @@ class SourceWriter:
         return None if self._inserts_some else bool(self.join.plan.not_matched)
 
     @property
-    def beside(self) -> list[str]:
+    def extra_columns(self) -> list[str]:
         """The columns of the files behind those of the table, except those for the join."""
         given = [CLAUSE] * self._clause_differs + [INSERTED] * self._inserts_some
         return given + [SOURCE_ROW] * (self.plan.values is not None)
@@ -266,22 +266,26 @@ class SourceWriter:
     def _columns(self, rows: DataFrame, tied: Mapping[str, str] | None) -> dict[str, str]:
         """The table's columns, the additional columns, and those that become folders."""
         alias, table = self.join.source_alias, self.join.table
-        beside = {
-            column.held: column.encoded(alias) for column in self.plan.columns if column.carried
+        extra = {
+            column.stored_name: column.encoded(alias)
+            for column in self.plan.columns
+            if column.carried
         }
-        for name in self.beside:
-            beside[name] = "monotonically_increasing_id()" if name == SOURCE_ROW else name
+        for name in self.extra_columns:
+            extra[name] = "monotonically_increasing_id()" if name == SOURCE_ROW else name
         if self.plan.values is None:
-            return {**beside, **(tied or {})}
+            return {**extra, **(tied or {})}
         clause = "update" if self.join.updating_clauses() else "insert"
         what = f"An {clause} clause of the merge"
         values = assignments(rows, table, self.plan.values, what)
         if self.fate is None:
             # Rows that are never written may have values that cannot be stored.
-            held = {column.held for column in self.plan.columns}
+            stored = {column.stored_name for column in self.plan.columns}
             written = f"{FATE} <> '{NEVER}'"
             values = {
-                name: value if name in held else f"CASE WHEN {written} THEN {as_operand(value)} END"
+                name: value
+                if name in stored
+                else f"CASE WHEN {written} THEN {as_operand(value)} END"
                 for name, value in values.items()
             }
             for name, key in (tied or {}).items():
@@ -290,7 +294,7 @@ class SourceWriter:
         columns = {column.name: values[column.name] for column in table.columns}
         keys = {key.name: values[key.name] for key in table.partition_keys}
         fate = {FATE: FATE} if self.fate is None else {}
-        return {**columns, **beside, **keys, **fate}
+        return {**columns, **extra, **keys, **fate}
 
 
 @dataclass(eq=False)
@@ -299,13 +303,13 @@ class WrittenSource(SourceRows):
 
     Attributes:
         join: The merge.
-        touched: The names of the partitions that the rows can change; None if unknown.
+        partitions: The names of the partitions that the rows can change; None if unknown.
         writer: The writer of the files.
         rows: The files.
     """
 
     join: MergeJoin
-    touched: Sequence[str] | None
+    partitions: Sequence[str] | None
     writer: SourceWriter
     rows: FlatRows
 
@@ -326,7 +330,7 @@ class WrittenSource(SourceRows):
             pairs = some.pairs(target).withColumn(
                 CLAUSE, F.expr(self.writer.clause_of_match(is_pair))
             )
-        numbers = [SOURCE_ROW] if SOURCE_ROW in self.writer.beside else []
+        numbers = [SOURCE_ROW] if SOURCE_ROW in self.writer.extra_columns else []
         pairs = join.with_other_clauses(pairs, is_pair, CLAUSE, _IS_PAIR, *numbers)
         pairs = pairs.where(join.matters(is_pair))
         if join.plan.matched or join.plan.not_matched_by_source:
@@ -338,39 +342,44 @@ class WrittenSource(SourceRows):
         few = rows.select(*self.writer.plan.target_columns)
         return replace(self.join, source=self._joined()).pairs(few)
 
-    def write(self, context: WriteContext, found: RowIds) -> None:
+    def write(self, context: WriteContext, matches: RowIds) -> None:
         """Stage the rows to keep."""
         if self.writer.fate == NEVER:
             return
         files = [file for file in self.rows.files if file.fate != NEVER]
         updating = self.join.updating_clauses()
         writes = Writes(files, self.writer.inserted)
-        uneven = found.uneven(self.rows, writes, updating)
-        final = [file for file in files if file not in uneven]
-        if uneven:
-            partners = found.partners(self.join.spark, updating)
-            counted = self._counted(context, uneven, writes, partners)
+        rewritten = matches.files_to_rewrite(self.rows, writes, updating)
+        final = [file for file in files if file not in rewritten]
+        if rewritten:
+            partners = matches.partners(self.join.spark, updating)
+            counted = self._counted(context, rewritten, writes, partners)
             final += write_flat(counted, context.output.flat_target()).files
         context.output.take(grouped(final), width=len(context.table.columns))
 
     def _values_of_target(self) -> list[ColumnValues]:
         """Values that target columns must have in rows that match the source."""
         equal = self.writer.plan.equal
-        names = [joined.held for _, joined in equal]
+        names = [joined.stored_name for _, joined in equal]
         if not equal or self.rows.bytes > LOCAL_BYTES:
             return []
         tables = self.rows.columns(list(dict.fromkeys(names)), self.rows.files)
         if not tables:
             return []
         values = pa.concat_tables(tables)
-        return [ColumnValues(column, joined.arrow(values[joined.held])) for column, joined in equal]
+        return [
+            ColumnValues(column, joined.arrow(values[joined.stored_name]))
+            for column, joined in equal
+        ]
 
     def _joined(self, *more: str) -> DataFrame:
         """The columns for matching rows, and the additional columns."""
         columns = self.writer.plan.columns
-        beside = [name for name in self.writer.beside if name != INSERTED]
-        rows = self.rows.frame(self.join.spark, [*[column.held for column in columns], *beside])
-        return select_texts(rows, [*[column.decoded() for column in columns], *beside, *more])
+        extra = [name for name in self.writer.extra_columns if name != INSERTED]
+        rows = self.rows.frame(
+            self.join.spark, [*[column.stored_name for column in columns], *extra]
+        )
+        return select_texts(rows, [*[column.decoded() for column in columns], *extra, *more])
 
     def _counted(
         self,
@@ -382,7 +391,7 @@ class WrittenSource(SourceRows):
         """The rows of some files, each repeated as often as it must be written."""
         table = context.table
         names = [column.name for column in table.columns]
-        known = [name for name in self.writer.beside if name != CLAUSE]
+        known = [name for name in self.writer.extra_columns if name != CLAUSE]
         rows = self.rows.frame(self.join.spark, [*names, *known], files, table)
         counted = rows.join(partners, SOURCE_ROW, "left").withColumn(_TIMES, writes.times())
         counted = counted.where(f"{_TIMES} > 0")
@@ -417,7 +426,7 @@ class MergeStatement(SparkStatement):
     _source: SourceFrame = field(init=False, repr=False)
     # The rows of a source that is the same under every snapshot.
     _rows: SourceRows | None = field(init=False, repr=False, default=None)
-    _touched: Sequence[str] | None = field(init=False, repr=False, default=None)
+    _source_partitions: Sequence[str] | None = field(init=False, repr=False, default=None)
     # The source rows of the run.
     _merged: SourceRows | None = field(init=False, repr=False, default=None)
 
@@ -464,10 +473,10 @@ class MergeStatement(SparkStatement):
             self._estimate_partitions(preparation)
         else:
             self._keep_source(preparation)
-        self.partitions = self._touched
-        if self._touched is not None and not have_one_text(self.table.key_types.values()):
+        self.partitions = self._source_partitions
+        if self._source_partitions is not None and not have_one_text(self.table.key_types.values()):
             names = partial(preparation.client.get_partition_names, self.target)
-            self.partitions = _existing(self.spark, self.table, self._touched, names)
+            self.partitions = _existing(self.spark, self.table, self._source_partitions, names)
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""
@@ -479,23 +488,23 @@ class MergeStatement(SparkStatement):
                 source = self._evaluated(rows, context.txn)
             join, self._merged = source.join, source
             names = context.partition_names
-            touched = _existing(self.spark, context.table, source.touched, names)
-            context.require_locked(touched)
-            snapshot = self.snapshot(context, _matching(context, join, touched))
+            partitions = _existing(self.spark, context.table, source.partitions, names)
+            context.require_locked(partitions)
+            snapshot = self.snapshot(context, _matching(context, join, partitions))
             check_nanoseconds(self.spark, snapshot, "the merge", join.kept_columns())
             with translated_spark_errors("The merge"):
-                found = source.find(context, snapshot)
-                acted = found.by_clause()
-                acts = any(clause >= 0 for clause in acted)
-                if acts and (repeated := found.repeated(SHOWN_DUPLICATES + 1)):
+                matches = source.find(context, snapshot)
+                counts_by_clause = matches.by_clause()
+                has_changes = any(clause >= 0 for clause in counts_by_clause)
+                if has_changes and (repeated := matches.repeated(SHOWN_DUPLICATES + 1)):
                     join.refuse(repeated, snapshot)
         with context.phases(Phase.WRITE, "the changes"), translated_spark_errors("The merge"):
-            if acts:
-                found.write_deletes(context.output, snapshot.partitions)
-            source.write(context, found)
+            if has_changes:
+                matches.write_deletes(context.output, snapshot.partitions)
+            source.write(context, matches)
         updating = set(join.updating_clauses())
-        updated = sum(count for clause, count in acted.items() if clause in updating)
-        changed = sum(count for clause, count in acted.items() if clause >= 0)
+        updated = sum(count for clause, count in counts_by_clause.items() if clause in updating)
+        changed = sum(count for clause, count in counts_by_clause.items() if clause >= 0)
         return Counts(context.output.rows - updated, updated, changed - updated)
 
     def _grow(self, preparation: Preparation) -> None:
@@ -505,7 +514,7 @@ class MergeStatement(SparkStatement):
         taken = self._join_with(self.table, nothing).columns_taken()
         growth = SchemaGrowth(self.table, empty.schema, taken)
         self._join_with(growth.grown(preparation), nothing).check()
-        self.table = growth.made(preparation)
+        self.table = growth.apply(preparation)
 
     def _keep_source(self, preparation: Preparation) -> None:
         """Evaluate the source before locks are acquired.
@@ -513,11 +522,11 @@ class MergeStatement(SparkStatement):
         Its rows belong to a separate transaction, since the writing transaction may restart.
         """
         token = preparation.options.source_token
-        keeper = Transaction(preparation.client, keeps_files=True, run_token=token)
-        preparation.stack.enter_context(keeper)
+        file_owner = Transaction(preparation.client, keeps_files=True, run_token=token)
+        preparation.stack.enter_context(file_owner)
         with preparation.phases(Phase.READ, "the source"):
-            self._rows = self._evaluated(self._source.frame(reader=None), keeper)
-            self._touched = self._rows.touched
+            self._rows = self._evaluated(self._source.frame(reader=None), file_owner)
+            self._source_partitions = self._rows.partitions
 
     def _estimate_partitions(self, preparation: Preparation) -> None:
         """Estimate the partitions by a read of transactional sources.
@@ -530,7 +539,7 @@ class MergeStatement(SparkStatement):
         with Transaction(preparation.client, reads=self.reads, run_token=token) as estimate:
             rows = self._source.frame(TableReader(preparation.client, estimate))
             with preparation.phases(Phase.READ, "the partitions of the source"):
-                self._touched = _touched_partitions(self._join_with(self.table, rows))
+                self._source_partitions = _partitions_to_change(self._join_with(self.table, rows))
 
     def _evaluated(self, source: DataFrame, txn: ReadingTransaction) -> SourceRows:
         """Evaluate the source, once, and return its rows."""
@@ -562,7 +571,7 @@ class MergeStatement(SparkStatement):
         )
 
 
-def _touched_partitions(join: MergeJoin) -> list[str] | None:
+def _partitions_to_change(join: MergeJoin) -> list[str] | None:
     """The partitions that the merge can change; None if the condition does not determine them."""
     keys = join.partition_keys()
     if keys is None:
@@ -573,7 +582,7 @@ def _touched_partitions(join: MergeJoin) -> list[str] | None:
 def _existing(
     spark: SparkSession,
     table: HiveTable,
-    touched: Sequence[str] | None,
+    partitions: Sequence[str] | None,
     partition_names: Callable[[], Sequence[str]],
 ) -> Sequence[str] | None:
     """The partitions to read for some values, and those that new rows with these values go into.
@@ -581,23 +590,23 @@ def _existing(
     Args:
         spark: A session.
         table: The table.
-        touched: The canonical names of partitions; None if unknown.
+        partitions: The canonical names of partitions; None if unknown.
         partition_names: Returns the names of the existing partitions.
     """
-    if touched is None or all(key.type == "string" for key in table.partition_keys):
+    if partitions is None or all(key.type == "string" for key in table.partition_keys):
         # Such values have one text, so that the other partition names are not needed.
-        return touched
+        return partitions
     names = partition_names()
-    equal = equal_partitions(touched, names, table.key_types)
-    written = [name for name, found in equal.items() if not found]
-    return sorted({*called(spark, table, touched, names), *written})
+    equal = equal_partitions(partitions, names, table.key_types)
+    written = [name for name, matches in equal.items() if not matches]
+    return sorted({*called(spark, table, partitions, names), *written})
 
 
 def _matching(
-    context: WriteContext, join: MergeJoin, touched: Sequence[str] | None
+    context: WriteContext, join: MergeJoin, partitions: Sequence[str] | None
 ) -> Sequence[str]:
     """The names of the partitions to read."""
-    names = context.partition_names() if touched is None else touched
+    names = context.partition_names() if partitions is None else partitions
     if join.plan.not_matched_by_source:
         # A row that cannot satisfy the condition is a row without a source.
         return names

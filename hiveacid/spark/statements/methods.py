@@ -244,7 +244,7 @@ class MergeBuilder(Generic[R]):
 
     _table: "TableChanges[R]"
     _statement: MergeStatement
-    _given: Expressions
+    _expressions: Expressions
 
     def when_matched_update(
         self, set: Mapping[str, Expression], condition: Expression | None = None
@@ -286,10 +286,10 @@ class MergeBuilder(Generic[R]):
         return self._table._run(self._statement)
 
     def _sql(self, condition: Expression | None) -> str | None:
-        return self._given.sql(condition)
+        return self._expressions.sql(condition)
 
     def _all_sql(self, values: Mapping[str, Expression]) -> dict[str, str]:
-        return self._given.all_sql(values)
+        return self._expressions.all_sql(values)
 
     def _with(self, clause: Clause) -> Self:
         clauses = (*self._statement.clauses, clause)

@@ -89,7 +89,7 @@ class RestoreStatement(SparkStatement):
             found = list(reader_of(context).differences(self.spark, table, partitions, versions))
             gone = [self._rows_to_restore(context, difference) for difference in found]
             rows = [frame for frame in gone if frame is not None]
-            scattered = any(is_scattered(difference.gone_from) for difference in found)
+            scattered = any(is_scattered(difference.removed_from) for difference in found)
             deletes = [self._added(context, difference) for difference in found]
         with context.phases(Phase.WRITE, "the difference"):
             for difference, added in zip(found, deletes, strict=True):
@@ -124,7 +124,7 @@ class RestoreStatement(SparkStatement):
     def _differing(self, reader: TableReader, table: HiveTable) -> list[FlatDifference]:
         """The partitions of an insert-only table to overwrite."""
         all_ = reader.file_differences(self.spark, table, self.as_of)
-        differing = [each for each in all_ if each.added or each.gone]
+        differing = [each for each in all_ if each.added or each.removed]
         names = {each.name for each in differing}
         if table.partition_keys:
             # Rows get their partition from values in the types of the keys: rows of hour=01 may be
@@ -137,12 +137,12 @@ class RestoreStatement(SparkStatement):
 
     def _rows_to_restore(self, context: WriteContext, difference: Difference) -> DataFrame | None:
         """The rows to restore."""
-        if difference.gone is None:
+        if difference.removed is None:
             return None
-        check_nanoseconds(self.spark, difference.gone_from, "the restore")
-        context.rewritten.append(difference.gone_from)
+        check_nanoseconds(self.spark, difference.removed_from, "the restore")
+        context.rewritten.append(difference.removed_from)
         names = [column.name for column in all_columns(context.table)]
-        return difference.gone.select(*map(quoted, names))
+        return difference.removed.select(*map(quoted, names))
 
     def _added(self, context: WriteContext, difference: Difference) -> RowIds | None:
         """The row ids of the rows to delete."""

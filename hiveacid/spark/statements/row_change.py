@@ -72,7 +72,7 @@ class RowChange(SparkStatement):
         if chosen.certain:
             return chosen.names
         matching = matching_partitions(self.spark, self.where, self._scope, chosen.names)
-        return matching if len(matching) < chosen.known else None
+        return matching if len(matching) < chosen.existing else None
 
     @property
     def _scope(self) -> Scope:
@@ -85,7 +85,7 @@ class RowChange(SparkStatement):
             context, matching_partitions(self.spark, self.where, self._scope, names)
         )
 
-    def _chosen(self, context: WriteContext, snapshot: AcidSnapshot) -> DataFrame:
+    def _matching_rows(self, context: WriteContext, snapshot: AcidSnapshot) -> DataFrame:
         """The matching rows with their keys."""
         self._source_inputs.register(reader_of(context), reader_of(context).shared)
         if self.where is None:
@@ -116,7 +116,7 @@ class DeleteStatement(RowChange):
         """Stage a delete event for each row."""
         with context.phases(Phase.READ, "the rows that match"):
             snapshot = self._snapshot(context)
-            keys = self._chosen(context, snapshot)
+            keys = self._matching_rows(context, snapshot)
             keys = select_texts(keys, [*KEY, f"0 AS {CLAUSE}"])
             what = f"The delete from {context.table.ref.full_name}"
             found = RowSearch(snapshot, context.txn, what).evaluated(keys)
@@ -152,7 +152,7 @@ class UpdateStatement(RowChange):
             snapshot = self._snapshot(context)
             kept = {column.name.lower() for column in all_columns(table)} - {*self.assigned}
             check_nanoseconds(self.spark, snapshot, "the update", kept)
-            chosen = self._chosen(context, snapshot)
+            chosen = self._matching_rows(context, snapshot)
             values = with_defaults(self.set, self.rules)
             new = assignments(chosen, table, values, what)
             columns = {

@@ -62,11 +62,11 @@ class SourceRows(ABC):
 
     Attributes:
         join: The merge.
-        touched: The names of the partitions that the rows can change; None if unknown.
+        partitions: The names of the partitions that the rows can change; None if unknown.
     """
 
     join: MergeJoin
-    touched: Sequence[str] | None
+    partitions: Sequence[str] | None
 
     @abstractmethod
     def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
@@ -339,7 +339,7 @@ class SourceInputs:
             return reader.rows(self._spark, self._tables[given.name], query)
         if shared is None:
             return self._files(given, reader)
-        rows = shared.known(given, self._spark)
+        rows = shared.earlier(given, self._spark)
         if rows is None:
             rows = self._files(given, reader)
             shared.remember(given, rows)

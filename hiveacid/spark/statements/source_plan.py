@@ -53,12 +53,12 @@ class JoinedColumn:
 
     Attributes:
         field: The column.
-        held: The name of the column in the files.
+        stored_name: The name of the column in the files.
         carried: Whether it is an additional column behind the table's columns.
     """
 
     field: StructField
-    held: str
+    stored_name: str
     carried: bool
 
     def encoded(self, alias: str) -> str:
@@ -73,7 +73,7 @@ class JoinedColumn:
 
     def decoded(self) -> str:
         """The expression that restores the source's column."""
-        value = quoted(self.held)
+        value = quoted(self.stored_name)
         match self.field.dataType if self.carried else None:
             case DateType():
                 value = f"date_from_unix_date({value})"
@@ -299,7 +299,7 @@ class _Planner:
             dated = isinstance(given.dataType, DateType) and has_fate
             if column and not dated and self._is_same_value(column.name.lower(), name):
                 columns.append(JoinedColumn(given, column.name, carried=False))
-            elif _can_be_held(given.dataType):
+            elif _can_be_stored(given.dataType):
                 columns.append(JoinedColumn(given, own_column(f"source_{number}"), carried=True))
             else:
                 return None
@@ -310,7 +310,7 @@ def _conditions(clauses: Iterable[Clause]) -> list[str]:
     return [clause.condition for clause in clauses if clause.condition is not None]
 
 
-def _can_be_held(given: DataType) -> bool:
+def _can_be_stored(given: DataType) -> bool:
     """Whether a file stores every value of a type exactly."""
     texts = isinstance(given, StringType) and given.simpleString() == "string"
     return texts or isinstance(given, (*_EXACT, TimestampType))

@@ -80,7 +80,9 @@ class RowIds(ABC):
         """
 
     @abstractmethod
-    def uneven(self, rows: FlatRows, writes: "Writes", updating: Collection[int]) -> list[FlatFile]:
+    def files_to_rewrite(
+        self, rows: FlatRows, writes: "Writes", updating: Collection[int]
+    ) -> list[FlatFile]:
         """The files that contain a row that is not written exactly once.
 
         Args:
@@ -143,13 +145,15 @@ class FewRowIds(RowIds):
         numbers, updates = self._updates(updating)
         return F.broadcast(from_arrow(spark, pa.table({SOURCE_ROW: numbers, UPDATES: updates})))
 
-    def uneven(self, rows: FlatRows, writes: Writes, updating: Collection[int]) -> list[FlatFile]:
+    def files_to_rewrite(
+        self, rows: FlatRows, writes: Writes, updating: Collection[int]
+    ) -> list[FlatFile]:
         """The files that contain a row that is not written exactly once."""
         partners, updates = self._updates(updating)
         names = [SOURCE_ROW] if writes.inserted is not None else [SOURCE_ROW, INSERTED]
 
         # One file at a time: the source may be far larger than its matched part.
-        def is_uneven(file: FlatFile) -> bool:
+        def is_to_rewrite(file: FlatFile) -> bool:
             (table,) = rows.columns(names, [file])
             numbers = np.asarray(table[SOURCE_ROW])
             if writes.inserted is None:
@@ -160,7 +164,7 @@ class FewRowIds(RowIds):
             times[at] = updates[of]
             return bool((times != 1).any())
 
-        evaluated = in_threads(is_uneven, writes.files)
+        evaluated = in_threads(is_to_rewrite, writes.files)
         return [file for file, is_so in zip(writes.files, evaluated, strict=True) if is_so]
 
     def _updates(self, updating: Collection[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -234,7 +238,9 @@ class ManyRowIds(RowIds):
         met = self.frame.where(F.col(SOURCE_ROW).isNotNull())
         return met.groupBy(SOURCE_ROW).agg(F.sum(updates).alias(UPDATES))
 
-    def uneven(self, rows: FlatRows, writes: Writes, updating: Collection[int]) -> list[FlatFile]:
+    def files_to_rewrite(
+        self, rows: FlatRows, writes: Writes, updating: Collection[int]
+    ) -> list[FlatFile]:
         """The files that contain a row that is not written exactly once."""
         if not writes.files:
             return []
@@ -242,8 +248,8 @@ class ManyRowIds(RowIds):
         names = [SOURCE_ROW] if writes.inserted is not None else [SOURCE_ROW, INSERTED]
         frame = rows.frame(spark, names, writes.files)
         with_updates = frame.join(self.partners(spark, updating), SOURCE_ROW, "left")
-        uneven = with_updates.where(writes.times() != 1).select(PART).distinct().collect()
-        return [writes.files[row[PART]] for row in uneven]
+        rewritten = with_updates.where(writes.times() != 1).select(PART).distinct().collect()
+        return [writes.files[row[PART]] for row in rewritten]
 
     @property
     def _acting(self) -> DataFrame:

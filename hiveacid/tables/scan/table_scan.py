@@ -315,7 +315,7 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
             return None
         return RowFilter.of(condition, table.columns, table.partition_keys, self._unit)
 
-    def _chosen(
+    def _selected_partitions(
         self, condition: Expression | None, table: HiveTable, names: Sequence[str]
     ) -> Sequence[str]:
         if self._partitions is not None:

@@ -222,4 +222,4 @@ def _copy_stripes(columns: MappedColumns, task: JoinTask) -> tuple[StagedFile, i
         with staged_file(task.folder, OriginalFile(task.number, 0).name) as file:
             written = assemble(parts, file.sink)
     stripes = sum(len(part.tail.stripes) for part in parts)
-    return file.made(task.number, written.rows, written.bytes), stripes
+    return file.result(task.number, written.rows, written.bytes), stripes

@@ -556,7 +556,7 @@ class PartitionCompactor(ABC):
         """Register a file without rows for publication."""
         with staged_file(self.output(directory), self.file_name(0)) as file:
             size = self.write_empty(file.sink)
-        made = file.made(0, 0, size)
+        made = file.result(0, 0, size)
         self.directories.keep(made)
         self._staged[directory] = [made]
 

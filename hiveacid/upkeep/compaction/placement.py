@@ -299,7 +299,7 @@ def rest_for_spark(job: CompactJob, report: CompactReport) -> tuple[CompactJob, 
         for them were refused.
     """
     left = [each for each in report.partitions if needs_spark(each)]
-    if not left or job.run_in != "auto" or job.mode == "worker":
+    if not left or job.run_in != "auto" or job.mode == "serve":
         return None
     names = sorted(each.partition for each in left if each.partition is not None)
     return replace(job, run_in="spark", partitions=names or None), left[0].reason
@@ -345,7 +345,7 @@ def forecasts_of(
 
 def _why_spark(client: MetastoreClient, ref: TableRef, job: CompactJob) -> str | None:
     try:
-        if job.mode == "worker":
+        if job.mode == "serve":
             return _why_queue_needs_spark(client, ref, job)
         table, job = compaction_of(client, job)
         return _why_requests_need_spark(client, table, _requests(client, table, job), job)

@@ -61,7 +61,7 @@ def idle_report(client: MetastoreClient, job: CompactJob) -> CompactReport | Non
     if job.tokens:
         # No other process would: the heartbeats of a killed process end, but its locks remain.
         abort_open_transactions(client, *job.tokens)
-    if job.mode == "worker":
+    if job.mode == "serve":
         waiting = CompactionQueue(client).waiting(job.pool, ref)
         return CompactReport(target=ref.full_name) if waiting is None else None
     _, job = compaction_of(client, job)
@@ -140,7 +140,7 @@ class TableCompactor:
         """Compact every partition that needs it; a failed partition does not stop the others."""
         job = self._job
         require_mode(self._client, job)
-        if job.mode == "worker":
+        if job.mode == "serve":
             done = list(self._serve())
         else:
             table, job = compaction_of(self._client, job)
@@ -384,7 +384,7 @@ def _requested(table: HiveTable, compaction: CompactionTransaction) -> _Request:
     Raises:
         AnswerLost: The sort order of the request is lost.
     """
-    asked, why = compaction.asked, "it was requested"
+    asked, why = compaction.request, "it was requested"
     if asked is None or compaction.type is not CompactionType.REBALANCE:
         return _Request(compaction.partition, compaction.type, why)
     if asked.order_by is None:

@@ -375,7 +375,7 @@ def assemble_bucket(task: AssembleTask) -> StagedFile:
             naming(inputs.root, *_paths(inputs.inserts)),
         ):
             written = assemble(parts, file.sink, layout=task.plan.layout)
-    return file.made(inputs.bucket, written.rows, written.bytes)
+    return file.result(inputs.bucket, written.rows, written.bytes)
 
 
 def merge_deletes(task: MergeDeletesTask) -> StagedFile:
@@ -388,7 +388,7 @@ def merge_deletes(task: MergeDeletesTask) -> StagedFile:
             naming(inputs.root, *_paths(inputs.deletes)),
         ):
             written = write_delete_file(file.sink, events, row_types=inputs.types, codec=task.codec)
-    return file.made(inputs.bucket, written.rows, written.bytes)
+    return file.result(inputs.bucket, written.rows, written.bytes)
 
 
 def _events(stack: ExitStack, inputs: BucketInputs) -> Iterator[Keys]:

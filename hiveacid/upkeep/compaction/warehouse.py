@@ -340,7 +340,7 @@ class WarehouseMaintainer:
                 failure = None if report.error is None else report.error.exception()
                 self._jobs.end(job, report, failure, time.monotonic() - started)
         except Exception as raised:  # noqa: BLE001 - the other tables go on
-            ours = self._ours(raised)
+            ours = self._as_own_error(raised)
             work.add_error(ErrorReport.of(ours))
             self._jobs.end(job, None, ours, time.monotonic() - started)
         finally:
@@ -352,7 +352,7 @@ class WarehouseMaintainer:
             if isinstance(lost, _LOST):
                 self._lost = lost
 
-    def _ours(self, error: Exception) -> HiveAcidError:
+    def _as_own_error(self, error: Exception) -> HiveAcidError:
         if isinstance(error, HiveAcidError):
             return error
         traceback.print_exception(error)  # It may be a bug of this package: print its location.

@@ -103,7 +103,7 @@ def test_calls_without_an_answer_do_not_let_other_transactions_expire(
 
     def send(self: Heartbeat, client: MetastoreClient) -> None:
         if self.txn_id % 3 == 0:
-            now[0] += client._session._local.limit.left
+            now[0] += client._session._local.limit.remaining
             raise AnswerLost("No answer arrived in time.")
         now[0] += 0.01
         sent[self.txn_id].append(now[0])
