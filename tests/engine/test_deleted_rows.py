@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from hiveacid.spark.read import acid_snapshot as delete_events
+from hiveacid.tables import visible_files as delete_events
 from hiveacid.tables.visible_files import are_in
 
 LARGE = 2**62

@@ -284,7 +284,10 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
         with (
             MetastoreClient(self._metastore) as client,
             snapshot_of(
-                client, self.ref, as_of=self._as_of, partitions=partial(self._chosen, condition)
+                client,
+                self.ref,
+                as_of=self._as_of,
+                partitions=partial(self._selected_partitions, condition),
             ) as visible,
         ):
             assert visible.table is not None
