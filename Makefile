@@ -39,7 +39,7 @@ SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
 
-.PHONY: help setup quickstart playground test unit coverage airflow lint format histories layouts interop spark java oldest differential faults consumers conflicts isolation failover soak sizes streams protocol iceberg hdfs s3 gcs secure kubernetes metastores fuzz live snippets bench system yarn matrix cell docs shape figures lock release clean
+.PHONY: help setup quickstart playground test quick unit coverage airflow lint format histories layouts interop spark java oldest differential faults consumers conflicts isolation failover soak sizes streams protocol iceberg hdfs s3 gcs secure kubernetes metastores fuzz live snippets bench system yarn matrix cell docs shape figures lock release clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ playground: $(RUNNABLE) ## Metastore, Airflow and four tables with load until Ct
 test: setup ## Run all tests, with a sample of the cases of long ones (CASES=all: all)
 	@# In the order of the folders; otherwise the files with few, long tests come last.
 	@$(RUN) CASES=$(or $(CASES),sample) python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+quick: setup ## Run the tests of rules, jobs, SQL and ORC in half a minute, with few random examples
+	@$(RUN) CASES=quick python -m pytest -m quick tests/acid tests/jobs tests/sql tests/orc
 
 unit: setup ## Run the tests that need no Java, in three minutes
 	@$(RUN) python -m pytest -m unit --numprocesses $(WORKERS) --dist worksteal

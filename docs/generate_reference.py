@@ -9,8 +9,8 @@ import dataclasses
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -131,28 +131,25 @@ def describe(thing: Any) -> str:
     lines = [f"## {thing.__name__}", "", f"`from {_import_of(thing)} import {thing.__name__}`", ""]
     if inspect.isclass(thing):
         if not _is_dataclass(thing) and _own_methods(thing):
-            lines += ["```text", signature(thing.__name__, thing.__init__), "```", ""]
+            lines += _call(thing.__name__, thing.__init__)
     else:
-        lines += ["```text", signature(thing.__name__, thing), "```", ""]
+        lines += _call(thing.__name__, thing)
     lines += [parsed.text, "", *parameter_table(thing, parsed)]
     for method, function in _own_methods(thing) if inspect.isclass(thing) else ():
-        lines += [f"### {thing.__name__}.{method}", "", "```text", signature(method, function)]
         described = Docstring(inspect.getdoc(function) or "")
-        lines += ["```", "", described.text, "", *parameter_table(function, described)]
+        lines += [f"### {thing.__name__}.{method}", "", *_call(method, function)]
+        lines += [described.text, "", *parameter_table(function, described)]
     return "\n".join(lines).strip()
 
 
-def signature(name: str, function: Callable[..., Any]) -> str:
-    """A call as one would write it, in lines of bearable length."""
+def _call(name: str, function: Callable[..., Any]) -> list[str]:
+    """A call as one would write it, in a line with its default values."""
     parameters = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
     shown = [str(p.replace(annotation=p.empty)) for p in parameters]
     stars = [p.kind is p.KEYWORD_ONLY for p in parameters]
     if True in stars and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         shown.insert(stars.index(True), "*")
-    line = f"{name}({', '.join(shown)})"
-    if len(line) <= 88:
-        return line
-    return f"{name}(\n" + "".join(f"    {each},\n" for each in shown) + ")"
+    return [f"`{name}({', '.join(shown)})`", ""]
 
 
 def parameter_table(thing: Any, parsed: "Docstring") -> list[str]:
@@ -215,12 +212,73 @@ class Docstring:
 # The command line, the provider, the errors
 
 
+# An argument of a command in the page: its name, its meaning, and the title of its group.
+Argument = tuple[str, str, str]
+# Options of at least this number of commands are described once.
+_OFTEN = 8
+
+
 def command_page() -> str:
-    """Return the output of ``hiveacid --help`` and the help of its commands."""
-    parser = command_parser()
-    parts = ["`airflow hiveacid …` has the same commands.", _help(parser)]
-    parts += [f"## {name}\n\n{_help(command)}" for name, command in _commands(parser)]
+    """Return the arguments of the commands of ``hiveacid``."""
+    commands = dict(_commands(command_parser()))
+    arguments = {name: _arguments(command) for name, command in commands.items()}
+    counts = Counter(each[:2] for some in arguments.values() for each in some)
+    common = [each for each, count in counts.items() if count >= _OFTEN]
+    parts = [
+        "`airflow hiveacid …` has the same commands. Each shows its arguments by `--help`.",
+        "## Options of most commands",
+        _argument_table([(*each, "") for each in common]),
+    ]
+    for name, command in commands.items():
+        own = [each for each in arguments[name] if each[:2] not in common]
+        shared = [each for each in common if each in {one[:2] for one in arguments[name]}]
+        left_out = [option for option, _ in common if option not in dict(shared)]
+        described = " ".join((command.description or "").split())
+        has_own_commands = any(other.startswith(f"{name} ") for other in commands)
+        if not shared and not has_own_commands:
+            described += " It has none of the options of most commands."
+        elif left_out and len(left_out) < len(common) // 2:
+            described += f" It has no {', '.join(map(_code_of, left_out))}."
+        parts += [f"## {name}", described, *([_argument_table(own)] if own else [])]
     return _page("The command hiveacid", "\n\n".join(parts))
+
+
+def _arguments(command: argparse.ArgumentParser) -> list[Argument]:
+    """The arguments of a command, those of a group behind its title."""
+    formatter = argparse.HelpFormatter(command.prog, width=10_000)
+    found = []
+    for group in command._action_groups:
+        titled = group.title not in ("positional arguments", "options")
+        for action in group._group_actions:
+            if isinstance(action, argparse._HelpAction | argparse._SubParsersAction):
+                continue
+            meaning = formatter._expand_help(action) if action.help else ""
+            found.append(
+                (_invocation(formatter, action), meaning, (group.title or "") if titled else "")
+            )
+    return found
+
+
+def _invocation(formatter: argparse.HelpFormatter, action: argparse.Action) -> str:
+    """The argument as a command line has it; Pythons differ in the layout of their own help."""
+    value = formatter._format_args(action, (action.dest if action.option_strings else "").upper())
+    if not action.option_strings:
+        return formatter._format_args(
+            action, formatter._metavar_formatter(action, action.dest)(1)[0]
+        )
+    return " ".join(filter(None, (", ".join(action.option_strings), value)))
+
+
+def _argument_table(arguments: Sequence[Argument]) -> str:
+    rows = [
+        f"| {_code_of(name)} | {_one_line(f'{title}: {meaning}' if title else meaning)} |"
+        for name, meaning, title in arguments
+    ]
+    return "\n".join(["| | |", "|---|---|", *rows])
+
+
+def _code_of(text: str) -> str:
+    return f"`{_cell(text)}`"
 
 
 def command_parser() -> argparse.ArgumentParser:
@@ -244,12 +302,6 @@ def _commands(
             for name, command in action.choices.items():
                 yield f"{before}{name}", command
                 yield from _commands(command, f"{before}{name} ")
-
-
-def _help(parser: argparse.ArgumentParser) -> str:
-    # Otherwise help is wrapped to the width of the caller's terminal.
-    parser.formatter_class = partial(argparse.HelpFormatter, width=88)
-    return f"```text\n{parser.format_help().rstrip()}\n```"
 
 
 def provider_page() -> str:

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 # A busy machine must not turn a property into a race against the clock.
 settings.register_profile("hiveacid", deadline=None)
-settings.load_profile("hiveacid")
+# For `make quick`.
+settings.register_profile("quick", deadline=None, max_examples=10)
+settings.load_profile("quick" if os.environ.get("CASES") == "quick" else "hiveacid")
 
 # The fixtures of metastores, by version.
 _METASTORES = {"4.0.1": "hms4", "3.1.3": "hms3", "4.1.0": "hms41", "4.2.0": "hms42"}
@@ -62,10 +64,14 @@ _JAVA_OPTIONS = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Leave the long suites out unless markers are selected; ``-m unit`` also leaves servers out."""
-    if config.option.markexpr in ("", "unit"):
-        servers = ["server"] if config.option.markexpr else []
-        config.option.markexpr = " and ".join(f"not {mark}" for mark in _suites(config) + servers)
+    """Leave the long suites out unless markers are selected.
+
+    ``-m unit`` also leaves servers out, and ``-m quick`` those that take a second.
+    """
+    more = {"": [], "unit": ["server"], "quick": ["server", "thorough"]}
+    if (extra := more.get(config.option.markexpr)) is not None:
+        marks = _suites(config) + extra
+        config.option.markexpr = " and ".join(f"not {mark}" for mark in marks)
 
 
 def _suites(config: pytest.Config) -> list[str]:

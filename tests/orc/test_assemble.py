@@ -50,6 +50,7 @@ def joined(files) -> io.BytesIO:
     return sink
 
 
+@pytest.mark.thorough
 @given(
     sizes=st.lists(st.sampled_from([0, 1, 999, 2500]), min_size=1, max_size=4),
     codec=st.sampled_from(CODECS),

@@ -61,6 +61,7 @@ def test_reading_may_stop_early():
         assert rows_of(file).num_rows == 4000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("read", [list, next])
 def test_no_thread_of_the_library_keeps_the_file_when_reading_has_ended(monkeypatch, read):
     # Such a thread would abort the process if the interpreter ended meanwhile.

@@ -84,6 +84,7 @@ def in_another_order(file: io.BytesIO) -> io.BytesIO:
     return io.BytesIO(bytes(content) + moved.encode(len(content)))
 
 
+@pytest.mark.thorough
 @given(
     sizes=st.lists(
         st.lists(st.sampled_from([1, 2, 511, 512, 1000, 1001]), max_size=3), min_size=1, max_size=4
@@ -271,6 +272,7 @@ def test_files_of_other_rows_or_writers_are_refused():
         joined([flat_file(rows), julian])
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("blocks", [(64 << 10, 256 << 10), (256 << 10, 64 << 10)])
 def test_the_longest_chunks_of_all_files_are_allowed(blocks):

@@ -61,6 +61,7 @@ def acid_file(events, stripe_size: int = 64 << 20, spell=str) -> io.BytesIO:
     return file
 
 
+@pytest.mark.thorough
 @given(
     files=st.lists(EVENTS, max_size=4),
     rows=st.integers(1, 9),
@@ -189,6 +190,7 @@ print(few, rows(sys.argv[2]), peak_megabytes() - before)
 """
 
 
+@pytest.mark.thorough
 def test_a_large_stripe_is_not_held_in_memory(tmp_path):
     for name, count in (("few", 1000), ("many", 4_000_000)):
         rows = np.arange(count)

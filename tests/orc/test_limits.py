@@ -30,6 +30,7 @@ BLOCK = 256 << 10
 LARGE = 16 << 20
 
 
+@pytest.mark.thorough
 def test_hostile_files_are_refused_before_the_library_is_asked():
     # A separate process, which an accepted file would end.
     code = "from tests.orc.test_limits import refuse; refuse()"
@@ -78,6 +79,7 @@ def test_a_chunk_decodes_to_no_more_than_a_block(codec):
             compression.decompress(bomb(codec, size))
 
 
+@pytest.mark.thorough
 def test_a_chunk_that_is_a_bomb_takes_no_memory():
     # A process of its own, because the most memory one ever had does not shrink again.
     code = "from tests.orc.test_limits import explode; explode()"

@@ -34,6 +34,7 @@ def layout_of(file: io.BytesIO) -> Layout:
     return Layout.joint([("file", tail)], like=tail)
 
 
+@pytest.mark.thorough
 @given(st.data())
 @settings(max_examples=40, deadline=None)
 def test_the_remaining_rows_are_neither_deleted_nor_aborted(data):
@@ -216,6 +217,7 @@ def test_a_damaged_stripe_is_an_error_or_decodes():
     assert failures > 0
 
 
+@pytest.mark.thorough
 def test_memory_is_bound_however_much_a_stripe_decodes_to(tmp_path):
     # A process of its own, because the most memory one ever had does not shrink again.
     code = f"from tests.orc.test_reencode import rewrite; rewrite({str(tmp_path)!r})"

@@ -127,6 +127,7 @@ def meaning(statistics: bytes) -> dict[int, object]:
     return found
 
 
+@pytest.mark.thorough
 @given(
     st.sampled_from([1, 2, 999, 1000, 1001, 2500]),
     st.integers(0, 1 << 20),

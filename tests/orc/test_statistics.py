@@ -44,6 +44,7 @@ def merged(field: int, *details: Message) -> Message | None:
     return Message.decode(merge([with_detail(field, detail) for detail in details])).message(field)
 
 
+@pytest.mark.thorough
 def test_the_union_of_stripes_is_what_the_writer_says_of_the_file():
     file = flat_file(table(30_000, seed=5), "none", stripe_size=64 << 10)
     tail = OrcTail.read(file)

@@ -99,6 +99,7 @@ timestamps = (
 )
 
 
+@pytest.mark.thorough
 @given(st.data())
 @settings(max_examples=40, deadline=None)
 def test_every_timestamp_that_stays_is_the_one_that_was(data):
@@ -161,6 +162,7 @@ def test_stripes_keep_the_clock_that_they_are_counted_by(clock):
         reencode(places, io.BytesIO(), layout=layout, deletes=[], aborted=[])
 
 
+@pytest.mark.thorough
 @given(st.lists(timestamps.filter(bool), min_size=1, max_size=20))
 @settings(max_examples=100, deadline=None)
 def test_statistics_reach_from_before_the_first_to_behind_the_last(found):

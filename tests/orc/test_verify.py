@@ -186,6 +186,7 @@ def test_a_row_index_that_hides_rows_is_found():
     assert [problem for problem in problems if "row group 0" in problem and "rowId" in problem]
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_damaged_file_is_a_problem_and_no_crash(codec):
