@@ -16,6 +16,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.faults.effects import Kind, Strike
 from tests.faults.judge import count_on_fake, judge_on_fake, run_of
+from tests.faults.operations import OPERATIONS
 from tests.faults.scenario import Counts, Places, Scenario
 from tests.faults.test_real import AFTERS, TIMEOUT_SECONDS, WITH_SPARK
 from tests.hadoop.hdfs import Hdfs
@@ -49,7 +50,7 @@ def test_a_fault(seed: int, places: Places, tmp_path: Path, location: str) -> No
     judge_on_fake(places.draw(seed), tmp_path, location)
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module")
 def impatient(
     request: pytest.FixtureRequest, hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbeddedMetastore]:
@@ -59,7 +60,11 @@ def impatient(
         yield metastore
 
 
-@pytest.mark.parametrize("operation", WITH_SPARK)
+@pytest.mark.parametrize(
+    ("impatient", "operation"),
+    [(v, name) for v in VERSIONS for name in WITH_SPARK if v in OPERATIONS[name].versions],
+    indirect=["impatient"],
+)
 def test_the_kill_of_a_driver_with_spark(
     operation: str, impatient: EmbeddedMetastore, tmp_path: Path
 ) -> None:
