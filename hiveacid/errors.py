@@ -121,6 +121,12 @@ class IcebergLibraryMissing(UserError):
     default_remedy = "pip install 'hiveacid[iceberg]'"
 
 
+class SparkLibraryMissing(UserError):
+    """A class of this package requires PySpark, which is not installed."""
+
+    default_remedy = "pip install 'hiveacid[spark]'"
+
+
 class IcebergRefused(UserError):
     """A catalog of Iceberg, or its library, refuses a call."""
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
 
+from hiveacid.errors import SparkLibraryMissing
+
 
 @cache
 def homes(package: str) -> dict[str, str]:
@@ -33,7 +35,12 @@ def _load(package: str, name: str) -> object:
         return _names(package)
     # The import system asks for names with underscores all the time.
     if not name.startswith("__") and name in homes(package):
-        return getattr(import_module(homes(package)[name]), name)
+        try:
+            return getattr(import_module(homes(package)[name]), name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
+                raise
+            raise SparkLibraryMissing(f"{name} requires PySpark, which is not installed.") from error
     raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
 

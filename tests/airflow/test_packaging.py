@@ -44,6 +44,23 @@ def wheel(tmp_path_factory):
     return target
 
 
+def test_without_spark_a_class_that_needs_it_names_the_extra():
+    code = """
+sys.modules["pyspark"] = None
+import hiveacid
+try:
+    hiveacid.AcidTable
+except hiveacid.HiveAcidError as error:
+    print(error)
+"""
+    installed = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}"], check=True, capture_output=True, text=True
+    )
+    assert installed.stdout.strip() == (
+        "AcidTable requires PySpark, which is not installed. pip install 'hiveacid[spark]'"
+    )
+
+
 def test_a_checkout_has_its_application_at_the_top():
     assert spark_app_path() == ROOT / "spark_apps" / "run.py"
 
