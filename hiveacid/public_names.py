@@ -40,7 +40,9 @@ def _load(package: str, name: str) -> object:
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
                 raise
-            raise SparkLibraryMissing(f"{name} requires PySpark, which is not installed.") from error
+            raise SparkLibraryMissing(
+                f"{name} requires PySpark, which is not installed."
+            ) from error
     raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
 

@@ -57,6 +57,7 @@ from hiveacid.writes.engine import FlatTarget, RowEngine
 
 # Stages sorted delete events, and reports the files.
 DeleteStager = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+_EVENT_COLUMNS = ["partition", "bucket_number", "write_id", "bucket", "row"]
 # Files of rows that become one file each.
 Groups = Sequence[Sequence[FlatFile]]
 
@@ -417,7 +418,7 @@ class TableOutput(ABC):
             staged.publish(directory.final)
             for file in directory.unread:
                 self._verify(staged.storage, file)
-        # Not earlier: after a failed commit, a second one may need the files that Spark wrote.
+        # Not earlier: after a failed commit, a second one may need the files of the engine.
         self.txn.own_temporarily(self.discard, "what was staged")
 
     @property
@@ -689,7 +690,7 @@ class AcidOutput(TableOutput):
             known = AcidFile(path, None, file.bucket, file.bytes, exact=True)
             ids = read_events([(0, known)], self.txn.snapshot.write_ids[self.table.ref.full_name])
             numbers = [pa.repeat(0, len(ids[0])), pa.repeat(file.bucket, len(ids[0]))]
-            batch = pa.record_batch([*numbers, *map(pa.array, ids[:3])], [*"pbwer"])
+            batch = pa.record_batch([*numbers, *map(pa.array, ids[:3])], _EVENT_COLUMNS)
             staging = [self._staging_folder(folder, directory, is_read=True)]
             stage = delete_stager(staging, self.write_id, row_types, self.codec)
             (row,) = (row for report in stage([batch]) for row in report.to_pylist())
