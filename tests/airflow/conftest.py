@@ -22,7 +22,7 @@ from hiveacid.rules.schema import TableKind
 from tests.fakes.kubernetes import KubernetesServer
 from tests.fakes.metastore import FakeMetastore
 from tests.fakes.spark_cluster import SparkCluster
-from tests.maintenance.acid_folders import AcidFolders
+from tests.upkeep.acid_folders import AcidFolders
 
 # Airflow reads these once, when it is first imported.
 os.environ.update(

@@ -9,7 +9,7 @@ from airflow.providers_manager import ProvidersManager
 
 from hiveacid.cli.main import COMMANDS
 from hiveacid.metastore.thrift.answers import TxnLiveness
-from tests.maintenance.acid_folders import AcidFolders
+from tests.upkeep.acid_folders import AcidFolders
 
 pytestmark = [
     pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True),

@@ -36,7 +36,7 @@ from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.txn.transaction import Transaction
 from tests.airflow.cluster_task import deferred_by, delete, first_event, followed, rebuilt
-from tests.maintenance.acid_folders import AcidFolders
+from tests.upkeep.acid_folders import AcidFolders
 
 RUN_TOKEN = "d/r/t/-1"
 Context = dict[str, Any]

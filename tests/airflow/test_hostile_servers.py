@@ -18,7 +18,7 @@ from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger
 from airflow_hiveacid.triggers.base import PollThreads
 from airflow_hiveacid.triggers.compaction_event import HiveAcidCompactionEventTrigger
 from hiveacid.metastore.client import MetastoreClient
-from tests.maintenance.acid_folders import AcidFolders
+from tests.upkeep.acid_folders import AcidFolders
 
 HOSTILE = 8
 Connect = Callable[[str, dict[str, Any]], None]

@@ -11,8 +11,8 @@ from airflow_hiveacid.playground.local_airflow import LocalAirflow
 from hiveacid.errors import DemoFailed
 from hiveacid.metastore.client import MetastoreClient
 from tests.compaction.written_table import expected_rows, twelve_deltas
-from tests.maintenance.acid_folders import AcidFolders
 from tests.rows import rows_of
+from tests.upkeep.acid_folders import AcidFolders
 
 DELTAS = 12
 

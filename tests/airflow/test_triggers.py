@@ -15,7 +15,7 @@ from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
 from hiveacid.errors import InvalidJob
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
 from hiveacid.rules.names import Base
-from tests.maintenance.acid_folders import AcidFolders
+from tests.upkeep.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.usefixtures("metastore_connection")
 SOON = 0.05

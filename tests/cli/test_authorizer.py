@@ -7,7 +7,7 @@ import pytest
 
 from hiveacid.errors import AccessRefused
 from hiveacid.tables.scan.table_scan import TableScan
-from tests.maintenance.acid_folders import AcidFolders
+from tests.upkeep.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 

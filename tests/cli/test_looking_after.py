@@ -19,8 +19,8 @@ from hiveacid.rules.names import TableRef
 from hiveacid.upkeep.table_detail import table_detail
 from tests.cli.acid_files import ids, write_events
 from tests.engine.acid_tables import ONLY_HIVE4
-from tests.maintenance.acid_folders import AcidFolders
 from tests.places import place_of
+from tests.upkeep.acid_folders import AcidFolders
 
 HIVE_WRITTEN = Path(__file__).parents[1] / "data" / "hive-written"
 TOKEN = "nightly/scheduled__2026-01-02/merge/-1"

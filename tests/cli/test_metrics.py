@@ -20,8 +20,8 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.upkeep import metrics
 from hiveacid.upkeep.metrics import CONTENT_TYPE, Sample
 from tests.fakes.metastore import FakeMetastore
-from tests.maintenance.acid_folders import AcidFolders
 from tests.proxy import Proxy
+from tests.upkeep.acid_folders import AcidFolders
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 

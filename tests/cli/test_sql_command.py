@@ -14,8 +14,8 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from tests.maintenance.acid_folders import AcidFolders
 from tests.places import place_of
+from tests.upkeep.acid_folders import AcidFolders
 
 HIVE_WRITTEN = Path(__file__).parents[1] / "data" / "hive-written"
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

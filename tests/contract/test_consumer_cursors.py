@@ -15,7 +15,7 @@ from hiveacid.records.consumers import Consumer, consumer_versions, forget_consu
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
 from tests.fakes.metastore import REAL_AND_FAKE
-from tests.maintenance.acid_folders import AcidFolders
+from tests.upkeep.acid_folders import AcidFolders
 
 pytestmark = REAL_AND_FAKE
 

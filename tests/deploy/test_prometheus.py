@@ -24,7 +24,7 @@ from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import Delta
 from tests.deploy.prometheus import Prometheus, PrometheusMissing, program
 from tests.deploy.test_monitoring import DASHBOARD, RULES, from_airflow, rules, targets
-from tests.maintenance.acid_folders import AcidFolders
+from tests.upkeep.acid_folders import AcidFolders
 
 DATABASE = "monitored"
 TABLES = ("orders", "visits")

@@ -14,7 +14,7 @@ from hiveacid.rules.names import SIDECAR_FILE
 from hiveacid.rules.notes import directory_note
 from hiveacid.storage.staging import StagedDirectories
 from hiveacid.storage.uploads import Upload, UploadedFile, Uploads
-from tests.maintenance.acid_folders import AcidFolders
+from tests.upkeep.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 FINAL = "delta_0000001_0000001_0000"

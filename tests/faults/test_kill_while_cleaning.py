@@ -12,8 +12,8 @@ from hiveacid.metastore.txn.owner import find_open_transactions
 from hiveacid.progress import FAULT_VARIABLE
 from hiveacid.rules.names import Base
 from tests.cli.acid_files import ids, write_events
-from tests.maintenance.acid_folders import AcidFolders
 from tests.rows import rows_of
+from tests.upkeep.acid_folders import AcidFolders
 
 CLEAN = """
 import sys

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.hadoop.hdfs import Hdfs
-from tests.maintenance.random_catalogs import CATALOGS, World, clean_random_catalog
-from tests.maintenance.random_locations import JOBS, TABLES, permit_mine, run_random_jobs
+from tests.upkeep.random_catalogs import CATALOGS, World, clean_random_catalog
+from tests.upkeep.random_locations import JOBS, TABLES, permit_mine, run_random_jobs
 
 pytestmark = pytest.mark.hdfs
 

@@ -15,9 +15,9 @@ from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.cli.acid_files import ids, write_events
 from tests.live.airflow_api import wait_until
 from tests.live.airflow_processes import AirflowProcesses
-from tests.maintenance.acid_folders import AcidFolders
 from tests.proxy import Proxy
 from tests.rows import rows_of
+from tests.upkeep.acid_folders import AcidFolders
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(1200)]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from tests.maintenance.random_catalogs import World
-from tests.maintenance.random_locations import JOBS, TABLES, permit_mine, run_random_jobs
+from tests.upkeep.random_catalogs import World
+from tests.upkeep.random_locations import JOBS, TABLES, permit_mine, run_random_jobs
 
 
 @pytest.fixture(scope="module", autouse=True)

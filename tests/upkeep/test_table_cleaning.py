@@ -33,7 +33,7 @@ from hiveacid.rules.schema import TableKind
 from hiveacid.storage.folder import Storage
 from hiveacid.upkeep import inspection
 from hiveacid.upkeep.table_cleaning import clean
-from tests.maintenance.acid_folders import AcidFolders, kept, removed
+from tests.upkeep.acid_folders import AcidFolders, kept, removed
 
 # Only locks without a transaction are ever unlocked.
 UNLOCK_REQUEST = idl.struct("UnlockRequest", "1:i64 lockid")

@@ -21,7 +21,7 @@ from hiveacid.rules.names import Delta
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.upkeep.compaction_poll import CompactionPoll
 from hiveacid.upkeep.health import HealthMeter
-from tests.maintenance.acid_folders import AcidFolders
+from tests.upkeep.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 

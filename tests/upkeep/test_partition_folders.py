@@ -7,7 +7,7 @@ import pytest
 from hiveacid.errors import SharedLocation
 from hiveacid.metastore.catalog import HivePartition
 from hiveacid.rules.names import Base
-from tests.maintenance.acid_folders import AcidFolders, kept, removed, tree
+from tests.upkeep.acid_folders import AcidFolders, kept, removed, tree
 
 # The requests to the file system do not depend on the metastore.
 pytestmark = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)

@@ -12,8 +12,8 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import Base, Delta
 from hiveacid.storage.folder import ReadOnlyStorage
 from tests.fakes.metastore import FakeMetastore
-from tests.maintenance.acid_folders import AcidFolders
 from tests.places import place_of
+from tests.upkeep.acid_folders import AcidFolders
 
 NAMES = ("a", "b", "p=1")
 

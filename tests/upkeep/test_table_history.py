@@ -24,7 +24,7 @@ from hiveacid.rules.names import Base, Delta
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.write_ids import AsOf
 from hiveacid.storage.listing import DirectorySizes
-from tests.maintenance.acid_folders import AcidFolders
+from tests.upkeep.acid_folders import AcidFolders
 
 TIME = "2026-11-20T12:00:00+00:00"
 SECONDS = 1795176000.0

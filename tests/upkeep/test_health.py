@@ -18,7 +18,7 @@ from hiveacid.rules.notes import WrittenFile, directory_note
 from hiveacid.rules.schema import TableKind
 from hiveacid.upkeep.health import HealthMeter
 from tests.fakes.metastore import REAL_AND_FAKE
-from tests.maintenance.acid_folders import AcidFolders
+from tests.upkeep.acid_folders import AcidFolders
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

@@ -14,8 +14,8 @@ from hiveacid.upkeep import health
 from hiveacid.upkeep.compaction_poll import CompactionPoll
 from hiveacid.upkeep.health import HealthMeter
 from hiveacid.upkeep.table_cleaning import clean, cleaning
-from tests.maintenance.acid_folders import AcidFolders
 from tests.metastore_calls import counted_calls
+from tests.upkeep.acid_folders import AcidFolders
 
 _LISTING = ("get_all_databases", "get_all_tables", "get_table_objects_by_name_req")
 FAKES = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

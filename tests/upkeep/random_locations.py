@@ -31,10 +31,10 @@ from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.tables.locations import require_job_access
 from hiveacid.upkeep.table_cleaning import clean
 from tests.fakes.metastore import FakeMetastore
-from tests.maintenance.acid_folders import AcidFolders
-from tests.maintenance.random_catalogs import SPOTS
-from tests.maintenance.random_outputs import Outputs
 from tests.places import place_of
+from tests.upkeep.acid_folders import AcidFolders
+from tests.upkeep.random_catalogs import SPOTS
+from tests.upkeep.random_outputs import Outputs
 
 DATABASES = ("mine", "hr")
 # Tables that others have created: of which database, in which folders.

@@ -57,7 +57,7 @@ from hiveacid.storage.folder import Storage
 from hiveacid.upkeep.survey import compactable
 from hiveacid.upkeep.table_cleaning import clean
 from tests.fakes.metastore import FakeMetastore
-from tests.maintenance.acid_folders import AcidFolders
+from tests.upkeep.acid_folders import AcidFolders
 
 COLUMNS = [HiveColumn("id", "int"), HiveColumn("status", "string"), HiveColumn("tags", "string")]
 KEYS = [HiveColumn("day", "string")]

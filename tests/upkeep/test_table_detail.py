@@ -9,7 +9,7 @@ from hiveacid.errors import NotTransactional
 from hiveacid.rules.names import Base, Delta
 from hiveacid.rules.schema import TableKind
 from hiveacid.upkeep.table_detail import table_detail
-from tests.maintenance.acid_folders import AcidFolders
+from tests.upkeep.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 

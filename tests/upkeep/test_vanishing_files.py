@@ -12,7 +12,7 @@ from hiveacid.storage.folder import ReadOnlyStorage, Storage
 from hiveacid.storage.listing import check_kept, list_files, read_marker
 from hiveacid.tables.scan.visible_table import snapshot_of
 from hiveacid.upkeep import table_detail as detail
-from tests.maintenance.acid_folders import AcidFolders, removed
+from tests.upkeep.acid_folders import AcidFolders, removed
 
 FAKES = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 

@@ -12,8 +12,8 @@ from hiveacid.progress import Phase, PhaseClock, PhaseObserver
 from hiveacid.rules.names import Base, Delta
 from hiveacid.upkeep.table_cleaning import clean, cleaning
 from tests.fakes.metastore import REAL_AND_FAKE
-from tests.maintenance.acid_folders import AcidFolders, removed
-from tests.maintenance.random_catalogs import CATALOGS, World, clean_random_catalog
+from tests.upkeep.acid_folders import AcidFolders, removed
+from tests.upkeep.random_catalogs import CATALOGS, World, clean_random_catalog
 
 
 def add_obsolete(folders, partition="p=2"):

@@ -21,8 +21,8 @@ from hiveacid.jobs.stream_job import StreamSource
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.tables.locations import require_free, require_job_access
-from tests.maintenance.acid_folders import AcidFolders
 from tests.places import place_of
+from tests.upkeep.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 

@@ -10,7 +10,7 @@ from hiveacid.errors import InvalidJob
 from hiveacid.records.consumers import Consumer, forget_consumer
 from hiveacid.rules.names import SIDECAR_FILE, Base
 from hiveacid.rules.notes import WrittenFile, directory_note
-from tests.maintenance.acid_folders import AcidFolders, kept, removed
+from tests.upkeep.acid_folders import AcidFolders, kept, removed
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 # Those of a directory of AcidFolders.

@@ -29,8 +29,8 @@ from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import DirectorySizes, list_files, read_state
 from hiveacid.upkeep.compaction_poll import CompactionPoll
 from hiveacid.upkeep.survey import PartitionSizes, Survey
-from tests.maintenance.acid_folders import AcidFolders
 from tests.proxy import Proxy
+from tests.upkeep.acid_folders import AcidFolders
 
 DATA = Path(__file__).parents[1] / "data"
 NOW = datetime.now(UTC)

@@ -16,8 +16,8 @@ from hiveacid.storage.hidden_folder import Removal
 from hiveacid.upkeep import table_cleaning
 from hiveacid.upkeep.table_cleaning import clean
 from tests.fakes.metastore import REAL_AND_FAKE, FakeMetastore
-from tests.maintenance.acid_folders import AcidFolders, kept, removed
 from tests.metastore_calls import DESCRIBED, STORAGE_READ, acting_after_answer, counted_calls
+from tests.upkeep.acid_folders import AcidFolders, kept, removed
 
 pytestmark = REAL_AND_FAKE
 

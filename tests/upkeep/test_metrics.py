@@ -32,8 +32,8 @@ from hiveacid.upkeep.metric_collection import (
 )
 from hiveacid.upkeep.metrics import Sample, prometheus_text
 from tests.fakes.metastore import REAL_AND_FAKE
-from tests.maintenance.acid_folders import AcidFolders
 from tests.metastore_calls import counted_calls
+from tests.upkeep.acid_folders import AcidFolders
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

@@ -24,8 +24,8 @@ from hiveacid.rules.names import SIDECAR_FILE, STAGING_PREFIX, Base
 from hiveacid.rules.notes import WrittenFile, directory_note
 from hiveacid.storage.folder import LocalStorage
 from tests.fakes.compactions import Compactions
-from tests.maintenance.acid_folders import AcidFolders, kept, removed
-from tests.maintenance.test_paused_cleaner import clean_asleep, lose_lock, recreate
+from tests.upkeep.acid_folders import AcidFolders, kept, removed
+from tests.upkeep.test_paused_cleaner import clean_asleep, lose_lock, recreate
 
 REAL = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

@@ -29,7 +29,7 @@ from hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
 from hiveacid.jobs.write_jobs import RestoreJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
-from tests.maintenance.test_preflight import (  # noqa: F401
+from tests.upkeep.test_preflight import (  # noqa: F401
     DELETE,
     INSERT,
     MERGE,

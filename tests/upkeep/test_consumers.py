@@ -17,7 +17,7 @@ from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.consumers import Consumer, forget_consumer, known_consumers
 from hiveacid.rules.names import TableRef
 from hiveacid.storage.folder import LocalStorage
-from tests.maintenance.acid_folders import AcidFolders
+from tests.upkeep.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 TARGETS = ("d.copy",)
