@@ -274,7 +274,7 @@ def _argument_table(arguments: Sequence[Argument]) -> str:
         f"| {_code_of(name)} | {_one_line(f'{title}: {meaning}' if title else meaning)} |"
         for name, meaning, title in arguments
     ]
-    return "\n".join(["| | |", "|---|---|", *rows])
+    return "\n".join(["| Argument | Meaning |", "|---|---|", *rows])
 
 
 def _code_of(text: str) -> str:

@@ -141,7 +141,7 @@ class CreateTableJob(TableLayout, CatalogJob):
     Attributes:
         columns: The columns without the partition keys.
         partition_keys: The partition keys, in order.
-        constraints: Conditions on rows, default values, and keys; see ``acid.constraints``.
+        constraints: Conditions on rows, default values, and keys; see ``rules.constraints``.
     """
 
     tag: ClassVar[str] = "create_table"

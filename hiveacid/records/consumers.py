@@ -1,7 +1,7 @@
 """Consumers of a table's changes: their cursors in the folder of the table, and their ranges.
 
 A cursor only saves work and keeps files from cleanings: the run tokens of the copies ensure that
-each change is applied once, see ``acid.consumers``. So runs of one consumer need no lock.
+each change is applied once, see ``rules.lag``. So runs of one consumer need no lock.
 """
 
 import re

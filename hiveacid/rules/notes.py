@@ -26,7 +26,7 @@ from hiveacid.rules.write_ids import Range, WriteIdList
 # Unknown fields are ignored.
 
 
-# The field of a compaction's note with the merged writes: see ``acid.write_facts``.
+# The field of a compaction's note with the merged writes: see ``WriteFacts``.
 MERGED_WRITES = "writes"
 
 _FORMAT = 1

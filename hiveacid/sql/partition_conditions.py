@@ -120,7 +120,7 @@ def selected_partitions(
     """Return the partitions that the parts of a condition on partition keys do not rule out.
 
     Only the parts that AND connects and that contain no other columns count, as in
-    ``engine.read.pruning``.
+    ``spark.read.pruning``.
 
     Args:
         condition: The condition; always true if None.

@@ -289,7 +289,7 @@ class DataFile:
         directory: The base or delta of the file; None for files that are older than both.
         bucket: The bucket number in its name; None for a name without one, which is valid only for
             files without row ids.
-        raw: Whether the file has only the table's columns and no row ids: see ``acid.originals``.
+        raw: Whether the file has only the table's columns and no row ids: see ``rules.directory.synthetic_ids``.
         cut_off: Whether the file continues after its valid content, because a streaming writer
             still writes it, or was killed.
     """

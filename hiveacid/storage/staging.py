@@ -94,7 +94,7 @@ class FlatFile:
             partitions.
         bucket: The bucket of its rows by `layout`; None without buckets.
         layout: The distribution of rows over files when it was written; None without buckets.
-        fate: The classification of its rows when they were written; see ``engine.write.flat_rows``.
+        fate: The classification of its rows when they were written; see ``spark.write.flat_rows``.
     """
 
     root: str

@@ -82,7 +82,7 @@ class PartitionFiles:
             Existing files may have been written under another definition.
         noted: The directories that have a note of this package.
         read_from: The base, the deltas, and the original files that the snapshot reads, with or
-            without rows; see ``acid.row_identity``.
+            without rows; see ``rules.notes.trace_row_ids``.
     """
 
     name: str | None
