@@ -42,7 +42,7 @@ def replaced(outsider: Outsider) -> int:
     return len([path for path in outsider.root.glob("p=*/*") if "delta_" in path.name])
 
 
-@pytest.mark.parametrize("at_once", [False, True], ids=["between deletes", "during a delete"])
+@pytest.mark.parametrize("at_once", [False, True], ids=["between renames", "during a rename"])
 def test_an_interruption_in_the_middle_of_a_cleaning_delays_it(
     at_once: bool,
     tables: Tables,
@@ -55,13 +55,13 @@ def test_an_interruption_in_the_middle_of_a_cleaning_delays_it(
 
     def interrupted() -> None:
         left.append(replaced(to_clean))
-        # Whether it deletes before it is killed is open.
+        # Whether it renames before it is killed is open.
         killer = Thread(target=interrupt)
         killer.start()
         if not at_once:
             killer.join()
 
-    strike("delete_directory", 2, interrupted)
+    strike("rename", 2, interrupted)
     assert len(tables.run(CleanJob(target=str(tables.main))).removed) >= before
     assert left == [before - 2]
     assert to_clean.rows() == rows
@@ -77,7 +77,7 @@ def test_a_cleaning_that_gives_up_is_completed_by_the_next(
     tmp_path: Path,
 ) -> None:
     rows, before = to_clean.rows(), replaced(to_clean)
-    strike("delete_directory", 2, lambda: hdfs.kill_daemon(hdfs.active))
+    strike("rename", 2, lambda: hdfs.kill_daemon(hdfs.active))
     with monkeypatch.context() as patch:
         patch.setenv("HADOOP_CONF_DIR", str(impatient_conf(hdfs, tmp_path / "conf")))
         with pytest.raises(StorageUnreachable, match=r"Connection refused|StandbyException"):
