@@ -37,13 +37,12 @@ from hiveacid.metastore.thrift import idl_txns
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.compaction_policy import CompactionPolicy
-from hiveacid.rules.locks import Operation, Target
+from hiveacid.rules.locks import MAX_PARTITION_LOCKS, Operation, Target
 from hiveacid.rules.names import ACID_VERSION_FILE, Base, BucketFile, Delta, TableRef
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.upkeep.compaction_poll import CompactionPoll
 from hiveacid.upkeep.survey import Survey
 from hiveacid.upkeep.table_cleaning import clean
-from hiveacid.writes.statement import MAX_PARTITION_LOCKS
 from tests.fakes.metastore import FakeMetastore
 from tests.metastore_calls import DESCRIBED, counted_calls
 

@@ -34,6 +34,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.spark_submission import runs_in_cluster
 from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.operators.maintenance import HiveAcidMaintainOperator
 from airflow_hiveacid.provider_info import PACKAGES
 from hiveacid.cli.main import main
 from hiveacid.jobs.job import Job
@@ -192,7 +193,7 @@ class PageRun:
             found = task.poke(context)
             self._found[task.task_id] = getattr(found, "xcom_value", None) or []
             return
-        assert isinstance(task, HiveAcidJobOperator), task
+        assert isinstance(task, HiveAcidJobOperator | HiveAcidMaintainOperator), task
         with (
             patch("airflow_hiveacid.cluster.runs.LocalRun", self._run_here),
             # The Spark of this test also represents a cluster.

@@ -29,6 +29,9 @@ CANNOT_RUN = {
     "from pyhive import hive": "is what the page replaces, and wants a HiveServer",
     "to-iceberg sales.orders": "wants a catalog; tests/iceberg exports tables",
     "compare-iceberg sales.orders": "wants a catalog; tests/iceberg compares tables",
+    "IcebergExportJob(": "wants a catalog; tests/iceberg exports tables",
+    "IcebergCompareJob(": "wants a catalog; tests/iceberg compares tables",
+    "maintain = HiveAcidMaintainOperator(": "maps over the output of a task; tests/airflow/test_maintain_operator.py runs it",
     "hiveacid mirrors": "wants a mirror; tests/iceberg/test_mirror_lag.py has some",
     "HiveAcidMirrorFreshSensor(": "wants a mirror; tests/airflow/test_mirror_fresh.py waits for some",
     "lake.sales.orders": "wants Iceberg's own jar in Spark; bench/peers.py fetches one",
@@ -170,14 +173,7 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
             for id_ in range(3, 14)
         )
         + "INSERT INTO sales.orders SELECT 14, 8, 'new', 2, NULL, date_sub(current_date(), 1);"
-    ),
-    "docs/conflicts.md": World(
-        sql=ORDERS
-        + """
-        CREATE DATABASE stage;
-        CREATE TABLE stage.orders LIKE sales.orders; CREATE TABLE stage.corrections LIKE sales.orders;
-        INSERT INTO stage.orders SELECT * FROM sales.orders;
-        """
+        + "CREATE DATABASE crm; CREATE TABLE crm.customers (id bigint);"
     ),
     "docs/first-merge.md": World(
         sql="CREATE DATABASE shop; CREATE TABLE shop.orders (id bigint);",
@@ -294,7 +290,7 @@ rows.write.parquet("/landing/orders")
         ),
         code=JOB.format("sales.orders", "sales.orders")
         + """
-import duckdb, pyarrow
+import duckdb, polars, pyarrow
 from contextlib import ExitStack
 table = orders = AcidTable("sales.orders", metastore, spark=spark)
 changes = spark.sql("SELECT 1L id, 'new' status, DATE '2026-01-01' due, 'de' country, 1D price, 'U' op")

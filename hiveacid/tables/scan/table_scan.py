@@ -135,7 +135,7 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
     partitions and stripes without rows that its conditions can select::
 
         orders = TableScan("sales.orders", "thrift://hms:9083")
-        duckdb.sql("SELECT sum(price) FROM orders WHERE day = '2026-05-01'")
+        duckdb.sql("SELECT sum(price) FROM orders WHERE country = 'de'")
         polars.scan_pyarrow_dataset(orders).filter(polars.col("id") == 7).collect()
         pyarrow.table(orders)
 
