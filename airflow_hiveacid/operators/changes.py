@@ -114,6 +114,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
             self._reads = Consumer(client, source.name, self.consumer, job.tables)
             self._range = self._submitted(context) or self._reads.range(source)
             if self._range is None:
+                self._reads.begin(self._reads.next_after(source))
                 return job
             self._reads.begin(self._range.after)
         self._publish_range(self._range, context)

@@ -205,14 +205,11 @@ class Consumer:
             InvalidJob: The source does not name versions by write ids.
             VersionUnknown: It has copied versions that the table no longer has.
         """
-        first, last = source.versions
-        begin = first.write_id if self.after is None else self.after
+        _, last = source.versions
+        begin = self.next_after(source)
         limit = self.newest if last is None else last.write_id
-        if begin is None or limit is None:
-            raise InvalidJob(
-                f"A consumer of {self.table.name} begins and ends at write ids, not at times.",
-                remedy="Set after='0' to begin with the first version.",
-            )
+        if limit is None:
+            raise self._times_refused()
         if begin > self.highest:
             raise VersionUnknown(
                 f"{self.table.name} has no version {begin}, after which its consumer continues.",
@@ -224,12 +221,27 @@ class Consumer:
             return None
         return ChangesRange(table=self.table.name, after=begin, up_to=up_to)
 
+    def next_after(self, source: ChangesSource) -> int:
+        """Return the version after which the next copy begins.
+
+        Args:
+            source: The first version of a new consumer.
+
+        Raises:
+            InvalidJob: The source does not name it by a write id.
+        """
+        first, _ = source.versions
+        begin = first.write_id if self.after is None else self.after
+        if begin is None:
+            raise self._times_refused()
+        return begin
+
     def token(self, after: int) -> str:
         """Return the run token of the copy that begins after a version."""
         return consumer_token(self.table, self._name, after)
 
     def begin(self, version: int) -> None:
-        """Register a new consumer for cleanings, before its first copy.
+        """Register a new consumer for cleanings, before its first copy, also if there is none yet.
 
         Args:
             version: The version after which it begins.
@@ -253,6 +265,12 @@ class Consumer:
             match = _FILE.fullmatch(file.path)
             if match and (match[1] is None or int(match[1]) < version):
                 self._storage.delete_file(f"{self._folder}/{file.path}")
+
+    def _times_refused(self) -> InvalidJob:
+        return InvalidJob(
+            f"A consumer of {self.table.name} begins and ends at write ids, not at times.",
+            remedy="Set after='0' to begin with the first version.",
+        )
 
     def _move(self, version: int, *, begins: bool = False) -> None:
         assert self._targets is not None

@@ -291,6 +291,9 @@ class BusyTable:
 def live_through(busy: BusyTable, kills: int) -> None:
     """Let things happen to a table and its consumers until as many runs were killed."""
     with busy.in_process():
+        # Cleanings keep changes for a consumer from its first run on.
+        for name in busy.consumers:
+            busy.consume(name)
         while busy.kills < kills:
             for _ in range(busy.random.randrange(1, 3)):
                 busy.write()

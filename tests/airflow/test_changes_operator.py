@@ -317,6 +317,17 @@ def test_a_new_consumer_that_is_killed_loses_nothing_to_a_cleaning(
     assert len(clean(client, CleanJob(target=feed.table, metastore=client.options)).removed) == 2
 
 
+def test_a_new_consumer_of_an_empty_table_loses_nothing_to_a_cleaning(
+    feed: Feed, client: Any, context: Any
+) -> None:
+    feed.operator().execute(context())
+    feed.write("SELECT 1 id, 'a' v")
+    feed.write("id = 1", "delete")
+    assert _major_and_clean(feed).removed == ()
+    feed.operator().execute(context())
+    assert feed.versions() == [(1, 1), (2, 1)]
+
+
 def test_missing_changes_have_a_remedy(feed: Feed, client: Any, context: Any) -> None:
     feed.write("SELECT 1 id, 'a' v")
     feed.operator().execute(context())
