@@ -6,10 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.errors import AccessRefused, TaskKilled
+from hiveacid.errors import AccessRefused, TaskKilled, without_secrets
 from hiveacid.jobs.job import Job, accesses_of, paths_of
 from hiveacid.metastore.authorizer import user_of
-from hiveacid.secret_text import without_secrets
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

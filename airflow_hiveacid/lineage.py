@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow_hiveacid.assets import table_asset, to_openlineage
-from hiveacid.errors import HiveAcidError
+from hiveacid.errors import HiveAcidError, without_secrets
 from hiveacid.jobs.export_job import ExportChangesJob
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.options import MetastoreOptions
@@ -20,7 +20,6 @@ from hiveacid.jobs.write_jobs import InsertJob, MergeJob, RestoreJob, UpdateJob
 from hiveacid.rules.constraints import is_default
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedBySourceUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
-from hiveacid.secret_text import without_secrets
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset, OutputDataset

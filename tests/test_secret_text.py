@@ -4,11 +4,17 @@ import time
 
 import pytest
 
-from hiveacid.errors import IcebergRefused, InvalidJob, StorageError
+from hiveacid.errors import (
+    IcebergRefused,
+    InvalidJob,
+    StorageError,
+    options_without_secrets,
+    secrets_of,
+    without_secrets,
+)
 from hiveacid.jobs.iceberg_job import IcebergExportJob
 from hiveacid.jobs.report import ErrorReport
 from hiveacid.jobs.write_jobs import DeleteJob
-from hiveacid.secret_text import options_without_secrets, secrets_of, without_secrets
 from hiveacid.storage.filesystems import filesystem_of
 
 

@@ -26,7 +26,13 @@ from airflow_hiveacid.cluster.spark_submission import (
     require_environment,
 )
 from hiveacid.drivers.run_files import RunFiles, Started
-from hiveacid.errors import ClusterUnreachable, HiveAcidError, TableNotFound, UnsupportedTable
+from hiveacid.errors import (
+    ClusterUnreachable,
+    HiveAcidError,
+    TableNotFound,
+    UnsupportedTable,
+    without_secrets,
+)
 from hiveacid.jobs.definition_jobs import CreateViewJob
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.options import KERBEROS, token_of
@@ -35,7 +41,6 @@ from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.delegation import cancel_token, new_token
 from hiveacid.rules.names import VIEW_REPORTS, TableRef
-from hiveacid.secret_text import without_secrets
 from hiveacid.storage.filesystems import require_no_login
 
 if TYPE_CHECKING:

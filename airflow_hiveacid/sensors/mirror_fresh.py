@@ -11,12 +11,11 @@ from airflow.sdk import BaseHook
 
 from airflow_hiveacid.sensors.condition import ConditionSensor
 from airflow_hiveacid.triggers.condition import Condition, Poller
-from hiveacid.errors import InvalidConnection, InvalidJob
+from hiveacid.errors import InvalidConnection, InvalidJob, secrets_of
 from hiveacid.jobs import codec
 from hiveacid.jobs.fields import before_rendering, is_task_output, is_template
 from hiveacid.jobs.iceberg_job import IcebergExportJob
 from hiveacid.rules.lag import LagLimits
-from hiveacid.secret_text import secrets_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

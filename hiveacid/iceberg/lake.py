@@ -50,12 +50,13 @@ from hiveacid.errors import (
     IcebergRefused,
     IcebergUnreachable,
     MirrorRefused,
+    secrets_of,
+    without_secrets,
 )
 from hiveacid.iceberg.catalog_files import files_of
 from hiveacid.iceberg.catalogs import open_catalog, options_of
 from hiveacid.iceberg.schema import IcebergTableSchema, types_by_name
 from hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob
-from hiveacid.secret_text import secrets_of, without_secrets
 
 # Failures of the database of a catalog: which of them surely had no effect, and which may pass
 

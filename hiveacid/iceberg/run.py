@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from hiveacid.errors import HiveAcidError, IcebergLibraryMissing
+from hiveacid.errors import HiveAcidError, IcebergLibraryMissing, secrets_of, without_secrets
 from hiveacid.jobs.iceberg_job import IcebergCompareJob, IcebergExportJob, IcebergJob
 from hiveacid.progress import PhaseClock
-from hiveacid.secret_text import secrets_of, without_secrets
 from hiveacid.upkeep.compaction.scheduling import Scheduler
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Self
 
-from hiveacid.errors import CorruptFile, InvalidJob
+from hiveacid.errors import CorruptFile, InvalidJob, options_without_secrets, without_secrets
 from hiveacid.jobs import codec
 from hiveacid.jobs.fields import require_table
 from hiveacid.jobs.options import MetastoreOptions, RunOptions, marked_token, source_token
@@ -30,7 +30,6 @@ from hiveacid.rules.merge import (
 )
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.texts import did_you_mean
-from hiveacid.secret_text import options_without_secrets, without_secrets
 
 # The action of an access that only reads; other actions are tags of jobs.
 READ = "read"

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from hiveacid.errors import HiveAcidError, SparkJobFailed
+from hiveacid.errors import HiveAcidError, SparkJobFailed, without_secrets
 from hiveacid.jobs import codec
 from hiveacid.rules.texts import printable_lines
-from hiveacid.secret_text import without_secrets
 
 # The address of the documentation site, as `make docs` builds it.
 DOCS_VARIABLE = "HIVEACID_DOCS"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import timedelta
 from typing import ClassVar, Literal
 
-from hiveacid.errors import InvalidJob
+from hiveacid.errors import InvalidJob, options_without_secrets
 from hiveacid.jobs.fields import awaits_rendering, require_mapping, require_text, require_types
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.options import statement_token
@@ -21,7 +21,6 @@ from hiveacid.jobs.sources import (
 )
 from hiveacid.jobs.write_jobs import StatementsJob, TransactionJob
 from hiveacid.rules.texts import parse_duration
-from hiveacid.secret_text import options_without_secrets
 
 # Progress of a stream after each batch, and its results at the end
 

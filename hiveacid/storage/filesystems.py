@@ -25,8 +25,8 @@ from hiveacid.errors import (
     StorageError,
     StorageLoginFailed,
     StorageUnreachable,
+    address_without_secrets,
 )
-from hiveacid.secret_text import address_without_secrets
 from hiveacid.storage.hdfs import HdfsFileSystem, LoginRefused, hdfs_of
 
 # Waiting work in threads, such as listings of folders
