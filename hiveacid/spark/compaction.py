@@ -54,7 +54,7 @@ from hiveacid.spark.write.flat_rows import RowFiles
 from hiveacid.storage.file_columns import orc_row_types
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 from hiveacid.storage.staging import FlatFile, Folder, NewFile, StagedFile, staged_file
-from hiveacid.tables.row_format import PlainFile, RowFormat
+from hiveacid.tables.row_format import PlainFile
 from hiveacid.tables.visible_files import AcidFile, PartitionFiles
 from hiveacid.upkeep.compaction.acid import AcidCompactor
 from hiveacid.upkeep.compaction.insert_only import InsertOnlyCompactor, JoinTask
@@ -538,18 +538,13 @@ class RewritingCompactor(InsertOnlyCompactor):
     def write_again(self, task: JoinTask) -> list[StagedFile]:
         """See the base class."""
         self._check_nanoseconds(task)
-        writer = self._row_files
-        files = self.tasks.run(self._format.stager(), self._written_again(task, writer))
+        files = self.tasks.run(self._format.stager(), self._written_again(task))
         self._check_rows(task, files)
         return files
 
     def write_empty(self, sink: Any) -> int:
         """See the base class."""
-        return RowFormat.of(self.table, self.partition).write_empty(sink)
-
-    @property
-    def _row_files(self) -> RowFiles:
-        return RowFiles(self.table, self.table.orc_codec, self.partition)
+        return self._format.write_empty(sink)
 
     def _check_rows(self, task: JoinTask, files: Sequence[StagedFile]) -> None:
         """Make sure that each row was written exactly once, with all its values."""
@@ -604,12 +599,13 @@ class RewritingCompactor(InsertOnlyCompactor):
                     remedy="Let Hive compact the table.",
                 )
 
-    def _written_again(self, task: JoinTask, writer: RowFiles) -> list[NewFile]:
+    def _written_again(self, task: JoinTask) -> list[NewFile]:
         """Read some files by Spark and write their rows, sorted, or their lines unchanged."""
         spark = scan_session(spark_of(self.scheduler))
         files = self._inputs(task)
         flat = f"{self.folder('flat').path}/{task.number}-{uuid.uuid4().hex}"
         location = f"{task.root}/{flat}"
+        writer = RowFiles(self.table, self.table.orc_codec, self.partition)
         if self._format.format.is_text:
             lines = self._format.lines(spark, files).select(LINE)
             writer.save_lines(lines.coalesce(1), [], location)
