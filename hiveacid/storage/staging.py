@@ -84,11 +84,11 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True)
 class FlatFile:
-    """A file that Spark wrote, to be moved into a delta or base.
+    """A file that an engine wrote, to be moved into a delta or base.
 
     Attributes:
         root: The location its path is relative to.
-        path: The path that Spark wrote it to.
+        path: The path that the engine wrote it to.
         bytes: Its size.
         partition: The name of the partition that its rows belong to; None for a table without
             partitions.
@@ -113,7 +113,7 @@ class FlatFile:
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A file that is to be made from files that Spark wrote.
+    """A file that is to be made from files that an engine wrote.
 
     Attributes:
         parts: The files whose rows it gets, in order.

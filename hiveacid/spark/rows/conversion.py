@@ -80,7 +80,7 @@ class Conversion:
         """Return a value as the column stores it.
 
         Args:
-            value: An expression that Spark resolves to the type ``given``.
+            value: An expression that Spark resolves to the type ``source``.
 
         Raises:
             TypeMismatch: No value of the type can be stored.
