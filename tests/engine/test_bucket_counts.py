@@ -18,7 +18,7 @@ from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.metastore.thrift import idl_tables
 from hiveacid.progress import Phase
 from hiveacid.rules.schema import TableKind, parse_type
-from hiveacid.spark.rows.bucketing import bucket_numbers
+from hiveacid.tables.bucketing import bucket_numbers
 from hiveacid.tables.scan.table_scan import TableScan
 from tests.engine.acid_tables import folder, left_behind
 from tests.engine.compaction_case import Case

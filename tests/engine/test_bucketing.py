@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hiveacid.errors import UnsupportedTable
 from hiveacid.rules.schema import HiveType, parse_type
-from hiveacid.spark.rows.bucketing import bucket_hashes, bucket_numbers
+from hiveacid.tables.bucketing import bucket_hashes, bucket_numbers
 
 
 def _vectors(name: str) -> list[dict[str, Any]]:

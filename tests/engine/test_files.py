@@ -36,11 +36,11 @@ from hiveacid.spark.read.acid_snapshot import (
     WRITE_ID,
     AcidSnapshot,
 )
-from hiveacid.spark.rows.bucketing import bucket_numbers
 from hiveacid.spark.rows.columns import spark_struct
 from hiveacid.spark.session import scan_session
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.listing import list_files, read_state
+from hiveacid.tables.bucketing import bucket_numbers
 from hiveacid.tables.scan.table_part import visible_rows
 from hiveacid.tables.visible_files import list_partitions
 

@@ -22,7 +22,7 @@ from hiveacid.rules.directory import Rules
 from hiveacid.rules.schema import TableKind, parse_type
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.flat_snapshot import FlatSnapshot
-from hiveacid.spark.rows.bucketing import bucket_numbers
+from hiveacid.tables.bucketing import bucket_numbers
 from hiveacid.upkeep.survey import Survey
 from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create, everything, files, folder, left_behind, rows_of

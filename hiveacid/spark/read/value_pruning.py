@@ -31,11 +31,11 @@ from hiveacid.rules.schema import (
 )
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
 from hiveacid.spark.read.pruning import kind
-from hiveacid.spark.rows.bucketing import bucket_numbers
 from hiveacid.spark.rows.columns import quoted
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.listing import read_layouts
+from hiveacid.tables.bucketing import bucket_numbers
 from hiveacid.tables.visible_files import AcidFile, PartitionFiles
 
 # Values to look up in a column, in the order of statistics
