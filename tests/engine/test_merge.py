@@ -195,3 +195,37 @@ def test_rows_without_a_source_are_found_in_partitions_the_condition_excludes(
         merge = acid.merge(source, "t.id = s.id and t.day = 'd1'")
         assert merge.when_not_matched_by_source_delete().execute().rows_deleted == 3
         assert rows_of(acid.to_df()) == [(1, "d1")]
+
+
+@pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
+def test_a_merge_that_only_deletes_needs_no_columns_of_the_source_but_its_keys(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
+) -> None:
+    columns = {"id": "int", "v": "varchar(3)", "c": "char(3)"}
+    create(client, f"{database}.t", columns)
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        acid.append(
+            spark.createDataFrame([(1, "a", "b"), (2, "c", "d")], "id int, v string, c string")
+        )
+        source = spark.createDataFrame([(2,)], "id int")
+        assert acid.merge(source, "t.id = s.id").when_matched_delete().execute().rows_deleted == 1
+        assert rows_of(acid.to_df()) == [(1, "a", "b")]
+
+
+@pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
+def test_null_and_an_empty_text_are_one_partition_also_in_buckets(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
+) -> None:
+    create(
+        client,
+        f"{database}.t",
+        {"id": "int"},
+        {"k": "string"},
+        bucket_columns=["id"],
+        num_buckets=2,
+    )
+    rows = [(id, k) for id in range(4) for k in ("", None, "a")]
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        acid.append(spark.createDataFrame(rows, "id int, k string").repartition(4))
+        found = rows_of(acid.to_df())
+    assert sorted(found, key=str) == sorted(((id, k or None) for id, k in rows), key=str)

@@ -246,10 +246,13 @@ def pad_chars(frame: DataFrame, columns: Sequence[HiveColumn]) -> DataFrame:
     In frames a char has no trailing blanks, as Hive compares it and as ORC reads it. In files it is
     padded with blanks, because Hive searches for the padded value.
     """
+    chars = [column for column in columns if re.search(r"\bchar\b", column.type.lower())]
+    # The rows of a source that only deletes have other columns alone.
+    names = {name.lower() for name in frame.columns} if chars else ()
     values = {
         column.name: F.expr(padded(quoted(column.name), schema.parse_type(column.type)))
-        for column in columns
-        if "char" in column.type.lower()
+        for column in chars
+        if column.name.lower() in names
     }
     return frame.withColumns(values) if values else frame
 

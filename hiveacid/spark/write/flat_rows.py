@@ -19,10 +19,9 @@ from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat, 
 from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.names import DEFAULT_PARTITION, parse_partition_name
 from hiveacid.rules.partitions import named_partition, texts_in_rows
-from hiveacid.rules.schema import BucketLayout, Char, TableKind, parse_type
+from hiveacid.rules.schema import BucketLayout, Char, TableKind, Varchar, parse_type
 from hiveacid.spark.failures import VIOLATED, translated_spark_errors
 from hiveacid.spark.own_columns import own_column
-from hiveacid.spark.rows.bucketing import bucket_numbers
 from hiveacid.spark.rows.columns import (
     STRIPE_SIZE,
     pad_chars,
@@ -38,6 +37,7 @@ from hiveacid.spark.spark_versions import rebalanced, with_arrow_column
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.staging import FlatFile, Folder
+from hiveacid.tables.bucketing import bucket_numbers
 from hiveacid.tables.row_format import PlainFile
 from hiveacid.writes.engine import FlatTarget
 from hiveacid.writes.output import TableOutput
@@ -322,6 +322,9 @@ class FlatRowsWriter:
         frame = checked(frame, self.rules, written)
         by = [key.name for key in self.table.partition_keys]
         if self.layout is not None:
+            # An empty text is null as a partition key; rows of one bucket must be in one task.
+            texts = [key.name for key in self.table.partition_keys if _is_text(key.type)]
+            frame = frame.withColumns({n: F.expr(f"nullif({quoted(n)}, '')") for n in texts})
             frame = _with_bucket_number(frame, self.layout)
             frame = frame.repartition(
                 max(self.layout.count, frame.sparkSession.sparkContext.defaultParallelism),
@@ -440,6 +443,10 @@ def write_rows(output: TableOutput, frame: DataFrame, *, replace: bool = False) 
     """
     flat = write_flat(frame, output.flat_target(replace=replace))
     output.take([(file,) for file in flat.files], replace=replace)
+
+
+def _is_text(type_: str) -> bool:
+    return isinstance(parse_type(type_), Varchar) or type_.lower() == "string"
 
 
 def _with_bucket_number(frame: DataFrame, layout: BucketLayout) -> DataFrame:
