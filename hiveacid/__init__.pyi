@@ -23,6 +23,7 @@ from hiveacid.spark.python.registered_tables import register_views as register_v
 from hiveacid.spark.python.table import AcidTable as AcidTable
 from hiveacid.spark.python.table import AcidTransaction as AcidTransaction
 from hiveacid.tables.scan.table_scan import TableScan as TableScan
+from hiveacid.worker.table import WorkerTable as WorkerTable
 from hiveacid.writes.statement import WriteOptions as WriteOptions
 
 __version__: str

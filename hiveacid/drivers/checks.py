@@ -250,7 +250,7 @@ class Preflight:
 
     @_check.register
     def _(self, script: ScriptJob) -> None:
-        for number, job in enumerate(script.runs(), start=1):
+        for number, job in enumerate(script.runs(), start=script.first + 1):
             if isinstance(job, CatalogJob):
                 if job.defines is None:
                     return  # The following statements may depend on it.

@@ -15,6 +15,7 @@ from hiveacid.jobs.fields import (
     require_text,
 )
 from hiveacid.jobs.job import EVERYTHING, Access, Job, ScriptedJob
+from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CompactReport, ErrorReport, Report
 from hiveacid.rules.compaction import OWN_COMPACTORS, CompactionType, CompactionTypeName
 from hiveacid.rules.compaction_decision import Decision
@@ -140,7 +141,6 @@ def compaction_groups(needs: Sequence[Mapping[str, Any]]) -> list[list[dict[str,
 
 
 CompactionMode = Literal["auto", "queue", "serve"]
-CompactionPlace = Literal["auto", "worker", "spark"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +184,7 @@ class CompactJob(ScriptedJob):
     reason: str = ""
     parallel: int = 2
     pool: str | None = None
-    run_in: CompactionPlace | str = "auto"
+    run_in: Place | str = "auto"
     worker: WorkerLimits = field(default_factory=WorkerLimits)
 
     def __post_init__(self) -> None:
@@ -237,7 +237,7 @@ class CompactJob(ScriptedJob):
                 "The requests that are served determine the partitions and the type."
                 " Omit both fields."
             )
-        require_choice(self.run_in, get_args(CompactionPlace), "run_in")
+        require_choice(self.run_in, get_args(Place), "run_in")
         if self.run_in == "worker" and self.type == CompactionType.REBALANCE:
             raise InvalidJob(
                 "A rebalance sorts rows, which requires Spark; it takes no run_in='worker'."

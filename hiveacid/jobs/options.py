@@ -416,6 +416,8 @@ def _parts(token: str) -> tuple[str, str, str]:
 # Options of a run for jobs, writes in Python, and streams
 
 
+# The processes that work on rows: those of the task or command, an application, or as they fit.
+Place = Literal["auto", "worker", "spark"]
 OrcCodec = Literal["none", "zlib", "snappy", "lz4", "zstd"]
 
 

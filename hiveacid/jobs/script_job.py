@@ -26,12 +26,14 @@ class ScriptJob(Job):
 
     Attributes:
         statements: The jobs, in order.
+        first: The index of the first statement to run: those before it have been run elsewhere.
     """
 
     tag: ClassVar[str] = "script"
     report: ClassVar[type[Report]] = ScriptReport
 
     statements: Sequence[ScriptedJob] = ()
+    first: int = 0
 
     def __post_init__(self) -> None:
         freeze(self, "statements")
@@ -54,13 +56,14 @@ class ScriptJob(Job):
         others are added or removed. Equal statements are numbered among themselves.
         """
         seen: Counter[str] = Counter()
-        for job in self.statements:
+        for index, job in enumerate(self.statements):
             key = _digest(job)
             seen[key] += 1
             if seen[key] > 1:
                 key = f"{key}.{seen[key]}"
             token = self.run_token and statement_token(self.run_token, key)
-            yield job.bind(self, run_token=token)
+            if index >= self.first:
+                yield job.bind(self, run_token=token)
 
     @property
     def parts(self) -> tuple[Job, ...]:
@@ -83,8 +86,11 @@ class ScriptJob(Job):
 
     @property
     def may_run_in_worker(self) -> bool:
-        """Whether all statements change definitions or compact tables."""
-        return all(isinstance(job, CatalogJob | CompactJob) for job in self.statements)
+        """Whether no statement asks for Spark, but it may still turn out to need it."""
+        return all(
+            isinstance(job, CatalogJob | CompactJob) or getattr(job, "run_in", "spark") != "spark"
+            for job in self.statements
+        )
 
     def require_repeatable(self) -> None:
         """Refuse a script that a retry cannot run again from its beginning.
@@ -127,8 +133,8 @@ class ScriptJob(Job):
             self.require_repeatable()
 
 
-# The options of a script that apply to all of its statements.
-_COMMON = frozenset(field.name for field in fields(Job)) - {"target"}
+# What does not change the effect of a statement: its place, and the options of the script.
+_COMMON = frozenset(field.name for field in fields(Job)) - {"target"} | {"run_in"}
 
 
 def _digest(job: Job) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import combinations
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from hiveacid.errors import InvalidJob, UserError
 from hiveacid.jobs.fields import (
@@ -11,6 +11,7 @@ from hiveacid.jobs.fields import (
     awaits_rendering,
     freeze,
     require_alias,
+    require_choice,
     require_condition,
     require_list,
     require_mapping,
@@ -19,7 +20,7 @@ from hiveacid.jobs.fields import (
     require_text,
 )
 from hiveacid.jobs.job import Access, Job, ScriptedJob
-from hiveacid.jobs.options import RunOptions
+from hiveacid.jobs.options import Place, RunOptions
 from hiveacid.jobs.sources import (
     Input,
     QuerySource,
@@ -38,7 +39,20 @@ PartitionSpec = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowJob(ScriptedJob):
-    """Base of the jobs that change rows of one table, and that a transaction may contain."""
+    """Base of the jobs that change rows of one table, and that a transaction may contain.
+
+    Attributes:
+        run_in: The process that works on the rows. "spark" is a Spark application. "worker" is the
+            process of the task or command, without Spark and Java. "auto" is the worker for small
+            changes whose results are those of Spark, and Spark for all others.
+    """
+
+    run_in: Place | str = "spark"
+
+    def validate_options(self) -> None:
+        """Raise InvalidJob if an option has an invalid value."""
+        Job.validate_options(self)
+        require_choice(self.run_in, get_args(Place), "run_in")
 
     @property
     def changes_rows(self) -> bool:
@@ -365,7 +379,11 @@ def _require_partitions(partitions: Sequence[PartitionSpec], what: str = "partit
 
 
 # Options of the whole transaction only.
-_COMMON = ("metastore", *(name.name for name in fields(RunOptions) if name.name != "orc_codec"))
+_COMMON = (
+    "metastore",
+    "run_in",
+    *(name.name for name in fields(RunOptions) if name.name != "orc_codec"),
+)
 # The maximum number of statement ids in a row id.
 MAX_STATEMENTS = 4096
 
@@ -421,9 +439,12 @@ class TransactionJob(StatementsJob, ScriptedJob):
     Attributes:
         statements: The jobs, in the order of their statement numbers in Hive.
         target: The table of the first statement, which is set automatically.
+        run_in: See UpdateJob; all statements run in one process.
     """
 
     tag: ClassVar[str] = "transaction"
+
+    run_in: Place | str = "spark"
 
     def validate(self) -> None:
         """Raise InvalidJob if the job is malformed; contacts no server."""
@@ -439,9 +460,10 @@ class TransactionJob(StatementsJob, ScriptedJob):
                     remedy=f"Use {' or '.join(each.__name__ for each in RowJob.kinds())}.",
                 )
         Job.validate(self)
+        require_choice(self.run_in, get_args(Place), "run_in")
 
     def _validate_own(self) -> None:
-        defaults = {field.name: field.default for field in fields(Job)}
+        defaults = {field.name: field.default for field in fields(RowJob)}
         for index, statement in enumerate(self.statements):
             where = f"statements[{index}]"
             try:

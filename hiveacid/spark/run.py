@@ -26,8 +26,6 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import abort_open_transactions
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import REPORT_SECONDS, PhaseLog, PhaseObserver, watching
-from hiveacid.records.run_notes import require_same_statements
-from hiveacid.rules.names import TableRef
 from hiveacid.spark.compaction import compact_table
 from hiveacid.spark.export import export_changes
 from hiveacid.spark.failures import translated_spark_errors
@@ -188,16 +186,7 @@ def _script(job: ScriptJob, driver: Driver) -> ScriptReport:
         return report
 
     with driver.client() as client:
-        if job.run_token is not None:
-            _require_same_statements(client, job)
         return run_script(client, job, run_one, driver.observers)
-
-
-def _require_same_statements(client: MetastoreClient, script: ScriptJob) -> None:
-    writing = (RowJob, TruncateJob, TransactionJob, CreateTableAsJob)
-    changes = [each for each in script.runs() if isinstance(each, writing)]
-    tables = dict.fromkeys(TableRef.parse(table) for each in changes for table in each.tables)
-    require_same_statements(client, [each.known_token for each in changes], tables)
 
 
 @execute.register

@@ -7,7 +7,7 @@ few, conversions between kinds of values, arithmetic on decimals.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from decimal import Decimal
@@ -39,7 +39,8 @@ _TOKEN = re.compile(
     (?P<space> \s++ )
     | (?P<string> (?:(?i:date|timestamp)\s*+)? (?:'(?:[^'\\]|\\.)*+' | "(?:[^"\\]|\\.)*+") )
     | (?P<identifier> `(?:[^`]|``)++` )
-    | (?P<number> (?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?(?:BD|[YSLD])?+(?!\w) )
+    | (?P<number> (?a:(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?)(?:BD|[YSLD])?+(?!\w) )
+    | (?P<parameter> :[A-Za-z_]\w*+ )
     | (?P<type> (?i:as)\s++[A-Za-z_]\w*+(?:\s*+\([^()]*+\))?+ )
     | (?P<var> [A-Za-z_]\w*+ )
     | (?!--|/\*) (?P<sign> <=> | <= | >= | <> | != | == | [-+*/%=<>!(),.] )
@@ -91,6 +92,8 @@ _FUNCTIONS: dict[str, tuple[frozenset[Kind], Kind]] = {
 _ALIASES = {"ucase": "upper", "lcase": "lower", "nvl": "coalesce"}
 _CONDITION = (Kind.BOOLEAN, Kind.NULL)
 _DEEPEST = 40
+# No column has a name that begins so.
+PARAMETER = "\0"
 
 
 def check_as_spark(text: str, columns: Mapping[str, str]) -> str:
@@ -109,7 +112,7 @@ def check_as_spark(text: str, columns: Mapping[str, str]) -> str:
         UnsupportedTable: Hive and Spark may evaluate the condition differently.
     """
     translation = _Translation(columns, None)
-    value = translation.of(_tree(text))
+    value = translation.of(expression_tree(text))
     if value.kind not in _CONDITION:
         raise UnsupportedTable("The text is not a condition.")
     nan = "".join(f" AND NOT coalesce(isnan({x}), false)" for x in sorted(translation.floating))
@@ -126,7 +129,7 @@ def default_as_spark(text: str, moment: Moment) -> str:
     Raises:
         UnsupportedTable: Hive and Spark may evaluate the value differently.
     """
-    return _Translation({}, moment).of(_tree(text)).sql
+    return _Translation({}, moment).of(expression_tree(text)).sql
 
 
 class _Not(exp.Not):
@@ -150,8 +153,18 @@ class _Parser(HiveAcidSql.Parser):
     }
 
 
-def _tree(text: str) -> exp.Expr:
-    tokens = _tokens(text)
+def expression_tree(text: str, params: Collection[str] = ()) -> exp.Expr:
+    """Parse an expression, of which every word has a place in the tree.
+
+    Args:
+        text: The expression.
+        params: The names of its parameters. In the tree they are columns whose names begin with
+            PARAMETER.
+
+    Raises:
+        UnsupportedTable: A part of it is not supported.
+    """
+    tokens = _tokens(text, params)
     try:
         trees = _Parser(dialect=HiveAcidSql()).parse_into(exp.Condition, tokens, text)
     except ParseError as error:
@@ -165,7 +178,7 @@ def _tree(text: str) -> exp.Expr:
     return tree
 
 
-def _tokens(text: str) -> list[Token]:
+def _tokens(text: str, params: Collection[str]) -> list[Token]:
     """Split a text, without words of its own in sqlglot: literals stay as they are written.
 
     The type of a cast becomes the second argument of a function.
@@ -179,6 +192,10 @@ def _tokens(text: str) -> list[Token]:
         before = tokens[-1].token_type if tokens else None
         if kind == "identifier":
             tokens.append(Token(TokenType.IDENTIFIER, word[1:-1].replace("``", "`")))
+        elif kind == "parameter":
+            if word[1:] not in params:
+                raise UnsupportedTable(f"The parameter {word} has no value.")
+            tokens.append(Token(TokenType.IDENTIFIER, PARAMETER + word[1:]))
         elif kind == "type":
             tokens += [Token(TokenType.COMMA, ","), Token(TokenType.RAW_STRING, word[2:])]
         elif before is TokenType.DOT and kind in ("var", "number"):

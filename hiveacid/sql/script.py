@@ -1,6 +1,6 @@
 """Reading a text of SQL statements into jobs: the entry to this folder."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import TypeVar
@@ -8,13 +8,22 @@ from typing import TypeVar
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from hiveacid.errors import BadCondition, InvalidJob, SqlError
-from hiveacid.jobs.definition_jobs import CreateTableAsJob, CreateTableJob
+from hiveacid.errors import BadCondition, InvalidJob, SparkNeeded, SqlError
+from hiveacid.jobs.definition_jobs import CatalogJob, CreateTableAsJob, CreateTableJob
 from hiveacid.jobs.fields import Parameters, awaits_rendering
 from hiveacid.jobs.job import ScriptedJob
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.options import Place
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.sources import QuerySource
-from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, TransactionJob, UpdateJob
+from hiveacid.jobs.write_jobs import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    RowJob,
+    TransactionJob,
+    UpdateJob,
+)
 from hiveacid.rules.constraints import Constraint
 from hiveacid.rules.sql_tokens import parameter_places, parameters_of
 from hiveacid.sql.changes import delete_job, merge_job, update_job
@@ -104,6 +113,31 @@ def _query(query: QuerySource, params: Parameters, trusted: bool) -> QuerySource
 def _used(texts: tuple[str, ...], params: Parameters) -> Parameters:
     used = {name for text in texts for name in parameters_of(text)}
     return {name: value for name, value in params.items() if name in used}
+
+
+def placed(steps: Iterable[StepT], run_in: Place | str) -> tuple[StepT, ...]:
+    """Return jobs and questions whose changes run in a process.
+
+    Args:
+        steps: The jobs and the questions.
+        run_in: See UpdateJob. "worker" and "auto" apply to compactions, too.
+
+    Raises:
+        SparkNeeded: ``run_in`` is "worker", and a statement always runs on Spark.
+    """
+    return tuple(steps if run_in == "spark" else (_placed(step, run_in) for step in steps))
+
+
+def _placed(step: StepT, run_in: Place | str) -> StepT:
+    changed: object = step
+    match step:
+        case Explain():
+            changed = replace(step, job=_placed(step.job, run_in))
+        case RowJob() | TransactionJob() | CompactJob():
+            changed = replace(step, run_in=run_in)
+        case ScriptedJob() if run_in == "worker" and not isinstance(step, CatalogJob):
+            raise SparkNeeded(f"The statement {step.tag} always runs on Spark.")
+    return changed  # type: ignore[return-value]
 
 
 _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {

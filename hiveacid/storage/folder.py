@@ -103,6 +103,10 @@ class ReadOnlyStorage:
         """Return whether a file or a directory exists."""
         return bool(self._info(path).type != fs.FileType.NotFound)
 
+    def is_directory(self, path: str) -> bool:
+        """Return whether a directory exists; in object stores, one with files."""
+        return bool(self._info(path).type == fs.FileType.Directory)
+
     def require_folder(self) -> None:
         """Refuse a missing folder, whose rows are lost; object stores have no empty folders.
 

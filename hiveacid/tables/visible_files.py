@@ -368,6 +368,11 @@ class FilesReader:
         self._txn = txn
         self._rules = Rules.of(client.version)
 
+    @property
+    def txn(self) -> Transaction:
+        """The transaction whose snapshot is read."""
+        return self._txn
+
     def confirmed(self, table: HiveTable) -> HiveTable:
         """Return the definition of a table, also of a plain one, that its files are read by."""
         return self._txn.definitions.confirmed(table)

@@ -25,8 +25,8 @@ from hiveacid.rules.schema import TableKind
 from hiveacid.spark import compaction as engine_table
 from hiveacid.sql.script import to_jobs
 from hiveacid.upkeep.compaction.placement import compact, forecast, why_spark
-from hiveacid.upkeep.compaction.script import joined_script, rest_of_script, run_script_in_worker
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
+from hiveacid.worker.script import joined_script, rest_of_script, run_script_in_worker
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
 from tests.faults.without_spark import NoSpark
 
@@ -223,7 +223,7 @@ def test_a_script_that_ends_on_spark_reports_the_statements_of_both(
     assert found is not None
     rest, reason = found
     assert "sorted" in reason
-    assert rest.statements == script.statements[1:]
+    assert [*rest.runs()] == [*script.runs()][1:]
     skipped = PartitionReport(
         table=str(one.ref), partition="p=1", outcome="skipped", reason="There is one base."
     )

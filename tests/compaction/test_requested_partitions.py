@@ -11,8 +11,8 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import requested_partitions
 from hiveacid.rules.names import TableRef
 from hiveacid.sql.script import to_script
-from hiveacid.upkeep.compaction.script import run_script_in_worker
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
+from hiveacid.worker.script import run_script_in_worker
 from tests.fakes.metastore import FakeMetastore
 
 REF = TableRef("default", "p")

@@ -5,7 +5,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CompactReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.orc.row_keys.verify import verify_file
@@ -37,7 +38,7 @@ class Case:
         client: MetastoreClient,
         uri: str,
         name: str,
-        run_in: CompactionPlace = "auto",
+        run_in: Place = "auto",
     ) -> None:
         self.spark, self.client, self.uri, self.name = spark, client, uri, name
         self.run_in = run_in

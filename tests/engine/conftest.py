@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.jobs.maintenance_jobs import CompactionPlace
+from hiveacid.jobs.options import Place
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.txn.transaction import Transaction
@@ -36,7 +36,7 @@ def filled(
 
 
 @pytest.fixture
-def run_in() -> CompactionPlace:
+def run_in() -> Place:
     """Where compactions run."""
     return "auto"
 
@@ -47,7 +47,7 @@ def make(
     hms: EmbeddedMetastore,
     client: MetastoreClient,
     database: str,
-    run_in: CompactionPlace,
+    run_in: Place,
 ) -> Callable[..., Case]:
     def made(name: str = "t", keys: dict[str, str] | None = None, **more: Any) -> Case:
         columns = {"id": "int", "v": "string"}

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from hiveacid.errors import NotTransactional
-from hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.options import Place
 from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.progress import Phase
 from hiveacid.rules.schema import TableKind
@@ -18,7 +19,7 @@ from tests.observers import At
 
 
 @pytest.fixture(params=["worker", "spark"])
-def run_in(request: pytest.FixtureRequest) -> CompactionPlace:
+def run_in(request: pytest.FixtureRequest) -> Place:
     return request.param
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import DiskFull
-from hiveacid.jobs.maintenance_jobs import CompactionPlace
+from hiveacid.jobs.options import Place
 from hiveacid.progress import Phase
 from hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import everything, folder, left_behind
@@ -16,7 +16,7 @@ from tests.observers import At
 
 
 @pytest.fixture(params=["worker", "spark"])
-def run_in(request: pytest.FixtureRequest) -> CompactionPlace:
+def run_in(request: pytest.FixtureRequest) -> Place:
     return request.param
 
 

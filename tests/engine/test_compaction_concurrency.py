@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.jobs.maintenance_jobs import CleanJob, CompactionPlace
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CleanReport
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.progress import Phase
@@ -15,7 +16,7 @@ from tests.observers import At
 
 
 @pytest.fixture(params=["worker", "spark"])
-def run_in(request: pytest.FixtureRequest) -> CompactionPlace:
+def run_in(request: pytest.FixtureRequest) -> Place:
     return request.param
 
 

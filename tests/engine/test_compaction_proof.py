@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions
 
-from hiveacid.jobs.maintenance_jobs import CleanJob, CompactionPlace
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CompactReport
 from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.records.table_history import table_history
@@ -48,7 +49,7 @@ from tests.orc.orc_tables import flat_file
 
 
 @pytest.fixture(params=["worker", "spark"])
-def run_in(request: pytest.FixtureRequest) -> CompactionPlace:
+def run_in(request: pytest.FixtureRequest) -> Place:
     return request.param
 
 

@@ -15,12 +15,12 @@ from hiveacid.jobs.job import Access, Job, accesses_of
 from hiveacid.jobs.maintenance_jobs import (
     CleanJob,
     CompactionMode,
-    CompactionPlace,
     CompactJob,
     Maintenance,
     MaintenanceReport,
     TableMaintenance,
 )
+from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CleanReport, CompactReport, PartitionReport, Report
 from hiveacid.metastore.authorizer import require_access, system_user
 from hiveacid.progress import FaultInjector, Phase, PhaseClock, PhaseObserver
@@ -71,7 +71,7 @@ def _configure_compact(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--run-in",
-        choices=get_args(CompactionPlace),
+        choices=get_args(Place),
         default="auto",
         help="worker: in this process and others on this machine, without Java; spark: with Spark; "
         "auto: without Spark if the work is within its limits (default: %(default)s)",

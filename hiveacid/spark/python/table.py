@@ -24,8 +24,8 @@ from hiveacid.jobs.iceberg_job import (
     IcebergExportReport,
     IcebergFileFormat,
 )
-from hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
-from hiveacid.jobs.options import MetastoreOptions, OrcCodec
+from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.options import MetastoreOptions, OrcCodec, Place
 from hiveacid.jobs.report import AnalyzeReport, CompactReport, PartitionDifference, RunReport
 from hiveacid.jobs.sources import ChangesSource
 from hiveacid.metastore.authorizer import program_user
@@ -573,7 +573,7 @@ class AcidTable(TableChanges[RunReport]):
         *,
         partitions: Sequence[str] | None = None,
         order_by: Sequence[str] = (),
-        run_in: CompactionPlace = "auto",
+        run_in: Place = "auto",
     ) -> CompactReport:
         """Compact deltas, so that the table remains fast to read.
 

@@ -1,6 +1,7 @@
 """Running a script, and without Spark a job of DDL, or a script of nothing else."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hiveacid.errors import HiveAcidError, InvalidJob
@@ -11,6 +12,7 @@ from hiveacid.jobs.definition_jobs import (
     CatalogJob,
     ConvertJob,
     CreateDatabaseJob,
+    CreateTableAsJob,
     CreateTableJob,
     CreateTableLikeJob,
     DropDatabaseJob,
@@ -18,13 +20,16 @@ from hiveacid.jobs.definition_jobs import (
     PartitionsJob,
     RenameTableJob,
     TablePropertiesJob,
+    TruncateJob,
 )
 from hiveacid.jobs.job import ScriptedJob
 from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport
 from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.jobs.write_jobs import RowJob, TransactionJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import abort_open_transactions
 from hiveacid.progress import PhaseObserver
+from hiveacid.records.run_notes import require_same_statements
 from hiveacid.rules.names import TableRef
 from hiveacid.tables.definitions.databases import create_database, drop_database, drop_table
 from hiveacid.tables.definitions.partitions import change_partitions
@@ -86,13 +91,16 @@ def run_script(
 
     Raises:
         InvalidJob: The script has a run token, and a retry could not run it again.
+        ScriptChanged: An earlier attempt has applied a statement that the script no longer contains.
     """
     script.validate()
+    if script.run_token is not None:
+        _require_same_statements(client, script)
     # A statement may need a lock that an earlier attempt has requested for a later one.
     if script.tokens:
         abort_open_transactions(client, *script.tokens)
     reports: list[RunReport | CompactReport] = []
-    for number, job in enumerate(script.runs(), start=1):
+    for number, job in enumerate(script.runs(), start=script.first + 1):
         try:
             for observer in observers:
                 observer.statement()
@@ -103,6 +111,14 @@ def run_script(
         if reports[-1].error is not None:
             break
     return ScriptReport.of(script.target, reports)
+
+
+def _require_same_statements(client: MetastoreClient, script: ScriptJob) -> None:
+    writing = (RowJob, TruncateJob, TransactionJob, CreateTableAsJob)
+    changes = [each for each in replace(script, first=0).runs() if isinstance(each, writing)]
+    tables = dict.fromkeys(TableRef.parse(table) for each in changes for table in each.tables)
+    if changes:
+        require_same_statements(client, [each.known_token for each in changes], tables)
 
 
 def run_script_of_ddl(

@@ -135,7 +135,13 @@ class VisibleRows:
             files: Files of rows, all that may delete some of them, and of those without row ids
                 all.
         """
-        return [partial(self._read, *each) for each in self._plan(files)]
+        return [read for _, read in self.readers_by_file(files)]
+
+    def readers_by_file(
+        self, files: Iterable[DataFile]
+    ) -> list[tuple[DataFile, Callable[[], Iterator[RowBatch]]]]:
+        """Return the files beside the functions that read them; see ``readers``."""
+        return [(each[0].file, partial(self._read, *each)) for each in self._plan(files)]
 
     def readers_without_ids(
         self, files: Iterable[DataFile]

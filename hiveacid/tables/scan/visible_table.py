@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hiveacid.errors import NotTransactional
+from hiveacid.errors import NotTransactional, UnsupportedTable
 from hiveacid.metastore.catalog import (
     HivePartition,
     HiveTable,
@@ -18,11 +18,11 @@ from hiveacid.metastore.table_rules import existing_table
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.table_history import version_of
 from hiveacid.rules.directory import AcidDirectory, FileStatus, Rules
-from hiveacid.rules.names import TableRef
+from hiveacid.rules.names import TableRef, is_hidden_path
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.write_ids import AsOf, CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import Storage
-from hiveacid.storage.listing import list_files, read_state
+from hiveacid.storage.listing import DataFile, list_files, read_state
 from hiveacid.tables.scan.table_part import TablePart
 
 
@@ -170,6 +170,33 @@ def see_table(
         table=table,
         now=now,
     )
+
+
+def plain_parts(client: MetastoreClient, table: HiveTable) -> Iterator[TablePart]:
+    """List the current files of a plain table of ORC or Parquet, one part for each partition.
+
+    Raises:
+        UnsupportedTable: The files of a partition hold lines of text.
+    """
+    for directory in _partitions_of_table(client, table, None):
+        if directory.format.is_text:
+            raise UnsupportedTable(f"A partition of {table.ref} keeps its rows as lines of text.")
+        files = directory.storage.list_files(recursive=True, missing_ok=True)
+        yield TablePart(
+            location=directory.storage.location,
+            values=directory.values,
+            format=directory.format,
+            files=tuple(
+                DataFile(file.path, file.size, None, None, raw=True)
+                for file in files
+                if file.size and not is_hidden_path(file.path)
+            ),
+            full_acid=False,
+            clustered=False,
+            columns=table.mapped_columns,
+            write_ids=ValidWriteIdList(None, 0),
+            rules=Rules.of(client.version),
+        )
 
 
 def _partitions_of_table(

@@ -13,7 +13,7 @@ from hiveacid.errors import (
     UnsupportedFile,
 )
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.report import CompactReport, PartitionReport
+from hiveacid.jobs.report import CompactReport, PartitionReport, RunReport
 from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import INITIATED, CompactionQueue
@@ -327,8 +327,8 @@ def joined(in_worker: CompactReport, on_spark: CompactReport) -> CompactReport:
     return joint_report(TableRef.parse(in_worker.target), [*earlier, *later])
 
 
-def needs_spark(report: PartitionReport) -> bool:
-    """Whether a partition needs Spark, as became clear in the worker."""
+def needs_spark(report: PartitionReport | RunReport) -> bool:
+    """Whether a partition or a statement needs Spark, as became clear in the worker."""
     return report.error is not None and report.error.id == SparkNeeded.__name__
 
 

@@ -1,20 +1,22 @@
-"""Scripts of definitions and small compactions, which run in the worker, without Spark."""
+"""Scripts of definitions, small changes, and small compactions in the worker, without Spark."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hiveacid.errors import TableNotFound
+from hiveacid.errors import SparkNeeded, TableNotFound
 from hiveacid.jobs.definition_jobs import CatalogJob
 from hiveacid.jobs.job import ScriptedJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport
+from hiveacid.jobs.report import CompactReport, ErrorReport, RunReport, ScriptReport
 from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.jobs.write_jobs import RowJob, TransactionJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import PhaseObserver
 from hiveacid.tables.definitions.run import run_ddl, run_script
 from hiveacid.upkeep.compaction.placement import joined, needs_spark, why_spark
 from hiveacid.upkeep.compaction.scheduling import Scheduler
 from hiveacid.upkeep.compaction.table import TableCompactor, idle_report
+from hiveacid.worker.run import change_rows, may_change_rows
 
 
 def why_script_needs_spark(client: MetastoreClient, script: ScriptJob) -> str | None:
@@ -27,6 +29,8 @@ def why_script_needs_spark(client: MetastoreClient, script: ScriptJob) -> str | 
     for job in script.runs():
         if isinstance(job, CatalogJob):
             continue
+        if may_change_rows(job):
+            return None  # It reports whether it needs Spark, and so does each statement behind it.
         if not isinstance(job, CompactJob):
             return f"The statement {job.tag} works on rows."
         try:
@@ -44,24 +48,33 @@ def run_script_in_worker(
     scheduler: Scheduler,
     observers: Sequence[PhaseObserver] = (),
 ) -> ScriptReport:
-    """Run a script whose statements change definitions or compact tables.
+    """Run a script, up to a statement that requires Spark.
 
     Args:
         client: The metastore.
         script: The script.
         scheduler: Runs the tasks of the compactions.
-        observers: Observers of every compaction.
+        observers: Observers of every compaction, and of every change of rows.
 
     Returns:
-        The report. It ends with a compaction that requires Spark if that became clear during its
+        The report. It ends with a statement that requires Spark if that became clear during its
         work: see ``rest_of_script``.
     """
 
     def run_one(job: ScriptedJob, _: int) -> RunReport | CompactReport:
         if isinstance(job, CatalogJob):
             return run_ddl(client, job)
-        assert isinstance(job, CompactJob)
-        return idle_report(client, job) or TableCompactor(scheduler, client, job, observers).run()
+        if isinstance(job, CompactJob):
+            idle = idle_report(client, job)
+            return idle or TableCompactor(scheduler, client, job, observers).run()
+        try:
+            if not isinstance(job, RowJob | TransactionJob):
+                raise SparkNeeded(f"The statement {job.tag} works on rows.")
+            return change_rows(client, job, observers)
+        except SparkNeeded as error:
+            if getattr(job, "run_in", "spark") == "worker":
+                raise
+            return RunReport(job=job.tag, target=job.target, error=ErrorReport.of(error))
 
     return run_script(client, script, run_one, observers)
 
@@ -74,25 +87,29 @@ def rest_of_script(script: ScriptJob, in_worker: ScriptReport) -> tuple[ScriptJo
         in_worker: Its report.
 
     Returns:
-        None if no compaction needs Spark.
+        None if no statement needs Spark.
     """
-    begun = in_worker.statements[-1].compaction if in_worker.statements else None
-    left = [] if begun is None else [each for each in begun.partitions if needs_spark(each)]
-    if not left:
+    begun = in_worker.statements[-1].report if in_worker.statements else None
+    parts = begun.partitions if isinstance(begun, CompactReport) else filter(None, [begun])
+    reasons = [part.error.message for part in parts if needs_spark(part) and part.error]
+    if not reasons:
         return None
-    rest = script.statements[len(in_worker.statements) - 1 :]
-    return replace(script, statements=rest), left[0].reason
+    # The others remain, as they count for the run tokens of equal statements.
+    return replace(script, first=script.first + len(in_worker.statements) - 1), reasons[0]
 
 
 def joined_script(in_worker: ScriptReport, on_spark: ScriptReport) -> ScriptReport:
     """Combine the reports of a script that began in the worker and ended on Spark.
 
     Args:
-        in_worker: The report of the worker, which ends with a compaction that requires Spark.
+        in_worker: The report of the worker, which ends with a statement that requires Spark.
         on_spark: The report of the rest of the script.
     """
     *completed, begun = (statement.report for statement in in_worker.statements)
     later = [statement.report for statement in on_spark.statements]
-    if later and isinstance(begun, CompactReport) and isinstance(later[0], CompactReport):
-        begun, *later = joined(begun, later[0]), *later[1:]
-    return ScriptReport.of(in_worker.target, [*completed, begun, *later], on_spark.error)
+    if isinstance(begun, CompactReport):
+        if later and isinstance(later[0], CompactReport):
+            later[0] = joined(begun, later[0])
+        else:
+            later.insert(0, begun)
+    return ScriptReport.of(in_worker.target, [*completed, *later], on_spark.error)

@@ -1,0 +1,435 @@
+"""Arrow as the engine of a write: rows in this process, read and written within limits."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute as pc
+
+from hiveacid.errors import SparkNeeded
+from hiveacid.metastore.catalog import HiveTable, StorageFormat, layout_of
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.orc.copying.reencode import RowWriter
+from hiveacid.orc.format.compression import Codec
+from hiveacid.orc.format.envelope import EnvelopeColumn
+from hiveacid.orc.format.layout import Layout
+from hiveacid.orc.format.streams import UTC
+from hiveacid.orc.format.tail import FIRST_GREGORIAN_DAY, OrcTail
+from hiveacid.orc.values.timestamps import SECONDS_OF_2015
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.names import DEFAULT_PARTITION
+from hiveacid.rules.partitions import named_partition
+from hiveacid.rules.schema import BucketLayout, Char, Primitive, Varchar, parse_type
+from hiveacid.rules.texts import bytes_in_words
+from hiveacid.storage.file_columns import orc_row_types
+from hiveacid.storage.filesystems import in_threads, keeps_checksums, translated_os_errors
+from hiveacid.storage.folder import ReadOnlyStorage, Storage
+from hiveacid.storage.listing import DataFile
+from hiveacid.storage.staging import FlatFile, NewFile, StagedFile
+from hiveacid.tables.bucketing import bucket_numbers
+from hiveacid.tables.scan.columns import TableColumns
+from hiveacid.tables.scan.row_filter import StripeChoice
+from hiveacid.tables.scan.table_part import DeleteEvents, Int64s, RowBatch, VisibleRows
+from hiveacid.tables.scan.times import TIMESTAMP
+from hiveacid.tables.visible_files import AcidFile, AcidFiles, FilesReader, PartitionFiles
+from hiveacid.writes.engine import FlatTarget, RowEngine
+
+# Beyond these, Spark is faster, and the memory of this process would not be bounded: the files
+# whose rows are compared, and the rows that are changed, or that a source has.
+MOST_BYTES = 64 << 20
+MOST_ROWS = 200_000
+# What is compared at once.
+_CHUNK, _CHUNK_BYTES = 1 << 17, 32 << 20
+_STRIDE, _BLOCK = 10_000, 256 << 10
+_DAY, _NANOS = 86_400, 10**9
+
+
+@dataclass(frozen=True)
+class ArrowEngine(RowEngine):
+    """Evaluates rows in this process."""
+
+    @contextmanager
+    def running(self, what: str, group: str | None = None) -> Iterator[None]:
+        """See the base class."""
+        yield
+
+    def reader(
+        self, client: MetastoreClient, reading: Transaction, table: HiveTable, txn: Transaction
+    ) -> FilesReader:
+        """See the base class."""
+        return FilesReader(client, reading)
+
+    def finish(
+        self, what: str, stage: Callable[[NewFile], StagedFile], files: Sequence[NewFile]
+    ) -> Sequence[StagedFile]:
+        """See the base class."""
+        return in_threads(stage, files)
+
+    def rewrite(
+        self, files: Sequence[FlatFile], layout: BucketLayout, target: FlatTarget
+    ) -> Sequence[FlatFile]:
+        """See the base class.
+
+        Raises:
+            SparkNeeded: Always.
+        """
+        raise SparkNeeded(
+            f"A partition of {target.table.ref.full_name} has other buckets than the table."
+        )
+
+    def checksum(self, location: str) -> str:
+        """See the base class.
+
+        Raises:
+            SparkNeeded: The file system computes it for clients in Java.
+        """
+        if keeps_checksums(location):
+            raise SparkNeeded(f"The write event of {location} has a checksum of HDFS.")
+        return ""
+
+
+def require_few(rows: int, what: str, size: int = 0) -> None:
+    """Refuse more rows than this process holds.
+
+    Args:
+        rows: The number of the rows.
+        what: The change that they belong to.
+        size: Their bytes in memory.
+
+    Raises:
+        SparkNeeded: There are more.
+    """
+    if rows > MOST_ROWS or size > MOST_BYTES:
+        most = f"{MOST_ROWS:,} rows or {bytes_in_words(MOST_BYTES)}"
+        raise SparkNeeded(f"{what} has more than {most}.")
+
+
+# Reading: first the columns that a condition needs, then all columns of the rows that match
+
+
+@dataclass(frozen=True)
+class FoundRows:
+    """Visible rows of one file, with their ids.
+
+    Attributes:
+        partition: The number of their partition.
+        file: The file.
+        ids: The write ids, the bucket properties, and the row numbers.
+        columns: The requested columns, and the partition keys.
+    """
+
+    partition: int
+    file: DataFile
+    ids: tuple[Int64s, Int64s, Int64s]
+    columns: pa.Table
+
+    def __len__(self) -> int:
+        return len(self.ids[0])
+
+    def only(self, mask: np.ndarray) -> "FoundRows":
+        """Return the rows that a mask selects."""
+        if mask.all():
+            return self
+        write_ids, buckets, rows = (part[mask] for part in self.ids)
+        ids = (write_ids, buckets, rows)
+        return FoundRows(self.partition, self.file, ids, self.columns.filter(pa.array(mask)))
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """The visible rows of some partitions of a full ACID table.
+
+    Attributes:
+        files: The files that a transaction sees.
+        rules: The rules of the engine version for reading directories.
+    """
+
+    files: AcidFiles
+    rules: Rules
+
+    def __post_init__(self) -> None:
+        size = sum(file.size for partition in self.files.partitions for file in partition.files)
+        if size > MOST_BYTES:
+            raise SparkNeeded(
+                f"The files of {self.files.table.ref.full_name} to compare have "
+                f"{bytes_in_words(size)}, more than {bytes_in_words(MOST_BYTES)}."
+            )
+
+    def found(
+        self, names: Sequence[str], choice: StripeChoice | None = None
+    ) -> Iterator[FoundRows]:
+        """Read some columns of the rows.
+
+        Args:
+            names: The columns, in lower case.
+            choice: Chooses the stripes to read; by default all.
+        """
+        # Arrow counts no rows without columns.
+        names = names or [self.files.table.columns[0].name.lower()]
+        for number, partition in enumerate(self.files.partitions):
+            yield from self._of(number, partition.files, names, choice)
+
+    def again(self, matches: Sequence[FoundRows]) -> Iterator[FoundRows]:
+        """Read all columns of rows that were found.
+
+        Args:
+            matches: The rows, at most one entry for each file.
+        """
+        names = [column.name.lower() for column in self.files.table.columns]
+        for match in matches:
+            partition = self.files.partitions[match.partition]
+            below = _below(partition)
+            (own,) = (file for file in partition.inserts if below + match.file.path == file.path)
+            # The rows of files without row ids are counted together.
+            files = partition.raw_beside(own) if own.raw else [own]
+            wanted, rows = DeleteEvents(*match.ids), _RowChoice(np.sort(match.ids[2]))
+            for found in self._of(match.partition, files, names, None if own.raw else rows):
+                if found.file == match.file and (hits := _hits(wanted, found.ids)).any():
+                    yield found.only(hits)
+
+    def _of(
+        self,
+        number: int,
+        files: Sequence[AcidFile],
+        names: Sequence[str],
+        choice: StripeChoice | None,
+    ) -> Iterator[FoundRows]:
+        table, partition = self.files.table, self.files.partitions[number]
+        # Without a unit, timestamps keep all their digits.
+        columns = TableColumns(
+            [column for column in table.columns if column.name.lower() in names],
+            table.partition_keys,
+            unit=None,
+        )
+        keys = columns.values(dict(zip(table.key_types, partition.values, strict=True)))
+        visible = VisibleRows(
+            ReadOnlyStorage.of(partition.location),
+            self.files.write_ids,
+            self.rules,
+            [column.name for column in columns.columns],
+            table.mapped_columns,
+            bool(partition.clustered_by),
+            choice,
+        )
+        for file, read in visible.readers_by_file(_data_files(partition, files)):
+            for batches in _chunks(read()):
+                ids = tuple(
+                    np.concatenate([getattr(batch, part) for batch in batches])
+                    for part in ("write_ids", "buckets", "rows")
+                )
+                rows = [columns.batch(batch.columns, keys) for batch in batches]
+                yield FoundRows(number, file, ids, pa.Table.from_batches(rows))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class _RowChoice:
+    """The stripes that may have some row numbers."""
+
+    rows: Int64s
+
+    def stripes(self, tail: OrcTail) -> list[bool]:
+        ranges = (tail.int_range(n, EnvelopeColumn.ROW_ID) for n in range(len(tail.stripes)))
+        return [
+            known is None or bool(np.diff(np.searchsorted(self.rows, [known[0], known[1] + 1]))[0])
+            for known in ranges
+        ]
+
+
+def _hits(wanted: DeleteEvents, ids: tuple[Int64s, Int64s, Int64s]) -> np.ndarray:
+    """Return a mask of the rows with wanted ids."""
+    write_ids, buckets, rows = ids
+    hits = np.zeros(len(rows), np.bool_)
+    for write_id, bucket in {*zip(write_ids.tolist(), buckets.tolist(), strict=True)}:
+        own = (write_ids == write_id) & (buckets == bucket)
+        hits[own] = wanted.hits(write_id, bucket, rows[own])
+    return hits
+
+
+def _chunks(batches: Iterator[RowBatch]) -> Iterator[list[RowBatch]]:
+    chunk: list[RowBatch] = []
+    size = 0
+    for batch in batches:
+        chunk.append(batch)
+        size += batch.columns.nbytes
+        if sum(map(len, chunk)) >= _CHUNK or size >= _CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _below(partition: PartitionFiles) -> str:
+    return f"{partition.location.rstrip('/')}/"
+
+
+def _data_files(partition: PartitionFiles, files: Sequence[AcidFile]) -> Iterator[DataFile]:
+    for file in files:
+        path = file.path.removeprefix(_below(partition))
+        yield DataFile(path, file.size, file.directory, file.bucket, raw=file.raw)
+
+
+# Writing: flat files, one for each partition and bucket
+
+
+def require_writable(table: HiveTable) -> None:
+    """Refuse tables whose files are not written here.
+
+    Raises:
+        SparkNeeded: Spark writes them, or reports why it does not.
+    """
+    name = table.ref.full_name
+    form = StorageFormat.of(table.serde, name)
+    if form is not StorageFormat.ORC:
+        raise SparkNeeded(f"{name} is stored as {form.value}.")
+    if table.sort_columns:
+        raise SparkNeeded(f"{name} is sorted.")
+    for given in table.parameters:
+        if given.startswith(("orc.encrypt", "orc.mask", "orc.bloom.filter")):
+            raise SparkNeeded(f"{name} has the property {given}.")
+    for column in table.columns:
+        _require_type(column.name, column.type)
+    for key in table.partition_keys:
+        type_ = parse_type(key.type)
+        if not isinstance(type_, Varchar) and str(type_) not in _KEY_TYPES:
+            raise SparkNeeded(f"The partition key {key.name} of {name} is of type {type_}.")
+
+
+_KEY_TYPES = ("string", "tinyint", "smallint", "int", "bigint", "date")
+
+
+def _require_type(name: str, type_: str) -> None:
+    lower = type_.lower()
+    is_nested = "<" in lower
+    if (is_nested and ("timestamp" in lower or "char" in lower or "date" in lower)) or any(
+        each in lower for each in ("local time zone", "uniontype", "interval")
+    ):
+        raise SparkNeeded(f"The column {name} is of type {type_}.")
+
+
+def write_flat(rows: pa.Table, target: FlatTarget) -> list[FlatFile]:
+    """Write rows of a table, those of a partition and bucket together.
+
+    Args:
+        rows: The columns of the table and its partition keys, by their names.
+        target: The place of the files.
+
+    Raises:
+        SparkNeeded: A value is not written here.
+    """
+    table, layout = target.table, layout_of(target.table)
+    buckets = None
+    if layout is not None:
+        types = [parse_type(column.type) for column in layout.columns]
+        if any("timestamp" in str(type_) for type_ in types):
+            raise SparkNeeded(f"{table.ref.full_name} is clustered by a timestamp.")
+        names = {column.name.lower(): column.name for column in table.columns}
+        values = [rows.column(names[column.name.lower()]) for column in layout.columns]
+        buckets = bucket_numbers(values, types, layout.count, layout.version)
+    orc_layout = Layout(
+        orc_row_types(table), Codec.named(target.codec), _BLOCK, _STRIDE, calendar=None
+    )
+    files = []
+    for number, (partition, bucket, places) in enumerate(_divided(rows, table, buckets)):
+        path = f"{target.folder.path}/{number}.orc"
+        stored = _stored(rows if places is None else rows.take(places), table)
+        with translated_os_errors(table.folder):
+            storage = Storage.of(target.folder.root)
+            with storage.create(path) as sink:
+                writer = RowWriter(sink, orc_layout, UTC)
+                for start in range(0, stored.num_rows, _STRIDE):
+                    group = stored.slice(start, _STRIDE).combine_chunks()
+                    writer.write(group.to_batches()[0])
+                writer.close()
+                size = int(sink.tell())
+        flat = (target.folder.root, path, size, partition, bucket)
+        files.append(FlatFile(*flat, None if bucket is None else layout))
+    return files
+
+
+def _divided(
+    rows: pa.Table, table: HiveTable, buckets: np.ndarray | None
+) -> Iterator[tuple[str | None, int | None, Int64s | None]]:
+    """Yield each partition and bucket with the places of its rows; None means all."""
+    if not rows.num_rows:
+        return
+    keys = [rows.column(key.name) for key in table.partition_keys]
+    if not keys and buckets is None:
+        yield None, None, None
+        return
+    parts = [] if buckets is None else [buckets.astype(np.int64)]
+    names: list[list[object]] = []
+    for column in keys:
+        # An empty text is null as a partition key.
+        is_text = pa.types.is_string(column.type)
+        null = pa.scalar(None, pa.string())
+        values = pc.if_else(pc.equal(column, ""), null, column) if is_text else column
+        coded = values.combine_chunks().dictionary_encode()
+        coded = coded.chunk(0) if isinstance(coded, pa.ChunkedArray) else coded
+        names.append([*coded.dictionary.to_pylist(), None])
+        codes = pc.fill_null(coded.indices, len(names[-1]) - 1)
+        parts.append(np.asarray(codes).astype(np.int64))
+    groups, numbers = np.unique(np.vstack(parts), axis=1, return_inverse=True)
+    order = np.argsort(numbers.reshape(-1), kind="stable")
+    edges = np.searchsorted(numbers.reshape(-1)[order], np.arange(groups.shape[1] + 1))
+    for at, group in enumerate(groups.T.tolist()):
+        bucket = None if buckets is None else group.pop(0)
+        texts = [_key_text(values[code]) for values, code in zip(names, group, strict=True)]
+        name = named_partition(texts, table.key_types) if keys else None
+        yield name, bucket, order[edges[at] : edges[at + 1]]
+
+
+def _key_text(value: object) -> str | None:
+    if value == DEFAULT_PARTITION:
+        raise SparkNeeded("A partition key has the name of the default partition as its value.")
+    return None if value is None else str(value)
+
+
+def _stored(rows: pa.Table, table: HiveTable) -> pa.Table:
+    """Return the columns of files, in the form that the writer takes."""
+    columns = {}
+    for column in table.columns:
+        values, type_ = rows.column(column.name), parse_type(column.type)
+        if isinstance(type_, Char):
+            values = pc.utf8_rpad(values, type_.length, " ")
+        elif type_ == Primitive("timestamp"):
+            values = _split(values)
+        elif type_ == Primitive("date"):
+            _require_gregorian(values.cast(pa.int32()))
+        columns[column.name] = values
+    return pa.table(columns)
+
+
+def _require_gregorian(days: pa.ChunkedArray) -> None:
+    first = pc.min(days).as_py()
+    if first is not None and first < FIRST_GREGORIAN_DAY:
+        raise SparkNeeded("A day is before 1582-10-15.")
+
+
+def _split(values: pa.ChunkedArray) -> pa.Array:
+    """Take timestamps apart as writers in Java do; they round seconds before 1970 up."""
+    array = values.combine_chunks()
+    array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
+    missing = np.asarray(array.is_null())
+    if array.type == TIMESTAMP:
+        seconds, nanos = (np.asarray(array.field(n).fill_null(0)).astype(np.int64) for n in (0, 1))
+    else:
+        micros = np.asarray(array.cast(pa.timestamp("us")).fill_null(0).cast(pa.int64()))
+        seconds, nanos = micros // 10**6, micros % 10**6 * 1000
+    seconds, nanos = np.where(missing, 0, seconds), np.where(missing, 0, nanos)
+    if len(seconds) and seconds.min() < FIRST_GREGORIAN_DAY * _DAY:
+        raise SparkNeeded("A timestamp is before 1582-10-15.")
+    rounded = (seconds < 0) & (nanos > 999_999)
+    if (rounded & (seconds == -1)).any():
+        raise SparkNeeded("A timestamp is within the last second before 1970.")
+    parts = [seconds + rounded - SECONDS_OF_2015, nanos + SECONDS_OF_2015 * _NANOS]
+    return pa.StructArray.from_arrays(
+        [pa.array(part) for part in parts], ["seconds", "nanos"], mask=pa.array(missing)
+    )
+
+
+def partition_names_of(rows: pa.Table, table: HiveTable) -> list[str]:
+    """Return the names of the partitions that rows belong to, by their partition keys."""
+    return sorted({name for name, _, _ in _divided(rows, table, None) if name is not None})

@@ -1,0 +1,337 @@
+"""The rows of files that a job names by a path, where Arrow and Python read the values of Spark.
+
+Files are read as a whole, before the transaction begins, since only small ones are read here. All
+that Spark might read differently needs Spark, which may also know a file that this machine lacks.
+"""
+
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date
+from fnmatch import fnmatchcase
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import compute as pc
+from pyarrow import orc, parquet, types
+
+from hiveacid.errors import HiveAcidError, SparkNeeded, StorageError
+from hiveacid.jobs.sources import PathSource
+from hiveacid.orc.format.envelope import TypeKind, kind_of
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.rules.schema import HiveType, parse_type
+from hiveacid.storage.filesystems import hadoop_properties
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.worker.engine import MOST_BYTES, MOST_ROWS
+from hiveacid.worker.expressions import arrow_type, hive_type
+
+# Lines are objects of Python while they are parsed.
+MOST_TEXT = 32 << 20
+_WIDER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
+_GREGORIAN = date(1582, 10, 15)
+
+
+def rows_of_files(source: PathSource) -> pa.Table:
+    """Read the rows of files, with the names of their columns in lower case.
+
+    Raises:
+        SparkNeeded: Spark might read other rows.
+        StorageError: There is no file.
+    """
+    if source.format in ("csv", "json"):
+        return _rows_of_lines(source)
+    if source.options or source.schema is not None:
+        raise SparkNeeded(f"options or a schema of {source.format} files")
+    contents = _contents(source, MOST_BYTES)
+    if not contents:
+        raise _missing(source)
+    with _readable(source.path):
+        open_file = _open_parquet if source.format == "parquet" else _open_orc
+        opened = [open_file(content) for _, content in contents]
+        schema, _ = opened[0]
+        if any((s.names, s.types) != (schema.names, schema.types) for s, _ in opened):
+            raise SparkNeeded(f"files of {source.path} with different columns")
+        if pa.null() in schema.types:
+            raise SparkNeeded("columns without a type")
+        rows = bounded(schema, chain.from_iterable(batches for _, batches in opened), source.path)
+    for column in rows.columns:
+        if types.is_timestamp(column.type):
+            # Files have several kinds of them, which settings of Spark interpret.
+            raise SparkNeeded(f"the type timestamp in {source.path}")
+        # Writers count older days by one of two calendars, and few files tell by which.
+        if types.is_date32(column.type) and pc.any(pc.less(column, _GREGORIAN)).as_py():
+            raise SparkNeeded(f"days before {_GREGORIAN} in {source.path}")
+    return rows
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """Leave files to Spark that cannot be read here."""
+    try:
+        yield
+    except SparkNeeded:
+        raise
+    except (OSError, ValueError, LookupError, RecursionError, HiveAcidError) as error:
+        raise SparkNeeded(f"{name}, which cannot be read here: {error}") from error
+
+
+def bounded(schema: pa.Schema, batches: Iterable[pa.RecordBatch], what: str) -> pa.Table:
+    """Collect rows, with names in lower case and the types of expressions.
+
+    Args:
+        schema: The columns of the batches.
+        batches: The rows.
+        what: Their place, for messages.
+
+    Raises:
+        SparkNeeded: They are too many, or not valid for an expression.
+    """
+    names = [name.lower() for name in schema.names]
+    if not names or len({*names}) < len(names):
+        raise SparkNeeded(f"columns without different names in {what}")
+    kinds = [_kind(kind) for kind in schema.types]
+    rows, size = 0, 0
+    columns: list[list[pa.Array]] = [[] for _ in names]
+    for batch in batches:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows > MOST_ROWS or size > MOST_BYTES:
+            raise SparkNeeded(f"more than {MOST_ROWS} rows or {MOST_BYTES >> 20} MB in {what}")
+        try:
+            batch.validate(full=True)
+            for column, values, kind in zip(columns, batch.columns, kinds, strict=True):
+                column.append(_converted(values, kind))
+        except pa.ArrowException as error:
+            raise SparkNeeded(f"values of {what} that are not valid: {error}") from error
+    chunked = [pa.chunked_array(each, kind) for each, kind in zip(columns, kinds, strict=True)]
+    return pa.table(dict(zip(names, chunked, strict=True)))
+
+
+def _converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if types.is_dictionary(values.type):
+        return values.dictionary.cast(kind).take(values.indices)
+    return values.cast(kind)
+
+
+def _kind(kind: pa.DataType) -> pa.DataType:
+    """Return the type of expressions for the same values."""
+    if types.is_dictionary(kind):
+        return _kind(kind.value_type)
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if types.is_decimal(kind) and kind.bit_width < 128:
+        return pa.decimal128(kind.precision, kind.scale)
+    return _WIDER.get(kind, kind)
+
+
+# The files of a path, as Spark lists them
+
+
+def _contents(source: PathSource, limit: int) -> list[tuple[str, bytes]]:
+    """The names and contents of all files, in order."""
+    storage, names = _files(source)
+    contents, left = [], limit
+    for name in names:
+        with storage.open_input(name) as opened:
+            content = opened.read(left + 1)
+        left -= len(content)
+        if left < 0:
+            raise SparkNeeded(f"more than {limit >> 20} MB in {source.path}")
+        contents.append((name, content))
+    return contents
+
+
+def _files(source: PathSource) -> tuple[ReadOnlyStorage, list[str]]:
+    folder, _, name = source.path.rstrip("/").rpartition("/")
+    scheme = re.match("[A-Za-z][A-Za-z0-9+.-]+:|/", source.path)
+    if not scheme or re.search(r"[{}\[\]\\]", source.path) or re.search("[*?]", folder):
+        raise SparkNeeded(f"the path {source.path}")
+    if scheme[0] == "/" and hadoop_properties().get("fs.defaultFS", "file:")[:5] != "file:":
+        raise SparkNeeded(f"the path {source.path} without a scheme")
+    try:
+        storage = ReadOnlyStorage.of(f"{folder}/")
+    except StorageError as error:
+        raise SparkNeeded(error.what.rstrip(".")) from error
+    found = [name] if storage.exists(name) else []
+    if re.search("[*?]", name):
+        below = [each.path for each in storage.list_files(missing_ok=True)]
+        below += storage.list_directories(missing_ok=True)
+        found = [each for each in sorted(below) if fnmatchcase(each, name)]
+    if any(_is_hidden(each) or ("=" in each and each != name) for each in found):
+        raise SparkNeeded(f"the hidden files or partitions {source.path}")
+    if not found and scheme[0] == "/":
+        raise SparkNeeded(f"the path {source.path}, which this machine does not have")
+    if not found:
+        raise _missing(source)
+    names = []
+    for each in found:
+        if not storage.is_directory(each):
+            names.append(each)
+            continue
+        inside = [file.path for file in storage.list_files(each)]
+        if not all(map(_is_hidden, storage.list_directories(each))) or any(
+            file.startswith(("_metadata", "_common_metadata")) for file in inside
+        ):
+            raise SparkNeeded(f"folders or summaries in {source.path}")
+        names += [f"{each}/{file}" for file in inside if not _is_hidden(file)]
+    return storage, names
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether Spark skips a file or folder of a path."""
+    is_hidden = name.startswith("_") and "=" not in name
+    return is_hidden or name.startswith(".") or name.endswith("._COPYING_")
+
+
+def _missing(source: PathSource) -> StorageError:
+    return StorageError(
+        f"The source {source.path}: no file was found.", remedy="Check the path of the source."
+    )
+
+
+# Parquet and ORC
+
+_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+_SPARK_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+_Opened = tuple[pa.Schema, Iterator[pa.RecordBatch]]
+
+
+def _open_parquet(content: bytes) -> _Opened:
+    file = parquet.ParquetFile(pa.BufferReader(content))
+    schema: pa.Schema = file.schema_arrow
+    # Spark trusts its own description: a number may be an interval, and a text a char.
+    if written := (file.metadata.metadata or {}).get(_SPARK_SCHEMA):
+        fields = [(f["name"], f["type"], f["metadata"]) for f in json.loads(written)["fields"]]
+        own: list[tuple[str, str, object]] = [
+            (field.name, str(hive_type(_kind(field.type))), {}) for field in schema
+        ]
+        if own != [(name, _SPARK_NAMES.get(str(t), str(t)), more) for name, t, more in fields]:
+            raise SparkNeeded("a file with types of Spark")
+    return schema, file.iter_batches(batch_size=8192)
+
+
+def _open_orc(content: bytes) -> _Opened:
+    tail = OrcTail.read(io.BytesIO(content), len(content))
+    if {TypeKind.CHAR, TypeKind.VARCHAR} & {*map(kind_of, tail.types)}:
+        raise SparkNeeded("columns of the type char or varchar")
+    file = orc.ORCFile(pa.BufferReader(content))
+    return file.schema, (file.read_stripe(number) for number in range(file.nstripes))
+
+
+# Lines of CSV and JSON. A value is read here only in the form that all writers have in common.
+
+_PLAIN_NAMES = ("csv", "json", "jsonl", "ndjson", "tsv", "txt")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ufeff]")
+_COLUMN = re.compile(r"(\w+)\s*(?::\s*|\s)\s*(\w+(?:\s*\(\s*\d+\s*(?:,\s*\d+\s*)?\))?)")
+# As a double, "-0" has a sign in CSV and none in JSON.
+_WHOLE = "(?:0|-?[1-9][0-9]*)"
+_FRACTION = rf"(?:{_WHOLE}|-?(?:0|[1-9][0-9]*)\.[0-9]+)"
+# The types, without their parameters.
+_FORMS = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), _WHOLE),
+    **dict.fromkeys(("double", "decimal"), _FRACTION),
+    "boolean": "(?i:true|false)",
+    "date": "[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}",
+    "string": "(?s:.*)",
+}
+
+
+class _Number(str):
+    """A number of JSON, as it is written."""
+
+    __slots__ = ()
+
+
+def _rows_of_lines(source: PathSource) -> pa.Table:
+    columns = _columns_of(source)
+    options = {name.lower(): value for name, value in source.options.items()}
+    header, separator = options.pop("header", "false"), options.pop("sep", ",")
+    known = not source.options or source.format == "csv"
+    if options or not known or header not in ("true", "false") or separator not in {*",;|\t"}:
+        raise SparkNeeded(f"options of {source.format} files")
+    rows: list[Sequence[str | None]] = []
+    for name, content in _contents(source, MOST_TEXT):
+        with _readable(name):
+            lines = _lines(name, content)
+            if source.format == "json":
+                rows += [_fields_of_json(line, columns) for line in lines]
+                continue
+            new = [_fields_of_csv(line, separator) for line in lines]
+            if header == "true" and new and new.pop(0) != [*columns]:
+                raise ValueError("It has another header.")
+            rows += new
+    with _readable(source.path):
+        arrays = []
+        for number, type_ in enumerate(columns.values()):
+            texts = pa.array([row[number] for row in rows], pa.string())
+            fits = pc.match_substring_regex(texts, f"^(?:{_FORMS[_form_of(type_)]})$")
+            if not pc.all(fits, min_count=0).as_py() or {*map(len, rows)} - {len(columns)}:
+                raise ValueError(f"A value is no {type_} in its common form.")
+            arrays.append(texts.cast(arrow_type(type_)))
+        batch = pa.RecordBatch.from_arrays(arrays, names=[*columns])
+        return bounded(batch.schema, [batch], source.path)
+
+
+def _columns_of(source: PathSource) -> dict[str, HiveType]:
+    columns: dict[str, HiveType] = {}
+    for part in re.split(r",(?![^(]*\))", source.schema or ""):
+        found = _COLUMN.fullmatch(part.strip())
+        if found is None or found[1].lower() in {"_corrupt_record", *map(str.lower, columns)}:
+            raise SparkNeeded(f"the schema of {source.path}, or none")
+        written = re.sub(r"\s", "", found[2].lower())
+        with _readable(f"the type {written}"):
+            columns[found[1]] = type_ = parse_type(_SPARK_NAMES.get(written, written))
+        if _form_of(type_) not in _FORMS:
+            raise SparkNeeded(f"the type {type_} in {source.format} files")
+    return columns
+
+
+def _form_of(type_: HiveType) -> str:
+    return str(type_).partition("(")[0]
+
+
+def _lines(name: str, content: bytes) -> list[str]:
+    file, text = name.rpartition("/")[2], content.decode().replace("\r\n", "\n")
+    lines = text.removesuffix("\n").split("\n") if text else []
+    if "." in file and file.rpartition(".")[2] not in _PLAIN_NAMES:
+        raise ValueError("It may be compressed.")
+    if _CONTROL.search(text) or not all(map(str.strip, lines)):
+        raise ValueError("It has control characters, or empty lines.")
+    return lines
+
+
+def _fields_of_csv(line: str, separator: str) -> list[str | None]:
+    fields = line.split(separator)
+    if '"' in line or "\\" in line or any(field != field.strip() for field in fields):
+        raise ValueError(f"The line {line[:80]!r} has quotes, or blanks around a field.")
+    return [field or None for field in fields]
+
+
+def _fields_of_json(line: str, columns: Mapping[str, HiveType]) -> list[str | None]:
+    found = json.loads(
+        line,
+        object_pairs_hook=_object,
+        parse_int=_Number,
+        parse_float=_Number,
+        parse_constant=_Number,
+    )
+    if not isinstance(found, dict):
+        raise ValueError("A line is no object.")
+    fields: list[str | None] = []
+    for name, type_ in columns.items():
+        value, form = found.get(name), _form_of(type_)
+        texts = form in ("string", "date")
+        wanted = bool if form == "boolean" else str if texts else _Number
+        if value is not None and type(value) is not wanted:
+            raise ValueError(f"The line {line[:80]!r} has a value of another type.")
+        fields.append(str(value).lower() if isinstance(value, bool) else value)
+    return fields
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs) or any(isinstance(value, dict | list) for value in found.values()):
+        raise ValueError("An object has values within values, or a name twice.")
+    return found

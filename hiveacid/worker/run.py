@@ -1,0 +1,144 @@
+"""Changes of rows in this process, without Spark."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeGuard
+
+from hiveacid.errors import SparkNeeded, UnsupportedFile, UnsupportedTable
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.report import RunReport
+from hiveacid.jobs.write_jobs import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    RowJob,
+    TransactionJob,
+    UpdateJob,
+)
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.progress import PhaseClock, PhaseObserver
+from hiveacid.rules.merge import validate_clauses
+from hiveacid.rules.names import TableRef
+from hiveacid.worker.engine import ArrowEngine
+from hiveacid.worker.sources import source_of
+from hiveacid.worker.statements import DeleteRows, InsertRows, MergeRows, UpdateRows
+from hiveacid.writes.atomic_write import run_statements
+from hiveacid.writes.statement import Preparation, Statement, WriteOptions
+
+# The statement of the worker that a job describes
+
+
+def statement_of(job: Job, orc_codec: str | None = None) -> Statement:
+    """Return the statement of a job that changes one table.
+
+    Args:
+        job: The job.
+        orc_codec: The compression of new files if the job does not define it.
+
+    Raises:
+        SparkNeeded: The job has a part that is not evaluated here.
+    """
+    target, codec = TableRef.parse(job.target), job.orc_codec or orc_codec
+    match job:
+        case DeleteJob() | UpdateJob() if job.inputs:
+            raise SparkNeeded("subqueries")
+        case DeleteJob():
+            return DeleteRows(target, codec, job.where, job.params, job.target_alias)
+        case UpdateJob():
+            return UpdateRows(target, codec, job.where, job.params, job.target_alias, job.set)
+        case InsertJob():
+            return InsertRows(target, codec, partial(source_of, source=job.source, params={}), job)
+        case MergeJob(merge_schema=False):
+            validate_clauses(job.when)
+            return MergeRows(
+                target,
+                codec,
+                partial(source_of, source=job.source, params={}),
+                job.on,
+                job.when,
+                job.params,
+                job.source_alias,
+                job.target_alias,
+            )
+    raise SparkNeeded(f"{job.tag} statements" if not isinstance(job, MergeJob) else "merge_schema")
+
+
+# Changes of rows in this process, without Spark
+
+
+# The jobs that may run here.
+ChangeJob = RowJob | TransactionJob
+
+
+def change_rows(
+    client: MetastoreClient, job: ChangeJob, observers: Sequence[PhaseObserver] = ()
+) -> RunReport:
+    """Run a change in this process, exactly once like on Spark.
+
+    Args:
+        client: The metastore.
+        job: The change.
+        observers: Observers of the phases.
+
+    Raises:
+        SparkNeeded: A part of it requires Spark; nothing is visible, and nothing is left.
+    """
+    job.validate()
+    if job.run_in == "spark":
+        raise SparkNeeded("The job asks for it with run_in='spark'.")
+    options = WriteOptions.of(job, job.token)
+    with _reasons_of(job):
+        statements = [statement_of(part, job.orc_codec) for part in job.parts]
+        done = run_statements(ArrowEngine(), client, options, observers, statements)
+    if done.already_done and done.txn_id is not None:
+        # The observers of the earlier attempt may be killed with it.
+        for observer in observers:
+            observer.opened(done.txn_id, done.write_ids)
+    return done
+
+
+def why_spark(client: MetastoreClient, job: ChangeJob) -> str | None:
+    """Return why a change runs on Spark, as far as that is known before it runs; None if it does not.
+
+    Args:
+        client: The metastore.
+        job: The change.
+
+    Raises:
+        SparkNeeded: The job is limited to this process, and requires Spark.
+    """
+    preparation = Preparation(ArrowEngine(), client, WriteOptions.of(job, None), PhaseClock())
+    try:
+        if job.run_in == "spark":
+            raise SparkNeeded("The job asks for it with run_in='spark'.")
+        with _reasons_of(job), preparation.stack:
+            for part in job.parts:
+                statement_of(part, job.orc_codec).prepare(preparation)
+    except SparkNeeded as error:
+        if job.run_in == "worker":
+            raise
+        return error.what
+    return None
+
+
+@contextmanager
+def _reasons_of(job: ChangeJob) -> Iterator[None]:
+    """Make the reason for Spark a sentence on the job, if it is an error."""
+    try:
+        yield
+    except SparkNeeded as error:
+        if job.run_in == "worker":
+            what = f"The {job.tag} of {job.target} requires Spark: {error.what.rstrip('.')}."
+            raise SparkNeeded(what) from error
+        raise
+    except (UnsupportedFile, UnsupportedTable) as error:
+        if job.run_in != "auto":
+            raise
+        # Spark may read more, or reports it as well.
+        raise SparkNeeded(error.what) from error
+
+
+def may_change_rows(job: Job) -> TypeGuard[ChangeJob]:
+    """Whether a job may run in this process, as far as its options tell."""
+    return isinstance(job, ChangeJob) and job.run_in != "spark"

@@ -1,0 +1,858 @@
+"""Statements whose rows Arrow evaluates in this process."""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute as pc
+from sqlglot import exp
+
+from hiveacid.errors import ConstraintViolated, DataError, SparkNeeded
+from hiveacid.jobs.fields import Parameters
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.table_rules import (
+    find_columns,
+    names_of_partitions,
+    partitions_of_insert,
+    specified_partitions,
+)
+from hiveacid.progress import Phase
+from hiveacid.rules.constraints import WriteRules, with_defaults
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.locks import Operation
+from hiveacid.rules.merge import Clause, MergePlan, NotMatchedInsert, assignments_of, duplicates
+from hiveacid.rules.partitions import (
+    canonical_partition,
+    equal_partitions,
+    have_one_text,
+    values_by_name,
+)
+from hiveacid.rules.schema import HiveType, Varchar, parse_type
+from hiveacid.sql.hive_expression import PARAMETER
+from hiveacid.sql.partition_conditions import (
+    KeyScope,
+    conjuncts,
+    partitions_of_change,
+    selected_partitions,
+)
+from hiveacid.tables.scan.row_filter import RowFilter
+from hiveacid.tables.scan.times import TIMESTAMP
+from hiveacid.worker.engine import (
+    FoundRows,
+    TableRows,
+    partition_names_of,
+    require_few,
+    require_writable,
+    write_flat,
+)
+from hiveacid.worker.expressions import (
+    Expression,
+    Scope,
+    arrow_type,
+    bare_column,
+    common_type,
+    condition,
+    may_fail,
+    of_tree,
+    owner_of,
+    stored,
+    tree_of,
+    widened,
+)
+from hiveacid.worker.sources import ArrowSource, types_of
+from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext
+
+_KEYS = ["partition", "bucket_number", "write_id", "bucket", "row"]
+_SHOWN_CHARACTERS = 500
+# Keys of a source that stripes are compared with one by one; of more, only the smallest and largest.
+_FEW_KEYS = 1000
+Mask = np.ndarray[Any, Any]
+
+
+def named(alias: str, rows: pa.Table) -> pa.Table:
+    """Return rows with the names that expressions use."""
+    return rows.rename_columns([f"{alias}.{name.lower()}" for name in rows.column_names])
+
+
+class WorkerStatement(Statement):
+    """A statement whose rows Arrow evaluates."""
+
+    def look_up(self, preparation: Preparation) -> None:
+        """See the base class.
+
+        Raises:
+            SparkNeeded: The table, or the policy for conflicts, needs Spark.
+        """
+        super().look_up(preparation)
+        require_writable(self.table)
+        if self.adds_rows:
+            self.declared.look_up(preparation.client, self.table)
+        if preparation.options.conflict_policy == "rows" and self.depends_on_new_rows:
+            raise SparkNeeded("conflict_policy='rows' compares the rows of others.")
+
+    @property
+    def what(self) -> str:
+        """The operation and its table, at the beginning of messages."""
+        return f"The {self.name} of {self.table.ref.full_name}"
+
+
+# What a statement deletes and writes
+
+
+class DeleteKeys:
+    """The row ids of rows to delete, collected batch by batch."""
+
+    def __init__(self) -> None:
+        self._parts: list[Mask] = []
+
+    def add(self, found: FoundRows) -> None:
+        """Add some rows."""
+        write_ids, buckets, rows = found.ids
+        numbers = np.where(buckets >> 29 == 1, buckets >> 16 & 0xFFF, buckets)
+        partition = np.full(len(rows), found.partition)
+        self._parts.append(np.vstack([partition, numbers, write_ids, buckets, rows]))
+
+    def __len__(self) -> int:
+        return sum(part.shape[1] for part in self._parts)
+
+    def stage(self, context: WriteContext, files: TableRows) -> int:
+        """Stage the delete events and return their number."""
+        if len(self):
+            keys = np.hstack(self._parts)
+            keys = keys[:, np.lexsort(keys[::-1])]
+            events = pa.table(dict(zip(_KEYS, keys, strict=True)))
+            context.output.write_deletes(events, files.files.partitions)
+        return len(self)
+
+
+class NewRows:
+    """Rows to write, in the columns of a table, collected batch by batch."""
+
+    def __init__(self, rules: WriteRules, what: str) -> None:
+        self._parts: list[pa.Table] = []
+        self._rules, self._what = rules, what
+
+    def __len__(self) -> int:
+        return sum(part.num_rows for part in self._parts)
+
+    def add(self, values: Mapping[str, Expression], rows: pa.Table) -> int:
+        """Evaluate the columns for some rows, and return the number of the rows."""
+        if rows.num_rows:
+            columns = {name: _exact(of.values(rows)) for name, of in values.items()}
+            self._parts.append(pa.table(columns))
+            require_few(len(self), self._what, sum(part.nbytes for part in self._parts))
+        return int(rows.num_rows)
+
+    def stage(self, context: WriteContext, *, replace: bool = False) -> None:
+        """Stage the rows.
+
+        Raises:
+            ConstraintViolated: A row violates a constraint.
+        """
+        if not self._parts:
+            return
+        rows = pa.concat_tables(self._parts)
+        _require_constraints(rows, self._rules)
+        flat = write_flat(rows, context.output.flat_target(replace=replace))
+        width = len(context.table.columns)
+        context.output.take([(file,) for file in flat], replace=replace, width=width)
+
+
+def _exact(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return timestamps in the type that holds those of files."""
+    if not pa.types.is_timestamp(values.type):
+        return values
+    micros = values.cast(pa.timestamp("us")).combine_chunks()
+    micros = micros.chunk(0) if isinstance(micros, pa.ChunkedArray) else micros
+    numbers = np.asarray(micros.cast(pa.int64()).fill_null(0))
+    parts = [pa.array(numbers // 10**6), pa.array((numbers % 10**6 * 1000).astype(np.int32))]
+    mask = micros.is_null()
+    return pa.chunked_array(
+        [pa.StructArray.from_arrays(parts, fields=list(TIMESTAMP), mask=mask)], TIMESTAMP
+    )
+
+
+def require_compiled(rules: WriteRules) -> None:
+    """Make sure that the constraints of a table are evaluated here.
+
+    Raises:
+        SparkNeeded: One of them needs Spark.
+    """
+    for rule in rules.rules:
+        condition(rule.holds, _scope_of(rules))
+
+
+def _scope_of(rules: WriteRules) -> Scope:
+    return Scope({"#": {name.lower(): parse_type(t) for name, t in rules.columns.items()}})
+
+
+def _require_constraints(rows: pa.Table, rules: WriteRules) -> None:
+    for rule in rules.rules:
+        holds = condition(rule.holds, _scope_of(rules)).holds(named("#", rows))
+        wrong = rows.filter(pc.invert(holds)).slice(0, 1)
+        if wrong.num_rows:
+            shown = json.dumps(wrong.to_pylist()[0], default=str)[:_SHOWN_CHARACTERS]
+            raise ConstraintViolated(
+                f"The constraint {rule.constraint} of {rules.table} refuses the row {shown}."
+            )
+
+
+def assigned(
+    table: HiveTable, texts: Mapping[str, str], scope: Scope, what: str
+) -> dict[str, Expression]:
+    """Compile the values of all columns of a table, by the names of the columns.
+
+    Args:
+        table: The table.
+        texts: The expressions, by the names of the columns in lower case.
+        scope: The names that they use.
+        what: The name of the operation.
+
+    Raises:
+        SparkNeeded: One of them is not evaluated here.
+    """
+    return {
+        column.name: _assigned(column, texts[column.name.lower()], scope, what)
+        for column in (*table.columns, *table.partition_keys)
+    }
+
+
+def _assigned(column: HiveColumn, text: str, scope: Scope, what: str) -> Expression:
+    tree, type_ = tree_of(text, scope), parse_type(column.type)
+    source = bare_column(tree, scope)
+    if source is not None and source[1] == type_:
+        # A value of any type is stored as it is.
+        return Expression(type_, lambda rows: rows.column(source[0]))
+    return stored(of_tree(tree, scope), column, what)
+
+
+# Which files and stripes a condition needs
+
+
+def _row_filter(table: HiveTable, parts: Sequence[Any]) -> RowFilter | None:
+    """Return a filter of partitions and stripes that all parts of a condition allow."""
+    if not parts:
+        return None
+    return RowFilter.of(reduce(and_, parts), table.columns, table.partition_keys, "us")
+
+
+def _simple_parts(text: str | None, scope: Scope, alias: str) -> Iterator[Any]:
+    """Yield the parts of a condition that compare a column with literals, for Arrow."""
+    for node in conjuncts(None if text is None else tree_of(text, scope)):
+        sides = [node.this, *(node.expressions or [node.args.get("expression")])]
+        if type(node) not in (exp.EQ, exp.In, exp.LT, exp.LTE, exp.GT, exp.GTE) or None in sides:
+            continue
+        column = bare_column(sides[0], scope)
+        values = [of_tree(side, scope) for side in sides[1:]]
+        if node.args.get("negate") or column is None or not all(each.is_literal for each in values):
+            continue
+        name, type_ = column
+        if not _is_ordered(type_) or any(common_type(type_, each.type) != type_ for each in values):
+            continue
+        own = pc.field(name.removeprefix(f"{alias}."))
+        literals = pa.array([each.literal for each in values], arrow_type(type_)).drop_null()
+        if isinstance(node, exp.EQ | exp.In) or not len(literals):
+            yield own.isin(literals)
+        else:
+            below = isinstance(node, exp.LT | exp.LTE)
+            yield own <= literals[0] if below else own >= literals[0]
+
+
+def _is_ordered(type_: HiveType) -> bool:
+    """Whether Arrow orders the values like Spark, and bounds of stripes as well."""
+    return isinstance(type_, Varchar) or str(type_) in (
+        *("tinyint", "smallint", "int", "bigint", "string", "date"),
+    )
+
+
+def _matching(
+    rows: TableRows,
+    names: Sequence[str],
+    choice: RowFilter | None,
+    holds: Callable[[pa.Table], Mask],
+) -> list[FoundRows]:
+    """Find rows, without their columns: one entry for each file that has some."""
+    matches: dict[tuple[int, Any], list[FoundRows]] = {}
+    count = 0
+    for found in rows.found(names, choice):
+        mask = holds(found.columns)
+        if mask.any():
+            few = found.only(mask)
+            count += len(few)
+            require_few(count, f"The change of {rows.files.table.ref.full_name}")
+            matches.setdefault((found.partition, found.file), []).append(few)
+    return [
+        FoundRows(partition, file, _joined_ids(parts), parts[0].columns.slice(0, 0))
+        for (partition, file), parts in matches.items()
+    ]
+
+
+def _joined_ids(parts: Sequence[FoundRows]) -> Any:
+    return tuple(np.concatenate(each) for each in zip(*(part.ids for part in parts), strict=True))
+
+
+# UPDATE and DELETE
+
+
+@dataclass(eq=False)
+class _RowChange(WorkerStatement):
+    """A change of the rows for which a condition is true."""
+
+    where: str | None
+    params: Parameters = field(default_factory=dict)
+    alias: str = "t"
+
+    @property
+    def changes_single_rows(self) -> bool:
+        """See the base class."""
+        return True
+
+    @property
+    def assigned(self) -> Collection[str]:
+        """The columns that get new values, in lower case."""
+        return ()
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Compile the condition, and determine the partitions that can match."""
+        self.look_up(preparation)
+        self._alias = self.alias.lower()
+        self._scope = Scope({self._alias: types_of(self.table)}, self.params)
+        self._condition = None if self.where is None else condition(self.where, self._scope)
+        names = [column.name for column in self.table.columns]
+        self._keys = KeyScope(self.alias, self.table.key_types, names, params=self.params)
+        client = preparation.client
+        chosen = partitions_of_change(
+            self.where,
+            self.assigned,
+            self._keys,
+            lambda: client.get_partition_names(self.target),
+        )
+        if chosen is not None and chosen.certain:
+            self.partitions = chosen.names
+
+    def _rows(self, context: WriteContext) -> TableRows:
+        names = selected_partitions(self.where, self._keys, context.partition_names()).names
+        if self.table.partition_keys and self.partitions is not None:
+            context.require_locked(names)
+        return TableRows(context.files(names), Rules.of(context.client.version))
+
+    def _matches(self, rows: TableRows) -> list[FoundRows]:
+        parts = [*_simple_parts(self.where, self._scope, self._alias)]
+        trees = [] if self.where is None else [tree_of(self.where, self._scope)]
+        names = _columns_in(self._scope, self._alias, trees)
+        return _matching(rows, names, _row_filter(self.table, parts), self._holds)
+
+    def _holds(self, rows: pa.Table) -> Mask:
+        if self._condition is None:
+            return np.ones(rows.num_rows, np.bool_)
+        return np.asarray(self._condition.holds(named(self._alias, rows)))
+
+
+def _columns_in(scope: Scope, alias: str, trees: Sequence[exp.Expr]) -> list[str]:
+    """Return the columns of a table that expressions name."""
+    found = (
+        scope.column([part.name for part in node.parts])[0]
+        for tree in trees
+        for node in tree.find_all(exp.Column)
+        if not node.parts[0].name.startswith(PARAMETER)
+    )
+    return sorted({name.partition(".")[2] for name in found if name.startswith(f"{alias}.")})
+
+
+class DeleteRows(_RowChange):
+    """Delete the rows for which a condition is true."""
+
+    @property
+    def operation(self) -> Operation:
+        """DELETE."""
+        return Operation.DELETE
+
+    @property
+    def adds_rows(self) -> bool:
+        """A delete adds no rows."""
+        return False
+
+    def stage(self, context: WriteContext) -> Counts:
+        """Stage a delete event for each row."""
+        keys = DeleteKeys()
+        with context.phases(Phase.READ, "the rows that match"):
+            rows = self._rows(context)
+            for match in self._matches(rows):
+                keys.add(match)
+        with context.phases(Phase.WRITE, "the deletes"):
+            return Counts(deleted=keys.stage(context, rows))
+
+
+@dataclass(eq=False)
+class UpdateRows(_RowChange):
+    """Change the rows for which a condition is true."""
+
+    set: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def operation(self) -> Operation:
+        """UPDATE."""
+        return Operation.UPDATE
+
+    @property
+    def assigned(self) -> Collection[str]:
+        """See the base class."""
+        return {name.strip("`").lower() for name in self.set}
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Compile the condition and the values."""
+        super().prepare(preparation)
+        rules = self.declared.of(self.table)
+        require_compiled(rules)
+        names = find_columns(self.table, [*self.set], self.what)
+        given = with_defaults(self.set, rules)
+        texts = {n.lower(): given[key] for n, key in zip(names, self.set, strict=True)}
+        every = {name: texts.get(name, f"`{name}`") for name in types_of(self.table)}
+        self._values = assigned(self.table, every, self._scope, self.what)
+
+    def stage(self, context: WriteContext) -> Counts:
+        """Stage the deletes and the new rows."""
+        keys, new = DeleteKeys(), NewRows(self.declared.of(self.table), self.what)
+        with context.phases(Phase.READ, "the rows that match"):
+            rows = self._rows(context)
+            for found in rows.again(self._matches(rows)):
+                keys.add(found)
+                new.add(self._values, named(self._alias, found.columns))
+        with context.phases(Phase.WRITE, "the changes"):
+            keys.stage(context, rows)
+            new.stage(context)
+        return Counts(updated=len(new))
+
+
+# INSERT
+
+
+@dataclass(eq=False)
+class InsertRows(WorkerStatement):
+    """Add the rows of a source, or replace all rows of the table or of partitions.
+
+    Attributes:
+        make_source: Looks up the source.
+        job: The mapping of the columns of the source.
+    """
+
+    make_source: Callable[[MetastoreClient], ArrowSource]
+    job: InsertJob
+
+    @property
+    def operation(self) -> Operation:
+        """Overwrite or insert."""
+        return self.job.operation
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Look up the source, convert its columns, and determine the partitions to write."""
+        self.look_up(preparation)
+        client, job = preparation.client, self.job
+        if job.merge_schema or job.defaults:
+            raise SparkNeeded(
+                "merge_schema" if job.merge_schema else "the keyword DEFAULT in a row"
+            )
+        self._source = self.make_source(client)
+        self.reads = self._source.reads
+        require_compiled(self.declared.of(self.table))
+        named_partitions = specified_partitions(self.table, job.partitions, job.static, job.dynamic)
+        if named_partitions is not None:
+            names = names_of_partitions(self.table, named_partitions)
+            if names is None:
+                raise SparkNeeded("values of partition keys with several texts")
+            self.partitions = partitions_of_insert(
+                client, self.table, names, replaces=job.overwrite
+            )
+        self._values = self._compiled()
+
+    def _compiled(self) -> dict[str, Expression]:
+        job, what, target = self.job, self.what, types_of(self.table)
+        fixed = job.static or {}
+        if job.partitions is not None and len(job.partitions) == 1:
+            (fixed,) = job.partitions
+        fixed = {key.lower(): value for key, value in fixed.items()}
+        names = [name for name in target if name not in fixed]
+        if not job.by_position:
+            names = [*self._source.names]
+        elif job.columns is not None:
+            names = [name.lower() for name in find_columns(self.table, job.columns, what)]
+        keys = self.table.key_types
+        missing = {*keys} - {*names} - {*fixed}
+        if (
+            len(names) != len(self._source.types)
+            or len({*names}) < len(names)
+            or {*names} - {*target}
+            or {*names} & {*fixed}
+            or missing
+        ):
+            raise SparkNeeded("a source with other columns than the table")
+        scope = Scope({"#": dict(zip(names, self._source.types, strict=True))})
+        rules = self.declared.of(self.table)
+        texts = {}
+        for name in target:
+            default = None if name in keys else rules.default(name)
+            texts[name] = f"`{name}`" if name in names else default or "NULL"
+            if name in fixed and (value := fixed[name]) is not None:
+                texts[name] = _key_literal(value, keys[name])
+        self._names = [f"#.{name}" for name in names]
+        return assigned(self.table, texts, scope, what)
+
+    def stage(self, context: WriteContext) -> Counts:
+        """Stage the rows of the source."""
+        new = NewRows(self.declared.of(self.table), self.what)
+        with context.phases(Phase.READ, "the source"):
+            rows = self._source.evaluate(context.reader).rename_columns(self._names)
+            new.add(self._values, rows)
+        with context.phases(Phase.WRITE, "the new rows"):
+            new.stage(context, replace=self.job.overwrite)
+            self._refuse_others(context)
+            if self.job.overwrite:
+                emptied = self.partitions or () if context.table.partition_keys else [None]
+                context.output.write_empty_bases(emptied)
+        return Counts(inserted=len(new))
+
+    def _refuse_others(self, context: WriteContext) -> None:
+        if self.partitions is None:
+            return
+        types = context.table.key_types
+        known = {canonical_partition(name, types) for name in self.partitions}
+        written = context.output.partitions
+        others = [name for name in written if canonical_partition(name, types) not in known]
+        if others:
+            raise DataError(
+                f"The source has rows of {', '.join(others[:5])}, which the insert into "
+                f"{context.table.ref.full_name} does not name.",
+                remedy="Filter the source, or name those partitions too.",
+            )
+
+
+def _key_literal(text: str, type_: str) -> str:
+    if type_ == "date":
+        return f"DATE '{text}'"
+    if type_ in ("tinyint", "smallint", "int", "bigint"):
+        return text
+    if "'" in text or "\\" in text:
+        raise SparkNeeded(f"the value {text} of a partition key")
+    return f"'{text}'"
+
+
+# MERGE
+
+
+@dataclass(frozen=True)
+class _Clause:
+    """A compiled clause: its condition, and the values of the columns of a new row."""
+
+    condition: Expression | None
+    values: Mapping[str, Expression] | None
+
+
+@dataclass(frozen=True)
+class _EqualColumns:
+    """Two expressions that are equal in pairs of rows.
+
+    Attributes:
+        target: That of the target.
+        source: That of the source.
+        names: The columns of the target in it.
+        column: The column of the target, if it is one whose bounds can be compared.
+        tree: The expression of the source.
+    """
+
+    target: Expression
+    source: Expression
+    names: Sequence[str]
+    column: str | None
+    tree: exp.Expr
+
+
+@dataclass(eq=False)
+class MergeRows(WorkerStatement):
+    """Merge rows of Arrow: pairs are found by equal columns of both sides."""
+
+    make_source: Callable[[MetastoreClient], ArrowSource]
+    on: str
+    when: Sequence[Clause]
+    params: Parameters = field(default_factory=dict)
+    source_alias: str = "s"
+    target_alias: str = "t"
+
+    @property
+    def operation(self) -> Operation:
+        """MERGE."""
+        return Operation.MERGE
+
+    @property
+    def changes_single_rows(self) -> bool:
+        """A merge changes single rows."""
+        return True
+
+    @property
+    def depends_on_new_rows(self) -> bool:
+        """A row that others add may have matched."""
+        return True
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Look up the source, and compile the condition and the clauses."""
+        self.look_up(preparation)
+        target = types_of(self.table)
+        self._source = self.make_source(preparation.client)
+        self.reads = self._source.reads
+        if "" in self._source.names or len({*self._source.names}) < len(self._source.names):
+            raise SparkNeeded("a column of the source without a name")
+        source = dict(zip(self._source.names, self._source.types, strict=True))
+        t, s = self.target_alias.lower(), self.source_alias.lower()
+        both = Scope({t: target, s: source}, self.params)
+        self._keys, self._rest = _equal_columns(self.on, both, t, s)
+        rules = self.declared.of(self.table)
+        require_compiled(rules)
+        plan = MergePlan.of(self.when).with_defaults(rules)
+        kinds: Sequence[tuple[Sequence[Any], Scope]] = (
+            (plan.matched, both),
+            (plan.not_matched, Scope({s: source}, self.params)),
+            (plan.not_matched_by_source, Scope({t: target}, self.params)),
+        )
+        self._stays = True
+        self._matched, self._inserts, self._others = (
+            [self._compiled(clause, scope, target, source, rules) for clause in clauses]
+            for clauses, scope in kinds
+        )
+        if not self._source.is_table:
+            self.partitions = self._partitions(self._source.evaluate(), preparation.client)
+
+    def _compiled(
+        self,
+        clause: Any,
+        scope: Scope,
+        target: Mapping[str, HiveType],
+        source: Mapping[str, HiveType],
+        rules: WriteRules,
+    ) -> _Clause:
+        met = None if clause.condition is None else condition(clause.condition, scope)
+        inserts = isinstance(clause, NotMatchedInsert)
+        given = assignments_of(clause)
+        if not inserts and not hasattr(clause, "set"):
+            return _Clause(met, None)
+        if inserts and clause.row is not None:
+            if len(clause.row) != len(target):
+                raise SparkNeeded("a row with another number of columns than the table")
+            given = dict(zip(target, clause.row, strict=True))
+        if given is None:
+            missing = [name for name in target if name not in source]
+            if missing:
+                raise SparkNeeded(f"the missing column {missing[0]}")
+            texts = {name: f"`{self.source_alias}`.`{name}`" for name in target}
+        else:
+            names = find_columns(self.table, [*given], self.what)
+            values = with_defaults(given, rules)
+            by_name = {n.lower(): values[key] for n, key in zip(names, given, strict=True)}
+            keys = self.table.key_types
+
+            def other(name: str) -> str:
+                if not inserts:
+                    return f"`{self.target_alias}`.`{name}`"
+                return (None if name in keys else rules.default(name)) or "NULL"
+
+            texts = {name: by_name.get(name) or other(name) for name in target}
+        self._stays &= all(
+            self._is_value_of_partition(key, tree_of(texts[key], scope), scope)
+            for key in self.table.key_types
+        )
+        return _Clause(met, assigned(self.table, texts, scope, self.what))
+
+    def _is_value_of_partition(self, key: str, tree: exp.Expr, scope: Scope) -> bool:
+        """Whether an expression has the value that the partition key has in a pair of rows."""
+        own = (f"{self.target_alias.lower()}.{key}", parse_type(self.table.key_types[key]))
+        tied = (pair.tree for pair in self._keys if pair.column == key)
+        return tree.unnest() in tied or bare_column(tree, scope) == own
+
+    def _partitions(self, source: pa.Table, client: MetastoreClient) -> list[str] | None:
+        """Return the partitions that the rows of the source determine; None if they do not."""
+        keys = self.table.key_types
+        tied = {pair.column: pair for pair in self._keys if pair.column in keys}
+        if not keys or tied.keys() != keys.keys() or not self._stays or self._others:
+            return None
+        rows = named(self.source_alias.lower(), source)
+        values = pa.table({key: tied[key].source.values(rows) for key in keys})
+        names = partition_names_of(values, self.table)
+        if have_one_text(keys.values()):
+            return names
+        equal = equal_partitions(names, client.get_partition_names(self.target), keys)
+        return sorted({each for name, found in equal.items() for each in found or [name]})
+
+    def stage(self, context: WriteContext) -> Counts:
+        """Stage the deletes and the new rows."""
+        s, t = self.source_alias.lower(), self.target_alias.lower()
+        keys, new = DeleteKeys(), NewRows(self.declared.of(self.table), self.what)
+        with context.phases(Phase.READ, "the rows that match"):
+            given = self._source.evaluate(context.reader)
+            if self.partitions is not None:
+                context.require_locked(self._partitions(given, context.client))
+            source = named(s, given)
+            on = [f"k{n}" for n in range(len(self._keys))]
+            wanted = _key_table(source, [each.source for each in self._keys], on, "#s")
+            choice = _row_filter(self.table, [*self._bounds(wanted)])
+            names = context.partition_names()
+            if choice is not None and names and not self._others:
+                texts = [*values_by_name(names, self.table.key_types).values()]
+                names = [n for n, may in zip(names, choice.partitions(texts), strict=True) if may]
+            rows = TableRows(context.files(names), Rules.of(context.client.version))
+            matched = np.zeros(source.num_rows, np.bool_)
+            updated = 0
+            for found in self._candidates(rows, wanted, on, choice):
+                target = named(t, found.columns)
+                pairs = _key_table(target, [each.target for each in self._keys], on, "#t")
+                pairs = pairs.join(wanted, on, join_type="inner")
+                at, of = np.asarray(pairs.column("#t")), np.asarray(pairs.column("#s"))
+                both = _beside(target.take(at), source.take(of))
+                if self._rest is not None and len(at):
+                    held = np.asarray(self._rest.holds(both))
+                    at, of, both = at[held], of[held], both.filter(pa.array(held))
+                matched[of] = True
+                gone, changed = self._act(both, at, target, new)
+                updated += changed
+                if gone.any():
+                    keys.add(found.only(gone))
+                    require_few(len(keys), self.what)
+            rest = source.filter(pa.array(~matched))
+            clause = _first(self._inserts, rest)
+            for number, each in enumerate(self._inserts):
+                assert each.values is not None
+                new.add(each.values, rest.filter(pa.array(clause == number)))
+        with context.phases(Phase.WRITE, "the changes"):
+            deleted = keys.stage(context, rows)
+            new.stage(context)
+        return Counts(len(new) - updated, updated, deleted - updated)
+
+    def _candidates(
+        self, rows: TableRows, wanted: pa.Table, on: Sequence[str], choice: RowFilter | None
+    ) -> Iterator[FoundRows]:
+        """Read the rows with keys of the source; all rows if others may change, too."""
+        if self._others:
+            yield from rows.found([column.name.lower() for column in rows.files.table.columns])
+            return
+        t = self.target_alias.lower()
+        keys = wanted.select([*on])
+
+        def holds(columns: pa.Table) -> Mask:
+            own = _key_table(named(t, columns), [each.target for each in self._keys], on, "#t")
+            mask = np.zeros(columns.num_rows, np.bool_)
+            mask[np.asarray(own.join(keys, on, join_type="left semi").column("#t"))] = True
+            return mask
+
+        names = sorted({name for each in self._keys for name in each.names})
+        yield from rows.again(_matching(rows, names, choice, holds))
+
+    def _bounds(self, wanted: pa.Table) -> Iterator[Any]:
+        """Yield what the keys of the source allow in the columns of the target, for Arrow."""
+        for number, each in enumerate(self._keys):
+            if each.column is None:
+                continue
+            values = pc.unique(wanted.column(f"k{number}")).drop_null()
+            own = pc.field(each.column)
+            if not len(values):
+                yield pc.scalar(False)
+            elif len(values) <= _FEW_KEYS:
+                yield own.isin(values)
+            else:
+                ends = pc.min_max(values)
+                yield (own >= ends["min"]) & (own <= ends["max"])
+
+    def _act(self, both: pa.Table, at: Mask, target: pa.Table, new: NewRows) -> tuple[Mask, int]:
+        """Apply the clauses to pairs, and to rows without one; return the deleted rows."""
+        updated = 0
+        clause = _first(self._matched, both)
+        acting = clause >= 0
+        if len(np.unique(at[acting])) < acting.sum():
+            self._refuse(both.filter(pa.array(acting)), at[acting])
+        gone = np.zeros(target.num_rows, np.bool_)
+        gone[at[acting]] = True
+        for number, each in enumerate(self._matched):
+            if each.values is not None:
+                updated += new.add(each.values, both.filter(pa.array(clause == number)))
+        if self._others:
+            alone = np.ones(target.num_rows, np.bool_)
+            alone[at] = False
+            clause = np.where(alone, _first(self._others, target), -1)
+            gone |= clause >= 0
+            for number, each in enumerate(self._others):
+                if each.values is not None:
+                    updated += new.add(each.values, target.filter(pa.array(clause == number)))
+        return gone, updated
+
+    def _refuse(self, pairs: pa.Table, at: Mask) -> None:
+        numbers, first, counts = np.unique(at, return_index=True, return_counts=True)
+        several = [n for n in range(len(numbers)) if counts[n] > 1]
+        t = self.target_alias.lower()
+        names = sorted({name for name in pairs.column_names if name.startswith(f"{t}.")})
+        keys = []
+        for n in several[:5]:
+            row = pairs.slice(int(first[n]), 1).to_pylist()[0]
+            keys.append(({name.partition(".")[2]: row[name] for name in names}, int(counts[n])))
+        raise duplicates(self.table.ref.full_name, keys, more=len(several) > 5)
+
+
+def _equal_columns(
+    on: str, scope: Scope, target: str, source: str
+) -> tuple[list[_EqualColumns], Expression | None]:
+    """Return the columns that are equal in pairs, and the rest of the condition."""
+    pairs, rest = [], []
+    for node in conjuncts(tree_of(on, scope)):
+        sides = [node.this, node.expression] if isinstance(node, exp.EQ) else []
+        owners = [owner_of(side, scope) for side in sides]
+        if set(owners) != {target, source}:
+            # Spark may evaluate it for rows that are in no pair.
+            if may_fail(node):
+                raise SparkNeeded("arithmetic within ON")
+            rest.append(of_tree(node, scope))
+            continue
+        if owners[0] == source:
+            sides.reverse()
+        left, right = (of_tree(side, scope) for side in sides)
+        wide = common_type(left.type, right.type)
+        if str(wide) in ("float", "double"):
+            raise SparkNeeded("ON with fractions")
+        bare = bare_column(sides[0], scope)
+        name = None
+        if bare is not None and bare[1] == wide and _is_ordered(wide):
+            name = bare[0].removeprefix(f"{target}.")
+        names = _columns_in(scope, target, [sides[0]])
+        of_source = widened(right, wide)
+        pairs.append(_EqualColumns(widened(left, wide), of_source, names, name, sides[1].unnest()))
+    if not pairs:
+        raise SparkNeeded("ON without an equal column")
+    if not rest:
+        return pairs, None
+    return pairs, Expression(
+        rest[0].type, lambda rows: reduce(pc.and_kleene, [part.values(rows) for part in rest])
+    )
+
+
+def _key_table(
+    rows: pa.Table, keys: Sequence[Expression], names: Sequence[str], number: str
+) -> pa.Table:
+    columns = {name: key.values(rows) for name, key in zip(names, keys, strict=True)}
+    return pa.table({**columns, number: pa.array(np.arange(rows.num_rows))})
+
+
+def _beside(one: pa.Table, other: pa.Table) -> pa.Table:
+    columns = {name: one.column(name) for name in one.column_names}
+    return pa.table({**columns, **{name: other.column(name) for name in other.column_names}})
+
+
+def _first(clauses: Sequence[_Clause], rows: pa.Table) -> Mask:
+    """The number of the first clause with a true condition for each row, or -1."""
+    chosen = np.full(rows.num_rows, -1)
+    for number, clause in reversed([*enumerate(clauses)]):
+        if clause.condition is None:
+            chosen[:] = number
+        elif rows.num_rows:
+            chosen[np.asarray(clause.condition.holds(rows))] = number
+    return chosen

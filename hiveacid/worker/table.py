@@ -1,0 +1,182 @@
+"""WorkerTable: small changes of a table by a Python program, without Spark and without Java."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+from hiveacid.errors import SparkNeeded, UnknownColumn
+from hiveacid.jobs.fields import Parameters, require_list
+from hiveacid.jobs.job import Access
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.report import RunReport
+from hiveacid.jobs.sources import BatchSource
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, UpdateJob
+from hiveacid.metastore.authorizer import program_user
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.progress import PhaseObserver
+from hiveacid.rules.merge import Clause, MatchedUpdate, NotMatchedInsert
+from hiveacid.rules.names import TableRef
+from hiveacid.tables.locations import require_job_access
+from hiveacid.tables.scan.row_filter import Expression
+from hiveacid.tables.scan.table_scan import TableScan
+from hiveacid.worker.engine import ArrowEngine
+from hiveacid.worker.run import change_rows
+from hiveacid.worker.sources import source_of_rows
+from hiveacid.worker.statements import InsertRows, MergeRows
+from hiveacid.writes.atomic_write import run_statements
+from hiveacid.writes.statement import Statement, WriteOptions
+
+
+class WorkerTable:
+    """A transactional table that this process reads and changes itself, without Spark.
+
+    Example::
+
+        with WorkerTable("sales.orders", "thrift://metastore:9083") as orders:
+            orders.append(pandas.DataFrame({"id": [7], "status": ["new"]}))
+            orders.update({"status": "'late'"}, "t.id = :id", {"id": 7})
+
+    Every change is one transaction, committed when the method returns, with the results that it would
+    have on Spark. Rows are given as a table, a batch, or a reader of Arrow, or as a frame of pandas or
+    Polars, with columns found by name. The index of pandas is left out, and its NaN is null.
+
+    Args:
+        name: The table, ``"database.table"``.
+        metastore: The metastore's uri, or all its options.
+        options: The options of writes.
+        observers: Receive the phases of a write.
+
+    Raises:
+        SparkNeeded: A change is too large, or its result could differ from that of Spark. The table
+            is as before; ``AcidTable`` makes such changes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        metastore: str | MetastoreOptions,
+        *,
+        options: WriteOptions | None = None,
+        observers: Sequence[PhaseObserver] = (),
+    ) -> None:
+        self.ref = TableRef.parse(name)
+        self._client = MetastoreClient(MetastoreOptions.of(metastore))
+        self._options = options or WriteOptions()
+        self._observers = observers
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def append(self, rows: Any) -> RunReport:
+        """Add rows; missing columns get their default value, or null."""
+        return self._insert(rows, overwrite=False)
+
+    def overwrite(self, rows: Any) -> RunReport:
+        """Replace all rows of the table, or of the partitions that the given rows belong to."""
+        return self._insert(rows, overwrite=True)
+
+    def upsert(self, rows: Any, on: Sequence[str]) -> RunReport:
+        """Update the rows of the table with the same keys, and insert all others.
+
+        Columns that the rows lack keep their values, and in new rows get their default value, or
+        null. A null equals no key.
+
+        Args:
+            rows: The rows, with different keys.
+            on: The names of the key columns.
+
+        Raises:
+            DuplicateMergeKeys: Several rows have the keys of one row of the table.
+        """
+        require_list(on, "on", 'on=["id"]')
+        keys = sorted({name.lower() for name in on})
+
+        with self._in_worker():
+            source = source_of_rows(rows)
+            if missing := [name for name in keys if name not in source.names]:
+                raise UnknownColumn(f"The rows have no column {', '.join(missing)}.")
+            values = {name: f"s.`{name}`" for name in source.names}
+            others = {name: value for name, value in values.items() if name not in keys}
+            updates = [MatchedUpdate(others)] if others else []
+            equal = " AND ".join(f"t.`{name}` = s.`{name}`" for name in keys)
+            clauses: list[Clause] = [*updates, NotMatchedInsert(values)]
+            codec = self._options.orc_codec
+            return self._run(MergeRows(self.ref, codec, lambda _: source, equal, clauses))
+
+    def update(
+        self,
+        set: Mapping[str, str],
+        where: str | None = None,
+        params: Parameters | None = None,
+        *,
+        all_rows: bool = False,
+    ) -> RunReport:
+        """Change rows.
+
+        Args:
+            set: Column to expression in SQL; the alias of the table is ``t``.
+            where: A condition in SQL, which only ``all_rows`` replaces.
+            params: The values of parameters: ``{"id": 7}`` for ``:id``.
+            all_rows: Change all rows of the table. Without it, a missing condition is an error.
+        """
+        return self._change(UpdateJob, set=set, where=where, params=params or {}, all_rows=all_rows)
+
+    def delete(
+        self,
+        where: str | None = None,
+        params: Parameters | None = None,
+        *,
+        all_rows: bool = False,
+    ) -> RunReport:
+        """Delete rows; see ``update``."""
+        return self._change(DeleteJob, where=where, params=params or {}, all_rows=all_rows)
+
+    def scan(
+        self, columns: Sequence[str] | None = None, filter: Expression | None = None
+    ) -> TableScan:
+        """Return the rows, or some of them, as a data set of Arrow; see ``TableScan``."""
+        metastore = self._client.options
+        return TableScan(self.ref.full_name, metastore, columns=columns, filter=filter)
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        name, metastore = self.ref.full_name, self._client.options
+        return {**self._options.options, "target": name, "metastore": metastore, "run_in": "worker"}
+
+    def _insert(self, rows: Any, *, overwrite: bool) -> RunReport:
+        job = InsertJob(source=BatchSource(), overwrite=overwrite, **self._common)
+        with self._in_worker():
+            source = source_of_rows(rows)
+            return self._run(InsertRows(self.ref, job.orc_codec, lambda _: source, job))
+
+    def _change(self, kind: type[UpdateJob | DeleteJob], **parts: Any) -> RunReport:
+        job = kind(**self._common, **parts)
+        job.validate()
+        require_job_access(self._client, program_user(), job)
+        with self._in_worker():
+            return change_rows(self._client, job, self._observers)
+
+    def _run(self, statement: Statement) -> RunReport:
+        access = Access(self.ref.full_name, None, statement.name)
+        require_job_access(self._client, program_user(), (), [access])
+        return run_statements(
+            ArrowEngine(), self._client, self._options, self._observers, [statement]
+        )
+
+    @contextmanager
+    def _in_worker(self) -> Iterator[None]:
+        """Name the remedy of a program for changes that require Spark."""
+        try:
+            yield
+        except SparkNeeded as error:
+            raise SparkNeeded(
+                f"The change of {self.ref.full_name} requires Spark: {error.what.rstrip('.')}.",
+                remedy="Use AcidTable, which makes it on Spark.",
+            ) from error

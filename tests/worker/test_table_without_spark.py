@@ -1,0 +1,120 @@
+"""WorkerTable: a table that a program changes without Spark."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas
+import polars
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from hiveacid.errors import DuplicateMergeKeys, InvalidJob, SparkNeeded, UnknownColumn
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.worker.table import WorkerTable
+from hiveacid.writes.statement import WriteOptions
+
+pytestmark = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
+
+PROGRAM = """
+import sys, pyarrow
+from hiveacid import WorkerTable
+with WorkerTable(*sys.argv[1:]) as table:
+    table.append(pyarrow.table({"id": [1, 2], "v": ["a", "b"]}))
+    table.delete("id = 2")
+    print(table.scan().to_arrow().to_pylist())
+"""
+
+
+@pytest.fixture
+def table(client: MetastoreClient, database: str) -> Iterator[WorkerTable]:
+    columns = [HiveColumn("id", "bigint"), HiveColumn("v", "string"), HiveColumn("n", "int")]
+    client.create_table(HiveTable.new(TableRef(database, "t"), columns))
+    with WorkerTable(f"{database}.t", client.options) as table:
+        yield table
+
+
+def rows(table: WorkerTable, *columns: str) -> list[tuple[Any, ...]]:
+    found = table.scan(columns or None).to_arrow().to_pylist()
+    return sorted(tuple(row.values()) for row in found)
+
+
+def test_rows_are_added_changed_and_deleted(table: WorkerTable) -> None:
+    frame = pandas.DataFrame({"id": [1, 2, 3], "v": ["a", None, "c"]}, index=[5, 6, 7])
+    assert table.append(frame).rows_inserted == 3
+    assert rows(table) == [(1, "a", None), (2, None, None), (3, "c", None)]
+    changed = table.update({"v": "concat(v, :x)", "n": "7"}, "t.id > :id", {"id": 2, "x": "!"})
+    assert (changed.job, changed.rows_updated) == ("update", 1)
+    merged = table.upsert(polars.DataFrame({"V": ["B", "D"], "id": [2, 4]}), on=["ID"])
+    assert (merged.job, merged.rows_inserted, merged.rows_updated) == ("merge", 1, 1)
+    assert rows(table) == [(1, "a", None), (2, "B", None), (3, "c!", 7), (4, "D", None)]
+    assert table.delete("v = 'a'").rows_deleted == 1
+    assert rows(table, "id") == [(2,), (3,), (4,)]
+    assert table.scan(["v"], pc.field("id") == 3).to_arrow().to_pylist() == [{"v": "c!"}]
+    table.upsert(pa.table({"id": [3, 5]}), on=["id"])
+    assert rows(table, "id", "v") == [(2, "B"), (3, "c!"), (4, "D"), (5, None)]
+    assert table.delete(all_rows=True).rows_deleted == 4
+
+
+def test_a_run_with_a_token_is_applied_once(table: WorkerTable, client: MetastoreClient) -> None:
+    for _ in range(2):
+        options = WriteOptions(run_token="load-1")
+        with WorkerTable(table.ref.full_name, client.options, options=options) as again:
+            report = again.append(pa.table({"id": [1]}))
+    assert report.already_done
+    assert rows(table, "id") == [(1,)]
+
+
+def test_what_requires_spark_changes_nothing(table: WorkerTable, client: MetastoreClient) -> None:
+    table.append(pa.table({"id": [1], "v": ["a"]}))
+    for change in (
+        lambda: table.append(pa.table({"id": [1], "new": [2]})),
+        lambda: table.append(pa.table({"v": [[1]]})),
+        lambda: table.update({"v": "md5(v)"}, "id = 1"),
+        lambda: table.delete("id IN (SELECT 1)"),
+        lambda: table.upsert(pa.table({"id": [1.5]}), on=["id"]),
+    ):
+        with pytest.raises(SparkNeeded, match=f"{table.ref.full_name} requires.*Use AcidTable"):
+            change()
+    assert rows(table) == [(1, "a", None)]
+    assert client.show_locks() == []
+
+
+def test_mistakes_have_their_own_errors(table: WorkerTable) -> None:
+    table.append(pa.table({"id": [1]}))
+    with pytest.raises(InvalidJob, match="no condition"):
+        table.delete()
+    with pytest.raises(InvalidJob, match="no condition"):
+        table.update({"v": "'x'"})
+    with pytest.raises(UnknownColumn, match="no column k"):
+        table.upsert(pa.table({"id": [1]}), on=["id", "k"])
+    with pytest.raises(InvalidJob, match="on"):
+        table.upsert(pa.table({"id": [1]}), on="id")
+    with pytest.raises(DuplicateMergeKeys):
+        table.upsert(pa.table({"id": [1, 1], "v": ["a", "b"]}), on=["id"])
+    with pytest.raises(TypeError, match="not as list"):
+        table.append([1])
+    assert rows(table, "id") == [(1,)]
+
+
+def test_it_needs_neither_spark_nor_java(
+    table: WorkerTable, client: MetastoreClient, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        'import sys\nfor name in ("pyspark", "py4j"):\n    sys.modules[name] = None\n'
+    )
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, table.ref.full_name, client.options.uris],
+        env={"PATH": str(tmp_path), "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "[{'id': 1, 'v': 'a', 'n': None}]\n", done.stderr
