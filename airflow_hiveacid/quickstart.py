@@ -49,6 +49,11 @@ CHANGES = [
     {"id": 7, "country": "hu", "op": "upsert", "name": "Paul", "email": "paul@example.com"},
     {"id": 7, "country": "hu", "op": "upsert", "name": "Pál", "email": "paul@example.com"},
 ]
+CORRECTION = f"""\
+   MERGE INTO {TABLE} t
+   USING (SELECT id, country, 'sophie@example.org' AS email FROM {TABLE} WHERE id = 3) s
+   ON t.country = s.country AND t.id = s.id
+   WHEN MATCHED THEN UPDATE SET email = s.email"""
 
 
 def main() -> int:
@@ -104,7 +109,14 @@ def run(directory: Path, *, stay: bool) -> None:
         print()
         show_difference(before, merged)
         print_headline("Its report, which the task returned as XCom")
-        show_report(merge_report(directory / "airflow"))
+        report = merge_report(directory / "airflow")
+        show_report(report)
+
+        print_headline("Correcting an address by a merge in the worker: without Spark and Java")
+        seconds = correct(metastore)
+        spark = sum(report["seconds"].values())
+        print(f"   It took {seconds:.1f} s, and the merge on Spark {spark:.1f} s.")
+        merged = files_of(metastore.warehouse)
 
         print_headline("Running the DAG automatic_compaction, with two deltas taken for too many")
         thresholds = {"table": str(TABLE), "max_deltas": 1}
@@ -174,6 +186,19 @@ def merge_report(airflow_home: Path) -> dict[str, Any]:
         ).fetchone()
     report: dict[str, Any] = json.loads(value)
     return report
+
+
+def correct(metastore: EmbeddedMetastore) -> float:
+    """Change a row by the command line, and return the seconds from its start to its end."""
+    command = ["sql", "--run-in", "worker", "--metastore", metastore.uri, CORRECTION]
+    print(f"   hiveacid {' '.join(command[:3])} '\n{CORRECTION}'\n", flush=True)
+    begun = time.monotonic()
+    subprocess.run(
+        [sys.executable, "-m", "hiveacid.cli.main", *command],
+        check=True,
+        stderr=subprocess.DEVNULL,
+    )
+    return time.monotonic() - begun
 
 
 def files_of(warehouse: Path) -> dict[str, str]:

@@ -77,6 +77,7 @@ class StartedXComs(PhaseObserver):
     def __init__(self, xcoms: TaskXComs) -> None:
         self._xcoms = xcoms
         self._txn_ids: list[int] = []
+        self._write_ids: dict[str, int] = {}
         # Several compactions run concurrently.
         self._one_at_a_time = threading.Lock()
 
@@ -86,6 +87,9 @@ class StartedXComs(PhaseObserver):
             self._txn_ids.append(txn_id)
             self._xcoms.xcom_push(key="txn_id", value=txn_id)
             self._xcoms.xcom_push(key="txn_ids", value=list(self._txn_ids))
+            if write_ids:
+                self._write_ids |= write_ids
+                self._xcoms.xcom_push(key="write_ids", value=dict(self._write_ids))
 
 
 class SparkRun(Protocol):

@@ -78,6 +78,11 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
                 f"{type(self).__name__} {self.task_id!r} has once_per.",
                 remedy="Omit it: the consumer ensures that each change is applied once.",
             )
+        if getattr(self.job, "run_in", "spark") == "worker":
+            raise InvalidJob(
+                f"{type(self).__name__} {self.task_id!r} has a job with run_in='worker'.",
+                remedy="Omit it: changes are read by Spark.",
+            )
         if not is_template(consumer):
             require_consumer(consumer)
         self.consumer = consumer

@@ -84,8 +84,6 @@ class HiveAcidCompactOperator(HiveAcidWorkerOrSparkOperator[CompactJob]):
             return None, job
         self._push_table_health(job, context)
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from hiveacid.drivers.checks import Preflight
-        from hiveacid.drivers.driver_files import DriverFiles
         from hiveacid.metastore.client import MetastoreClient
         from hiveacid.upkeep.compaction.placement import rest_for_spark, why_spark
         from hiveacid.upkeep.compaction.table import idle_report
@@ -96,8 +94,7 @@ class HiveAcidCompactOperator(HiveAcidWorkerOrSparkOperator[CompactJob]):
                 for each in report.partitions:
                     self.log.info("%s: %s", each.partition or each.table, each.reason)
                 return report, None
-            # A compaction reads no files of the driver.
-            Preflight(client, DriverFiles(), lambda text: self.log.info("%s", text)).check(job)
+            self._check_in_worker(client, job)
             reason = why_spark(client, job)
             if reason is not None:
                 self.log.info("On Spark: %s", reason)

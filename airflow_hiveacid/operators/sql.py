@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from airflow_hiveacid.assets import emit_assets
 from airflow_hiveacid.operators.base import KillObserver
@@ -10,10 +10,11 @@ from airflow_hiveacid.operators.worker import HiveAcidWorkerOrSparkOperator
 from hiveacid.jobs.fields import (
     Parameters,
     is_template,
+    require_choice,
     require_mapping,
     require_text,
 )
-from hiveacid.jobs.options import OrcCodec
+from hiveacid.jobs.options import OrcCodec, Place
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.rules.locks import ConflictPolicy
 
@@ -33,7 +34,8 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
     TABLE ... COMPACT, ANALYZE TABLE, and CREATE and DROP DATABASE. The text is read while the DAG
     is parsed, or when the task runs if it is a template. Statements that change only databases and
     the definitions of tables, and compactions within the limits of ``CompactJob.worker``, run in
-    the worker; a script with any other statement is submitted to Spark.
+    the worker, and so do changes of rows if ``run_in`` permits it; a script with any other
+    statement is submitted to Spark.
 
     Each statement is a transaction. When the task is retried, committed changes of rows are not
     repeated, and definitions run again: of several statements, each definition has ``IF NOT
@@ -67,6 +69,9 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
     :param conflict_policy: The handling of concurrent commits in the same partitions: "hive",
         "strict" or "rows".
     :param orc_codec: See InsertJob.
+    :param run_in: Where INSERT, UPDATE, DELETE and MERGE run, see UpdateJob: "auto", "worker" or
+        "spark". With "worker" no statement runs on Spark, and no Spark connection is needed; with
+        "auto" an application runs the statements from the first one that needs Spark.
     """
 
     job_type = ScriptJob
@@ -96,6 +101,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
         lock_wait_seconds: float = 300,
         conflict_policy: ConflictPolicy = "hive",
         orc_codec: OrcCodec | None = None,
+        run_in: Place = "spark",
         **kwargs: Any,
     ) -> None:
         if not is_template(sql):
@@ -110,6 +116,8 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
         self.lock_wait_seconds = lock_wait_seconds
         self.conflict_policy = conflict_policy
         self.orc_codec = orc_codec
+        require_choice(run_in, get_args(Place), "run_in")
+        self.run_in = run_in
         self._read_early()
 
     def prepare_template(self) -> None:
@@ -136,7 +144,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
 
     def _complete(self, job: ScriptJob) -> ScriptJob:
         # Reading SQL takes sqlglot, which is only for the DAGs that have some.
-        from hiveacid.sql.script import to_script
+        from hiveacid.sql.script import placed, to_script
 
         require_text(self.sql, "sql")
         require_mapping(self.parameters, "parameters", 'parameters={"id": 7}')
@@ -145,7 +153,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
         return dataclasses.replace(
             job,
             target=script.target,
-            statements=script.statements,
+            statements=placed(script.statements, self.run_in),
             lock_wait_seconds=self.lock_wait_seconds,
             conflict_policy=self.conflict_policy,
             orc_codec=self.orc_codec,
@@ -156,9 +164,11 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
     ) -> "tuple[ScriptReport | None, ScriptJob | None]":
         if not job.needs_spark:
             return self._define(job), None
-        if not job.may_run_in_worker or self._is_at_work(job, context):
+        if not job.may_run_in_worker:
             return None, job
-        return self._compacted(job, context)
+        if self.run_in != "worker" and self._is_at_work(job, context):
+            return None, job
+        return self._in_part(job, context)
 
     def _define(self, job: ScriptJob) -> "ScriptReport":
         """Run a script that changes nothing but definitions."""
@@ -168,19 +178,21 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
         with MetastoreClient(job.connection) as client:
             return run_script_of_ddl(client, job, [KillObserver(self._require_active)])
 
-    def _compacted(
+    def _in_part(
         self, job: ScriptJob, context: "Context"
     ) -> "tuple[ScriptReport | None, ScriptJob | None]":
-        """Run a script of definitions and compactions, as far as possible without Spark."""
+        """Run a script as far as possible without Spark."""
+        self._push_table_health(job, context)
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
         from hiveacid.metastore.client import MetastoreClient
-        from hiveacid.upkeep.compaction.script import (
+        from hiveacid.worker.script import (
             rest_of_script,
             run_script_in_worker,
             why_script_needs_spark,
         )
 
         with MetastoreClient(job.connection) as client:
+            self._check_in_worker(client, job)
             reason = why_script_needs_spark(client, job)
             if reason is not None:
                 self.log.info("On Spark: %s", reason)
@@ -193,7 +205,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
         self, job: ScriptJob, in_worker: "ScriptReport", on_spark: "ScriptReport"
     ) -> "ScriptReport":
         # Thrift is heavy, and this module is imported while DAGs are parsed.
-        from hiveacid.upkeep.compaction.script import joined_script
+        from hiveacid.worker.script import joined_script
 
         return joined_script(in_worker, on_spark)
 

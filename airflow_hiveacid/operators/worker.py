@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_hiveacid.cluster.spark_run import SparkRun
+    from hiveacid.metastore.client import MetastoreClient
     from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 
 
@@ -83,14 +84,23 @@ class HiveAcidWorkerOrSparkOperator(HiveAcidSparkOperator[JobT]):
         :return: The report, None without such work, and the job that is left for Spark, if any.
         """
 
-    @abstractmethod
     def _joined(self, job: JobT, in_worker: Any, on_spark: Any) -> Report:
-        """Return the report of work that began in the worker and ended on Spark.
+        """Return the report of work that began in the worker and ended on Spark, if it is divisible.
 
         :param job: The job.
         :param in_worker: The report of the worker.
         :param on_spark: The report of the application.
         """
+        raise NotImplementedError
+
+    def _check_in_worker(self, client: "MetastoreClient", job: JobT) -> None:
+        """Fail at once, if the metastore knows of something that would fail the job."""
+        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from hiveacid.drivers.checks import Preflight
+        from hiveacid.drivers.driver_files import DriverFiles
+
+        # Work that reads files is done by Spark, whose submission checks them.
+        Preflight(client, DriverFiles(), lambda text: self.log.info("%s", text)).check(job)
 
     def _rest(self, found: tuple[JobT, str] | None) -> JobT | None:
         """Return the job that is left for Spark, if any, and log the reason."""

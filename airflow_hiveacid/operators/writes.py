@@ -1,19 +1,58 @@
-"""HiveAcidTransactionOperator: changes of several tables as one Airflow task."""
+"""Changes of rows as Airflow tasks: HiveAcidInsertOperator to HiveAcidRestoreOperator."""
 
-from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from typing import TYPE_CHECKING, TypeVar
+
+from airflow_hiveacid.operators.worker import HiveAcidWorkerOrSparkOperator
+from hiveacid.errors import SparkNeeded
 from hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
     MergeJob,
     RestoreJob,
+    RowJob,
     TransactionJob,
     UpdateJob,
 )
 
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from hiveacid.jobs.report import RunReport
+
+# The base of them all
+
+
+ChangeT = TypeVar("ChangeT", bound=RowJob | TransactionJob)
+
+
+class _HiveAcidChangeOperator(HiveAcidWorkerOrSparkOperator[ChangeT]):
+    """Changes rows in the worker or on Spark, as ``run_in`` of the job determines."""
+
+    def _without_spark(
+        self, job: ChangeT, context: "Context"
+    ) -> "tuple[RunReport | None, ChangeT | None]":
+        if job.run_in == "spark" or (job.run_in == "auto" and self._is_at_work(job, context)):
+            return None, job
+        self._push_table_health(job, context)
+        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.worker.run import change_rows
+
+        with MetastoreClient(job.connection) as client, self._working(context) as (_, observers):
+            self._check_in_worker(client, job)
+            try:
+                return change_rows(client, job, observers), None
+            except SparkNeeded as error:
+                if job.run_in == "worker":
+                    raise
+                self.log.info("On Spark: %s", error.what)
+        return None, job
+
+
 # HiveAcidInsertOperator: an InsertJob as an Airflow task
 
 
-class HiveAcidInsertOperator(HiveAcidSparkOperator[InsertJob]):
+class HiveAcidInsertOperator(_HiveAcidChangeOperator[InsertJob]):
     """Appends rows to an ACID table, or overwrites the table or partitions of it.
 
     Example::
@@ -30,7 +69,7 @@ class HiveAcidInsertOperator(HiveAcidSparkOperator[InsertJob]):
     job_type = InsertJob
 
 
-class HiveAcidUpdateOperator(HiveAcidSparkOperator[UpdateJob]):
+class HiveAcidUpdateOperator(_HiveAcidChangeOperator[UpdateJob]):
     """Updates the rows of a full-ACID table that meet a condition.
 
     Example::
@@ -48,7 +87,7 @@ class HiveAcidUpdateOperator(HiveAcidSparkOperator[UpdateJob]):
     job_type = UpdateJob
 
 
-class HiveAcidDeleteOperator(HiveAcidSparkOperator[DeleteJob]):
+class HiveAcidDeleteOperator(_HiveAcidChangeOperator[DeleteJob]):
     """Deletes the rows of a full-ACID table that meet a condition.
 
     Example::
@@ -66,7 +105,7 @@ class HiveAcidDeleteOperator(HiveAcidSparkOperator[DeleteJob]):
     job_type = DeleteJob
 
 
-class HiveAcidMergeOperator(HiveAcidSparkOperator[MergeJob]):
+class HiveAcidMergeOperator(_HiveAcidChangeOperator[MergeJob]):
     """Merges a source into a full-ACID table by ordered clauses.
 
     Example::
@@ -89,7 +128,7 @@ class HiveAcidMergeOperator(HiveAcidSparkOperator[MergeJob]):
     job_type = MergeJob
 
 
-class HiveAcidTransactionOperator(HiveAcidSparkOperator[TransactionJob]):
+class HiveAcidTransactionOperator(_HiveAcidChangeOperator[TransactionJob]):
     """Changes several tables in one transaction: all of it becomes visible, or nothing.
 
     All statements read their sources as of one moment, and do not see each other's writes.
@@ -115,7 +154,7 @@ class HiveAcidTransactionOperator(HiveAcidSparkOperator[TransactionJob]):
     job_type = TransactionJob
 
 
-class HiveAcidRestoreOperator(HiveAcidSparkOperator[RestoreJob]):
+class HiveAcidRestoreOperator(_HiveAcidChangeOperator[RestoreJob]):
     """Writes a new version of a table that is equal to an earlier one.
 
     Only the rows that differ are deleted and inserted; no version is lost.

@@ -90,6 +90,8 @@ from hiveacid.tables.definitions.partitions import (
 )
 from hiveacid.tables.definitions.tables import find_table
 from hiveacid.upkeep.compaction.placement import why_spark
+from hiveacid.worker.run import may_change_rows
+from hiveacid.worker.run import why_spark as why_change_needs_spark
 
 _BY_SOURCE = (NotMatchedBySourceDelete, NotMatchedBySourceUpdate)
 _OF_CONDITION = (
@@ -551,13 +553,21 @@ def _change(client: MetastoreClient, job: RowChange) -> Answer:
     locks = explained_locks(client, [effect])
     clauses = dict(_clauses(job))
     details: dict[str, Mapping[str, Cell]] = {
-        "statement": _described(table, effect),
+        "statement": {**_described(table, effect), **_place(client, job)},
         "locks": locks.pop("locks"),
         **({"clauses": clauses} if clauses else {}),
         **locks,
     }
     read = partitions_to_read(client, table, effect.partitions if table.partition_keys else None)
     return Answer(read.columns, read.rows, {**details, **read.details})
+
+
+def _place(client: MetastoreClient, job: Job) -> dict[str, Cell]:
+    """Describe where a change runs, unless it asks for Spark."""
+    if not may_change_rows(job):
+        return {}
+    reason = why_change_needs_spark(client, job)
+    return {"runs": "in the worker" if reason is None else f"on Spark: {reason}"}
 
 
 def _several(client: MetastoreClient, job: TransactionJob) -> Answer:
@@ -579,7 +589,8 @@ def _several(client: MetastoreClient, job: TransactionJob) -> Answer:
         if clauses := dict(_clauses(statement)):
             details[f"{number}. clauses"] = clauses
         details |= {f"{number}. {topic}": values for topic, values in read.details.items()}
-    return Answer(columns, rows, {**details, **explained_locks(client, effects)})
+    place = {"transaction": place} if (place := _place(client, job)) else {}
+    return Answer(columns, rows, {**details, **place, **explained_locks(client, effects)})
 
 
 def _described(table: HiveTable, effect: Effect) -> dict[str, Cell]:

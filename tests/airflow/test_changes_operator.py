@@ -375,6 +375,14 @@ def _kill() -> None:
     [
         ({"once_per": "day"}, "has once_per"),
         ({"consumer": "a b"}, "no name of a consumer"),
+        (
+            {
+                "job": InsertJob(
+                    target="a.b", source=ChangesSource("c.d", after="0"), run_in="worker"
+                )
+            },
+            "run_in='worker'",
+        ),
         ({"job": InsertJob(target="a.b", source=TableSource("c.d"))}, "of no table"),
         (
             {

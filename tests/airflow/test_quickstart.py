@@ -17,7 +17,7 @@ def test_the_quickstart_shows_an_hourly_merge_its_compaction_and_the_cleaning(tm
         command, env=environment, check=False, capture_output=True, encoding="utf-8"
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    *_, before, _, merged, report, reasons, compacted, rows = ended.stdout.split("== ")
+    *_, before, _, merged, report, corrected, reasons, compacted, rows = ended.stdout.split("== ")
 
     def names(text):
         return sorted(re.findall(r"(\S+) +\S+@example", text))
@@ -33,10 +33,12 @@ def test_the_quickstart_shows_an_hourly_merge_its_compaction_and_the_cleaning(tm
         "rows deleted": "1",
         "partitions": "country=de, country=fr, country=hu",
     }
-    # Two partitions were inserted into and changed, two were only inserted into.
-    for country in ("de", "fr"):
-        assert f"country={country} needs a major compaction: 3 delta directories" in reasons
+    assert re.search(r"^1\. merge demo.customers: 1 rows updated", corrected, re.M)
+    assert "sophie@example.org" in rows
+    # Two partitions were inserted into and changed, one of them twice; two only inserted into.
+    for country, count in (("de", 3), ("fr", 5)):
+        assert f"country={country} needs a major compaction: {count} delta directories" in reasons
     for country in ("hu", "pl"):
         assert f"country={country} needs none: 1 delta directory" in reasons
     signs = [line.split()[0] for line in compacted.splitlines() if "bucket_" in line]
-    assert (signs.count("+"), signs.count("-")) == (2, 6)
+    assert (signs.count("+"), signs.count("-")) == (2, 8)

@@ -7,7 +7,7 @@ from airflow.sdk import DAG
 from airflow_hiveacid import HiveAcidSqlOperator
 from airflow_hiveacid.assets import table_asset
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskTrouble
-from hiveacid.errors import InvalidJob, SqlError, TableNotFound
+from hiveacid.errors import InvalidJob, SparkNeeded, SqlError, TableNotFound
 from hiveacid.jobs.codec import encode
 from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport
 from hiveacid.metastore.client import MetastoreClient
@@ -57,6 +57,13 @@ def test_a_mistake_shows_while_the_dag_is_parsed():
         HiveAcidSqlOperator(task_id="t", sql="SELECT * FROM t")
     with pytest.raises(InvalidJob, match="no statement"):
         HiveAcidSqlOperator(task_id="t", sql=";")
+
+
+def test_a_place_and_a_statement_that_do_not_fit_are_refused_with_the_dag() -> None:
+    with pytest.raises(InvalidJob, match="run_in"):
+        HiveAcidSqlOperator(task_id="t", sql="DELETE FROM a.b WHERE c = 1", run_in="here")
+    with pytest.raises(SparkNeeded, match="truncate always runs on Spark"):
+        HiveAcidSqlOperator(task_id="t", sql="TRUNCATE TABLE a.b", run_in="worker")
 
 
 def test_a_template_is_read_when_it_is_rendered(submitted, context):

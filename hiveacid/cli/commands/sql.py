@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from hiveacid.cli import local_spark, target
 from hiveacid.cli.command import Command
@@ -19,6 +19,7 @@ from hiveacid.errors import InvalidJob, UserError
 from hiveacid.jobs import codec
 from hiveacid.jobs.fields import ParameterValue, decode_value
 from hiveacid.jobs.job import accesses_of
+from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.authorizer import authorizer_path, require_access, system_user
@@ -64,6 +65,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let UPDATE and DELETE without WHERE change all rows of a table",
     )
+    parser.add_argument(
+        "--run-in",
+        choices=get_args(Place),
+        default="spark",
+        help="where INSERT, UPDATE, DELETE and MERGE run. worker: in this process, without Java; spark: "
+        "with Spark; auto: without Spark if the change is small and simple (default: %(default)s)",
+    )
     target.add_conflict_policy(parser)
     target.add_metastore(parser)
     local_spark.add_master(parser)
@@ -77,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         0, or the exit code of the error of the statement that failed.
     """
     # Reading SQL takes its parser, which no other command needs.
-    from hiveacid.sql.script import to_steps
+    from hiveacid.sql.script import placed, to_steps
 
     params = dict(map(_parameter, arguments.param))
     steps = to_steps(
@@ -85,6 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if not steps:
         raise InvalidJob("The script has no statement.")
+    steps = placed(steps, arguments.run_in)
     for step in steps:
         require_access(system_user(), accesses_of(step))
     if authorizer_path():
@@ -128,7 +137,7 @@ COMMAND = Command(
     help="run SQL: CREATE, ALTER, DROP, SHOW, DESCRIBE, SELECT, INSERT, UPDATE, DELETE, MERGE, ...",
     description="Run statements of SQL on ACID tables one after the other, each in a transaction of "
     "its own, and answer questions: SHOW, DESCRIBE, EXPLAIN and SELECT. Spark starts for statements that work on "
-    "rows, for large compactions, and for a SELECT of more than the columns of a table.",
+    "rows (see --run-in), for large compactions, and for a SELECT of more than the columns of a table.",
     configure=_configure,
     run=run,
     changes=True,
@@ -251,7 +260,7 @@ def _run(job: ScriptJob, master: str) -> ScriptReport:
     if not job.needs_spark:
         return _define(job)
     if job.may_run_in_worker:
-        return _compact(job, master)
+        return _run_in_worker(job, master)
     return _run_on_spark(job, master)
 
 
@@ -270,18 +279,19 @@ def _define(job: ScriptJob) -> ScriptReport:
         return run_script_of_ddl(client, job)
 
 
-def _compact(job: ScriptJob, master: str) -> ScriptReport:
-    """Run a script of definitions and compactions, with Spark only where it is necessary."""
+def _run_in_worker(job: ScriptJob, master: str) -> ScriptReport:
+    """Run a script in this process, with Spark only from the first statement that needs it."""
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.upkeep.compaction.script import (
+    from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
+    from hiveacid.worker.script import (
         joined_script,
         rest_of_script,
         run_script_in_worker,
         why_script_needs_spark,
     )
-    from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 
     with MetastoreClient(job.connection) as client:
+        local_spark.preflight(client, master).check(job)
         reason = why_script_needs_spark(client, job)
         if reason is not None:
             print(f"hiveacid: on Spark: {reason}", file=sys.stderr, flush=True)
@@ -292,7 +302,8 @@ def _compact(job: ScriptJob, master: str) -> ScriptReport:
     if found is None:
         return report
     rest, reason = found
-    print(f"hiveacid: the rest on Spark: {reason}", file=sys.stderr, flush=True)
+    what = "the rest on Spark" if rest.first else "on Spark"
+    print(f"hiveacid: {what}: {reason}", file=sys.stderr, flush=True)
     return joined_script(report, _run_on_spark(rest, master))
 
 

@@ -1,0 +1,313 @@
+"""Changes of rows as tasks: in a worker that has neither Java nor a Spark connection, or on Spark."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.sdk import DAG, task
+
+from airflow_hiveacid import (
+    HiveAcidDeleteOperator,
+    HiveAcidInsertOperator,
+    HiveAcidMergeOperator,
+    HiveAcidRestoreOperator,
+    HiveAcidSqlOperator,
+    HiveAcidTransactionOperator,
+    HiveAcidUpdateOperator,
+    MatchedUpdate,
+    NotMatchedInsert,
+    PathSource,
+    QuerySource,
+    TableSource,
+)
+from airflow_hiveacid.hooks.tasks import HiveAcidTaskTrouble
+from hiveacid.jobs import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    RestoreJob,
+    TransactionJob,
+    UpdateJob,
+)
+from hiveacid.jobs.report import RunReport, ScriptReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.owner import find_open_transactions
+from hiveacid.progress import FAULT_VARIABLE
+from hiveacid.rules.names import TableRef
+from tests.airflow.conftest import SparkSubmit
+from tests.rows import rows_of
+
+pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+Context = dict[str, Any]
+
+
+@pytest.fixture
+def database(client: MetastoreClient, database: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database with tables, which a worker reaches that has neither Java nor Spark."""
+    host, port = client.options.uris.removeprefix("thrift://").split(":")
+    connection = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
+    monkeypatch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection))
+    for name in ("JAVA_HOME", "SPARK_HOME", "AIRFLOW_CONN_SPARK_DEFAULT"):
+        monkeypatch.delenv(name, raising=False)
+    return database
+
+
+@pytest.fixture
+def run(context: Context, database: str) -> Callable[..., dict[str, Any]]:
+    """Run the operator of each task in its own task instance."""
+
+    def go(operator: Any) -> dict[str, Any]:
+        context["ti"].task_id = operator.task_id
+        operator.render_template_fields(context)
+        report: dict[str, Any] = operator.execute(context)
+        assert json.loads(json.dumps(report)) == report
+        return report
+
+    return go
+
+
+@pytest.fixture
+def table(run: Callable[..., Any], database: str) -> str:
+    """A table with two rows, and an empty one."""
+    sql = (
+        "CREATE TABLE IF NOT EXISTS t (id int, v string); CREATE TABLE IF NOT EXISTS u (id int, v string);"
+        "INSERT INTO t VALUES (1, 'a'), (2, 'b')"
+    )
+    run(HiveAcidSqlOperator(task_id="fill", sql=sql, database=database, run_in="worker"))
+    return f"{database}.t"
+
+
+@pytest.fixture
+def rows(client: MetastoreClient, table: str) -> Callable[..., list[tuple[Any, ...]]]:
+    def read(name: str = table) -> list[tuple[Any, ...]]:
+        return [tuple(row.values()) for row in rows_of(client.options.uris, name)]
+
+    return read
+
+
+@pytest.mark.parametrize("run_in", ["auto", "worker"])
+def test_each_operator_changes_rows_in_the_worker(
+    run, rows, table: str, context: Context, run_in: str
+) -> None:
+    update = UpdateJob(target=table, set={"v": "'x'"}, where="id = 1", run_in=run_in)
+    report = run(HiveAcidUpdateOperator(task_id="update", job=update))
+    assert (report["job"], report["rows_updated"]) == ("update", 1)
+    xcoms = context["ti"].xcoms
+    assert (xcoms["txn_id"], xcoms["write_ids"]) == (report["txn_id"], report["write_ids"])
+    assert "application_id" not in xcoms
+    source = QuerySource("VALUES (2, 'c'), (3, 'd')")
+    insert = InsertJob(
+        target=table.replace(".t", ".u"), source=source, by_position=True, run_in=run_in
+    )
+    assert run(HiveAcidInsertOperator(task_id="insert", job=insert))["rows_inserted"] == 2
+    merge = MergeJob(
+        target=table,
+        source=TableSource(table.replace(".t", ".u")),
+        on="t.id = s.id",
+        when=(MatchedUpdate(), NotMatchedInsert()),
+        run_in=run_in,
+    )
+    report = run(HiveAcidMergeOperator(task_id="merge", job=merge))
+    assert (report["rows_updated"], report["rows_inserted"]) == (1, 1)
+    assert rows() == [(1, "x"), (2, "c"), (3, "d")]
+    both = TransactionJob(
+        statements=(
+            DeleteJob(target=table, where="id > 1"),
+            DeleteJob(target=table.replace(".t", ".u"), where="id = 2"),
+        ),
+        run_in=run_in,
+    )
+    report = run(HiveAcidTransactionOperator(task_id="both", job=both))
+    assert [each["rows_deleted"] for each in report["tables"]] == [2, 1]
+    delete = DeleteJob(target=table, where="id = :id", params={"id": 1}, run_in=run_in)
+    run(HiveAcidDeleteOperator(task_id="delete", job=delete))
+    assert (rows(), rows(table.replace(".t", ".u"))) == ([], [(3, "d")])
+
+
+def test_a_decorated_function_is_the_source_of_a_change_in_the_worker(run, rows, table) -> None:
+    with DAG("d"):
+
+        @task.hive_acid_merge(
+            target=table,
+            on="t.id = s.id",
+            when=[MatchedUpdate(), NotMatchedInsert()],
+            inputs={"feed": TableSource(table)},
+            run_in="worker",
+        )
+        def merge():
+            return "SELECT id, 'm' AS v FROM feed WHERE id = 2"
+
+        operator = merge().operator
+    assert run(operator)["rows_updated"] == 1
+    assert rows() == [(1, "a"), (2, "m")]
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (
+            lambda table: HiveAcidUpdateOperator(
+                task_id="t",
+                job=UpdateJob(
+                    target=table,
+                    set={"v": "reflect(v, v)"},
+                    where="id = 1",
+                    trusted=True,
+                    run_in="worker",
+                ),
+            ),
+            "reflect",
+        ),
+        (
+            lambda table: HiveAcidInsertOperator(
+                task_id="t",
+                job=InsertJob(
+                    target=table, source=PathSource("/feed", format="json"), run_in="worker"
+                ),
+            ),
+            "PathSource",
+        ),
+        (
+            lambda table: HiveAcidRestoreOperator(
+                task_id="t", job=RestoreJob(target=table, as_of="1", run_in="worker")
+            ),
+            "RestoreJob",
+        ),
+        (
+            lambda table: HiveAcidSqlOperator(
+                task_id="t",
+                sql=f"DELETE FROM {table} WHERE id = 1; UPDATE {table} SET v = v || v || soundex(v)",
+                all_rows=True,
+                run_in="worker",
+            ),
+            "Statement 2 of 2",
+        ),
+    ],
+)
+def test_a_change_that_is_limited_to_the_worker_never_runs_on_spark(
+    run, table: str, client: MetastoreClient, make: Callable[[str], Any], reason: str
+) -> None:
+    with pytest.raises(AirflowFailException, match=f"SparkNeeded.*{reason}"):
+        run(make(table))
+    assert client.show_locks(TableRef.parse(table)) == []
+
+
+def test_what_the_worker_cannot_do_is_submitted(
+    run, rows, table, context, monkeypatch, capsys, request: pytest.FixtureRequest
+) -> None:
+    metastore = os.environ["AIRFLOW_CONN_HIVE_ACID_DEFAULT"]
+    spark_submit: SparkSubmit = request.getfixturevalue("spark_submit")
+    monkeypatch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", metastore)
+    done = RunReport(job="update", target=table, txn_id=77, rows_updated=1)
+    spark_submit.will(report=done.to_dict())
+    job = UpdateJob(target=table, set={"v": "soundex(v)"}, where="id = 1", run_in="auto")
+    assert run(HiveAcidUpdateOperator(task_id="t", job=job))["txn_id"] == 77
+    assert spark_submit.seen.job["run_token"] == "d/r/t/-1"
+    assert "On Spark: soundex" in capsys.readouterr().out
+    assert rows() == [(1, "a"), (2, "b")]
+
+
+def test_spark_gets_the_statements_from_the_first_one_that_needs_it(
+    run, rows, table, context, monkeypatch, capsys, request: pytest.FixtureRequest
+) -> None:
+    metastore = os.environ["AIRFLOW_CONN_HIVE_ACID_DEFAULT"]
+    spark_submit: SparkSubmit = request.getfixturevalue("spark_submit")
+    monkeypatch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", metastore)
+    on_spark = [
+        RunReport(job="update", target=table, rows_updated=3),
+        RunReport(job="insert", target=table, rows_inserted=1),
+    ]
+    spark_submit.will(report=ScriptReport.of(table, on_spark).to_dict())
+    insert = f"INSERT INTO {table} VALUES (3, 'c')"
+    sql = f"{insert}; UPDATE {table} SET v = soundex(v) WHERE id > 0; {insert}"
+    report = run(HiveAcidSqlOperator(task_id="t", sql=sql, run_in="auto"))
+    statements = [each["run"] for each in report["statements"]]
+    assert [(each["job"], each["rows_inserted"]) for each in statements] == [
+        ("insert", 1),
+        ("update", 0),
+        ("insert", 1),
+    ]
+    assert rows() == [(1, "a"), (2, "b"), (3, "c")]
+    assert (spark_submit.seen.job["first"], len(spark_submit.seen.job["statements"])) == (1, 3)
+    assert "The rest on Spark: soundex" in capsys.readouterr().out
+
+
+def test_an_unknown_column_is_found_before_the_first_statement(run, rows, table) -> None:
+    sql = f"DELETE FROM {table} WHERE id = 1; DELETE FROM {table} WHERE oops = 1"
+    with pytest.raises(AirflowFailException, match=r"Statement 2 of 2.*oops"):
+        run(HiveAcidSqlOperator(task_id="t", sql=sql, run_in="worker"))
+    assert rows() == [(1, "a"), (2, "b")]
+
+
+def test_spark_is_the_default(run, table) -> None:
+    job = DeleteJob(target=table, where="id = 1")
+    with pytest.raises(AirflowException, match="no Spark connection 'spark_default'"):
+        run(HiveAcidDeleteOperator(task_id="t", job=job))
+
+
+def test_a_killed_task_ends_its_transaction_and_is_tried_again(
+    run, rows, table, context: Context, client: MetastoreClient
+) -> None:
+    job = UpdateJob(target=table, set={"v": "'x'"}, where="id = 1", run_in="worker")
+    operator = HiveAcidUpdateOperator(task_id="t", job=job)
+    push = context["ti"].xcom_push
+
+    def kill(key: str, value: object) -> None:
+        if key == "txn_ids":
+            operator.on_kill()
+
+    context["ti"].xcom_push = kill
+    with pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
+        run(operator)
+    assert rows() == [(1, "a"), (2, "b")]
+    assert operator._running is not None
+    assert find_open_transactions(client, *operator._running.tokens) == []
+    assert client.show_locks(TableRef.parse(table)) == []
+    context["ti"].xcom_push = push
+    assert run(HiveAcidUpdateOperator(task_id="t", job=job))["rows_updated"] == 1
+    assert rows() == [(1, "x"), (2, "b")]
+
+
+def died(work: Callable[[], object]) -> None:
+    """Do some work in a process that is killed meanwhile."""
+    pid = os.fork()
+    if not pid:
+        try:
+            work()
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("fault", ["write:kill:after", "commit:kill", "commit:kill:after"])
+@pytest.mark.parametrize("sql", [False, True])
+def test_rows_are_changed_once_although_the_worker_dies(
+    run, rows, table, client, monkeypatch: pytest.MonkeyPatch, fault: str, sql: bool
+) -> None:
+    def operator() -> Any:
+        if sql:
+            text = f"INSERT INTO {table} VALUES (3, 'c'); INSERT INTO {table} VALUES (3, 'c')"
+            return HiveAcidSqlOperator(task_id="t", sql=text, run_in="worker")
+        job = MergeJob(
+            target=table,
+            source=QuerySource("SELECT id + 1 AS id, v FROM f", {"f": TableSource(table)}),
+            on="t.id = s.id",
+            when=(MatchedUpdate(), NotMatchedInsert()),
+            run_in="worker",
+        )
+        return HiveAcidMergeOperator(task_id="t", job=job)
+
+    with monkeypatch.context() as patch:
+        patch.setenv(FAULT_VARIABLE, fault)
+        died(lambda: run(operator()))
+    report = run(operator())
+    first = report["statements"][0]["run"] if sql else report
+    assert first["already_done"] is (fault == "commit:kill:after")
+    added = [(3, "c"), (3, "c")] if sql else []
+    expected = [(1, "a"), (2, "b"), *added] if sql else [(1, "a"), (2, "a"), (3, "b")]
+    assert rows() == expected
+    assert client.show_locks(TableRef.parse(table)) == []
