@@ -3,9 +3,11 @@
 A rule is removed in the driver alone, so that others and the later attempts keep it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from tests.faults.effects import LATER_ANSWERS
 
 
 @dataclass(frozen=True)
@@ -14,11 +16,18 @@ class Rule:
 
     Attributes:
         remove: Removes it from this process.
-        scenario: A scenario that fails without the rule, and succeeds with it.
+        scenario: A scenario, with "{}" for the place of its fault, which moves with the code.
+        places: One of these places fails without the rule, and succeeds with it.
     """
 
     remove: Callable[[], None]
     scenario: str
+    places: Sequence[int]
+
+    @property
+    def scenarios(self) -> list[str]:
+        """The scenarios of all places."""
+        return [self.scenario.format(place) for place in self.places]
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -75,23 +84,32 @@ _RECREATED = "its transactions expire and a table is created again"
 RULES: dict[str, Rule] = {
     "a transaction is confirmed after its last read": Rule(
         _confirm_nothing,
-        "4.0.1/restore of deltas/pause reading/4/its transactions expire and all is compacted and cleaned",
+        "4.0.1/restore of deltas/pause reading/{}/its transactions expire and all is compacted and cleaned",
+        range(4, 9),
     ),
     "a cleaner confirms its table": Rule(
-        _delete_whatever_is_hidden, f"4.0.1/cleaning/pause after an answer/20/{_RECREATED}"
+        _delete_whatever_is_hidden,
+        f"4.0.1/cleaning/pause after an answer/{{}}/{_RECREATED}",
+        range(18, 24),
     ),
     "a writer verifies what it withdraws": Rule(
-        _withdraw_whatever_is_hidden, f"4.0.1/insert/pause twice/2002/{_RECREATED}"
+        _withdraw_whatever_is_hidden,
+        f"4.0.1/insert/pause twice/{{}}/{_RECREATED}",
+        range(1642, 1740, LATER_ANSWERS),
     ),
     "a mirror confirms its table before its commit": Rule(
-        _commit_mirrors_unconfirmed, f"4.0.1/mirror/pause after an answer/10/{_RECREATED}"
+        _commit_mirrors_unconfirmed,
+        f"4.0.1/mirror/pause after an answer/{{}}/{_RECREATED}",
+        range(15, 20),
     ),
     "an unreadable note is not absent": Rule(
         _take_an_unreadable_note_for_none,
-        "4.0.1/insert/kill/84/the notes of its run are damaged/kill/200",
+        "4.0.1/insert/kill/{}/the notes of its run are damaged/kill/200",
+        range(84, 90),
     ),
     "partitions are compared with their table after they were added": Rule(
         _compare_no_definitions,
-        "4.0.1/add partitions/pause after an answer/11/its transactions expire and others add a column",
+        "4.0.1/add partitions/pause after an answer/{}/its transactions expire and others add a column",
+        range(11, 15),
     ),
 }

@@ -1,7 +1,7 @@
-"""The engine with plain Python in the place of Spark: the same protocol, the same files, no JVM.
+"""The engine without Spark: the same protocol, the same files, no JVM.
 
-Only Spark's operations on rows are done here: finding those that a job changes, and writing them
-into flat files. All that comes after it, and before it, is the engine's own.
+The worker's own statements find and write the rows. Only what they leave to Spark is done here, in
+plain Python: the rows of restores, of streams, and of changes.
 """
 
 import traceback
@@ -20,13 +20,10 @@ from hiveacid.iceberg.run import export_to_iceberg
 from hiveacid.jobs.iceberg_job import IcebergExportJob
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
+from hiveacid.jobs.sources import BatchSource
 from hiveacid.jobs.write_jobs import (
-    DeleteJob,
     InsertJob,
-    MergeJob,
     RestoreJob,
-    UpdateJob,
 )
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import Phase
@@ -49,17 +46,13 @@ from hiveacid.storage.staging import FlatFile, Folder
 from hiveacid.tables.visible_files import PartitionFiles
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.table_cleaning import clean
+from hiveacid.worker.run import statement_of
 from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext
-from tests.faults.rows import Change, Row, change
+from tests.faults.rows import Change, Row
 from tests.faults.rows_of_tables import rows_with_ids
 from tests.faults.streaming import NoStreams
 from tests.faults.without_frames import without_frames
 
-_OPERATIONS = {
-    UpdateJob: Operation.UPDATE,
-    DeleteJob: Operation.DELETE,
-    MergeJob: Operation.MERGE,
-}
 Rows = dict[tuple[str, RowId], Row]
 _DELETE_COLUMNS = (PARTITION, BUCKET_NUMBER, WRITE_ID, BUCKET, ROW)
 
@@ -172,46 +165,21 @@ def _in_a_task() -> Iterator[None]:
 
 
 @dataclass(eq=False)
-class _Statement(Statement):
-    """The change that a job describes, its rows found and written by Python."""
+class _Batch(Statement):
+    """An insert of the rows of a batch, which Spark gives to a stream."""
 
-    job: Any
     batch: Any = None
 
     @property
     def operation(self) -> Operation:
-        if isinstance(self.job, InsertJob):
-            return Operation.OVERWRITE if self.job.overwrite else Operation.INSERT
-        return _OPERATIONS[type(self.job)]
-
-    @property
-    def changes_single_rows(self) -> bool:
-        return isinstance(self.job, UpdateJob | DeleteJob)
+        return Operation.INSERT
 
     def prepare(self, preparation: Preparation) -> None:
         self.look_up(preparation)
         self.batch = engine_of(preparation).batch
-        source = getattr(self.job, "source", None)
-        if isinstance(source, QuerySource):
-            tables = (each for each in source.inputs.values() if isinstance(each, TableSource))
-            self.reads = [TableRef.parse(each.name) for each in tables]
 
     def stage(self, context: WriteContext) -> Counts:
-        with context.phases(Phase.READ):
-            full_acid = context.table.kind is TableKind.FULL_ACID
-            seen = rows_with_ids(context, context.table) if full_acid else {}
-            changed = self._change(context, seen)
-        return _written(context, seen, changed)
-
-    def _change(self, context: WriteContext, seen: Rows) -> Change:
-        job = self.job
-        if isinstance(job, InsertJob) and isinstance(job.source, BatchSource):
-            return Change(come=self.batch)
-        if self.reads:
-            (source,) = self.reads
-            rows = rows_with_ids(context, context.client.get_table(source))
-            return Change(come=sorted(rows.values()))
-        return change(job, seen.values())
+        return _written(context, {}, Change(come=self.batch))
 
 
 class _Restore(RestoreStatement):
@@ -245,7 +213,9 @@ def _statement_of(job: Any, spark: object, orc_codec: str | None) -> Statement:
     target = TableRef.parse(job.target)
     if isinstance(job, RestoreJob):
         return _Restore(target, orc_codec, AsOf.parse(job.as_of))
-    return _Statement(target, orc_codec, job)
+    if isinstance(job, InsertJob) and isinstance(job.source, BatchSource):
+        return _Batch(target, orc_codec)
+    return statement_of(job, orc_codec)
 
 
 def _write_rows(
