@@ -249,6 +249,7 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run
 	@$(BENCH) bench/cluster.py --json build/cluster.json
 	@$(BENCH) bench/memory_figures.py --json build/memory.json
 	@$(BENCH) bench/spark_versions.py --rows $(call scaled,4000000) --json build/spark_versions.json
+	@$(BENCH) bench/small_changes.py --rows $(call scaled,1000000) --json build/small_changes.json
 	@$(BENCH) bench/loads.py --scale $(SCALE) --json build/loads.json
 	@$(BENCH) bench/compaction.py --rows $(call scaled,16000000) --json build/compaction.json
 	@$(BENCH) bench/iceberg_export.py --rows $(call scaled,16000000) --json build/iceberg_export.json

@@ -27,6 +27,10 @@ METRICS_PAGE = FOLDER.parent / "operating.md"
 # The table of metrics is between these lines of that page.
 METRICS = "<!-- Written by docs/generate_reference.py from hiveacid/upkeep/metrics.py. -->"
 END_OF_METRICS = "<!-- End of the metrics. -->"
+WORKER_PAGE = FOLDER.parent / "worker.md"
+# The table of expressions is between these lines of that page.
+EXPRESSIONS = "<!-- Written by docs/generate_reference.py from hiveacid/worker/expressions.py. -->"
+END_OF_EXPRESSIONS = "<!-- End of the expressions. -->"
 # Code has the layout of the docstrings, which ruff does not format.
 NOTE = (
     "<!-- Written by docs/generate_reference.py from the code; `make docs` writes it again. -->\n"
@@ -66,7 +70,12 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for name, text in pages().items():
         (FOLDER / name).write_text(text, encoding="utf-8")
-    for page, written in ((SQL_PAGE, with_statements), (METRICS_PAGE, with_metrics)):
+    written_parts = (
+        (SQL_PAGE, with_statements),
+        (METRICS_PAGE, with_metrics),
+        (WORKER_PAGE, with_expressions),
+    )
+    for page, written in written_parts:
         page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
@@ -96,6 +105,15 @@ def with_metrics(page: str) -> str:
         rows.append(f"| `{metric.name}` | {labels} | {', '.join(places)} | {metric.help} |")
     table = "\n".join(["| Metric | Labels | Exported to | |", "|---|---|---|---|", *rows])
     return _between(page, METRICS, END_OF_METRICS, table)
+
+
+def with_expressions(page: str) -> str:
+    """Return the page on the worker with the table of the expressions that it evaluates."""
+    from hiveacid.worker.expressions import SUBSET
+
+    rows = [f"| {name} | {values} |" for name, values in SUBSET.items()]
+    table = "\n".join(["| Expression | |", "|---|---|", *rows])
+    return _between(page, EXPRESSIONS, END_OF_EXPRESSIONS, table)
 
 
 def _between(page: str, start: str, end: str, text: str) -> str:

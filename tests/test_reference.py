@@ -42,6 +42,12 @@ def test_the_page_on_sql_lists_the_statements_of_the_parser(generator: ModuleTyp
     assert page.count("| `ALTER TABLE t ") > 5
 
 
+def test_the_page_on_the_worker_lists_its_expressions(generator: ModuleType) -> None:
+    page = generator.WORKER_PAGE.read_text()
+    assert generator.with_expressions(page) == page, "run `make docs`"
+    assert page.count("date_add") == 1
+
+
 def test_every_public_name_is_described(pages: dict[str, str]) -> None:
     text = "\n".join(pages.values())
     missing = [

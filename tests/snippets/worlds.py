@@ -270,7 +270,7 @@ rows.write.parquet("/landing/orders")
         ),
         code=JOB.format("sales.orders", "sales.orders")
         + """
-import duckdb, polars, pyarrow
+import duckdb, pandas, polars, pyarrow
 from contextlib import ExitStack
 table = orders = AcidTable("sales.orders", metastore, spark=spark)
 changes = spark.sql("SELECT 1L id, 'new' status, DATE '2026-01-01' due, 'de' country, 1D price, 'U' op")
