@@ -113,7 +113,7 @@ def run(directory: Path, *, stay: bool) -> None:
         show_report(report)
 
         print_headline("Correcting an address by a merge in the worker: without Spark and Java")
-        seconds = correct(metastore)
+        seconds = correct(directory, metastore)
         spark = sum(report["seconds"].values())
         print(f"   It took {seconds:.1f} s, and the merge on Spark {spark:.1f} s.")
         merged = files_of(metastore.warehouse)
@@ -188,16 +188,14 @@ def merge_report(airflow_home: Path) -> dict[str, Any]:
     return report
 
 
-def correct(metastore: EmbeddedMetastore) -> float:
+def correct(directory: Path, metastore: EmbeddedMetastore) -> float:
     """Change a row by the command line, and return the seconds from its start to its end."""
     command = ["sql", "--run-in", "worker", "--metastore", metastore.uri, CORRECTION]
     print(f"   hiveacid {' '.join(command[:3])} '\n{CORRECTION}'\n", flush=True)
     begun = time.monotonic()
-    subprocess.run(
-        [sys.executable, "-m", "hiveacid.cli.main", *command],
-        check=True,
-        stderr=subprocess.DEVNULL,
-    )
+    with (directory / "correction.log").open("wb") as log:
+        program = [sys.executable, "-m", "hiveacid.cli.main", *command]
+        subprocess.run(program, check=True, stderr=log)
     return time.monotonic() - begun
 
 

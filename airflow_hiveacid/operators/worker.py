@@ -99,7 +99,7 @@ class HiveAcidWorkerOrSparkOperator(HiveAcidSparkOperator[JobT]):
         from hiveacid.drivers.checks import Preflight
         from hiveacid.drivers.driver_files import DriverFiles
 
-        # Work that reads files is done by Spark, whose submission checks them.
+        # A driver has files of its own; the worker opens those that it reads.
         Preflight(client, DriverFiles(), lambda text: self.log.info("%s", text)).check(job)
 
     def _rest(self, found: tuple[JobT, str] | None) -> JobT | None:
