@@ -169,13 +169,13 @@ def test_a_decorated_function_is_the_source_of_a_change_in_the_worker(run, rows,
                     target=table, source=PathSource("/feed", format="json"), run_in="worker"
                 ),
             ),
-            "PathSource",
+            "the schema of /feed",
         ),
         (
             lambda table: HiveAcidRestoreOperator(
                 task_id="t", job=RestoreJob(target=table, as_of="1", run_in="worker")
             ),
-            "RestoreJob",
+            "restore statements",
         ),
         (
             lambda table: HiveAcidSqlOperator(
