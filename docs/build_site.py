@@ -61,6 +61,7 @@ def sources() -> Iterator[Path]:
     names = ("README.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")
     yield from (ROOT / name for name in names)
     yield ROOT / "deploy" / "README.md"
+    yield ROOT / "hiveacid" / "README.md"
     yield DOCS / "site.css"
     yield from (DOCS / "images").iterdir()
     yield from DOCS.rglob("*.md")

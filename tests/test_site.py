@@ -34,6 +34,14 @@ def test_every_page_is_once_in_the_navigation(monkeypatch: pytest.MonkeyPatch) -
     assert sorted(entries(CONFIG["nav"])) == sorted(pages)
 
 
+def test_the_pages_that_a_page_leads_to_are_on_the_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    sources = {*importlib.import_module("build_site").sources()}
+    for page in (file for file in sources if file.suffix == ".md"):
+        for link in re.findall(r"\]\((?!https?:)([^)#\s]+\.md)", page.read_text()):
+            assert (page.parent / link).resolve() in sources, f"{page}: {link}"
+
+
 def test_a_page_of_the_site_fetches_nothing_from_elsewhere() -> None:
     assert CONFIG["theme"]["font"] is False
     assert "extra_javascript" not in CONFIG
@@ -53,8 +61,11 @@ def repository(tmp_path: Path) -> Path:
     """A repository with one page, three tags, and a change after the last one."""
     root = tmp_path / "repository"
     (root / "docs" / "images").mkdir(parents=True)
-    (root / "deploy").mkdir()
-    for name in ("CHANGELOG", "CODE_OF_CONDUCT", "CONTRIBUTING", "SECURITY", "deploy/README"):
+    names = ["CHANGELOG", "CODE_OF_CONDUCT", "CONTRIBUTING", "SECURITY"]
+    for folder in ("deploy", "hiveacid"):
+        (root / folder).mkdir()
+        names.append(f"{folder}/README")
+    for name in names:
         (root / f"{name}.md").write_text("# Page\n")
     shutil.copy(ROOT / "docs" / "build_site.py", root / "docs")
     (root / "docs" / "images" / "one.svg").write_text("<svg/>")
