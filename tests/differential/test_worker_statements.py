@@ -164,7 +164,7 @@ class World:
     def require_equal(self, statement: str) -> None:
         """Compare the rows of both tables, read by Spark, and those of the worker's reader."""
         names = [*self.ordered, *([self.key[0]] if self.key else [])]
-        # Shuffles of Spark change -0.0 of columns that nobody has changed.
+        # After an update on Spark, a -0.0 that nobody has changed can be 0.0.
         shown = [f"'{n}', CAST({n}{' + 0.0D' * (n == 'f')} AS string)" for n in names]
         texts = []
         for name in ("mine", "other"):
