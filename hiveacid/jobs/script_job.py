@@ -133,7 +133,7 @@ class ScriptJob(Job):
             self.require_repeatable()
 
 
-# What does not change the effect of a statement: its place, and the options of the script.
+# Neither its place nor the options of the script change the effect of a statement.
 _COMMON = frozenset(field.name for field in fields(Job)) - {"target"} | {"run_in"}
 
 

@@ -41,7 +41,7 @@ from hiveacid.writes.engine import FlatTarget, RowEngine
 # whose rows are compared, and the rows that are changed, or that a source has.
 MOST_BYTES = 64 << 20
 MOST_ROWS = 200_000
-# What is compared at once.
+# The limits of the rows that are compared at once.
 _CHUNK, _CHUNK_BYTES = 1 << 17, 32 << 20
 _STRIDE, _BLOCK = 10_000, 256 << 10
 _DAY, _NANOS = 86_400, 10**9

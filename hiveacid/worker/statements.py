@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from sqlglot import exp
 
-from hiveacid.errors import ConstraintViolated, DataError, SparkNeeded
+from hiveacid.errors import ConstraintViolated, SparkNeeded
 from hiveacid.jobs.fields import Parameters
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -29,7 +29,6 @@ from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.merge import Clause, MergePlan, NotMatchedInsert, assignments_of, duplicates
 from hiveacid.rules.partitions import (
-    canonical_partition,
     equal_partitions,
     have_one_text,
     values_by_name,
@@ -76,7 +75,7 @@ _FEW_KEYS = 1000
 Mask = np.ndarray[Any, Any]
 
 
-def named(alias: str, rows: pa.Table) -> pa.Table:
+def with_alias(alias: str, rows: pa.Table) -> pa.Table:
     """Return rows with the names that expressions use."""
     return rows.rename_columns([f"{alias}.{name.lower()}" for name in rows.column_names])
 
@@ -103,7 +102,7 @@ class WorkerStatement(Statement):
         return f"The {self.name} of {self.table.ref.full_name}"
 
 
-# What a statement deletes and writes
+# The deletes and the new rows of a statement
 
 
 class DeleteKeys:
@@ -195,7 +194,7 @@ def _scope_of(rules: WriteRules) -> Scope:
 
 def _require_constraints(rows: pa.Table, rules: WriteRules) -> None:
     for rule in rules.rules:
-        holds = condition(rule.holds, _scope_of(rules)).holds(named("#", rows))
+        holds = condition(rule.holds, _scope_of(rules)).holds(with_alias("#", rows))
         wrong = rows.filter(pc.invert(holds)).slice(0, 1)
         if wrong.num_rows:
             shown = json.dumps(wrong.to_pylist()[0], default=str)[:_SHOWN_CHARACTERS]
@@ -352,7 +351,7 @@ class _RowChange(WorkerStatement):
     def _holds(self, rows: pa.Table) -> Mask:
         if self._condition is None:
             return np.ones(rows.num_rows, np.bool_)
-        return np.asarray(self._condition.holds(named(self._alias, rows)))
+        return np.asarray(self._condition.holds(with_alias(self._alias, rows)))
 
 
 def _columns_in(scope: Scope, alias: str, trees: Sequence[exp.Expr]) -> list[str]:
@@ -424,7 +423,7 @@ class UpdateRows(_RowChange):
             rows = self._rows(context)
             for found in rows.again(self._matches(rows)):
                 keys.add(found)
-                new.add(self._values, named(self._alias, found.columns))
+                new.add(self._values, with_alias(self._alias, found.columns))
         with context.phases(Phase.WRITE, "the changes"):
             keys.stage(context, rows)
             new.stage(context)
@@ -512,25 +511,11 @@ class InsertRows(WorkerStatement):
             new.add(self._values, rows)
         with context.phases(Phase.WRITE, "the new rows"):
             new.stage(context, replace=self.job.overwrite)
-            self._refuse_others(context)
+            self.refuse_other_partitions(context)
             if self.job.overwrite:
                 emptied = self.partitions or () if context.table.partition_keys else [None]
                 context.output.write_empty_bases(emptied)
         return Counts(inserted=len(new))
-
-    def _refuse_others(self, context: WriteContext) -> None:
-        if self.partitions is None:
-            return
-        types = context.table.key_types
-        known = {canonical_partition(name, types) for name in self.partitions}
-        written = context.output.partitions
-        others = [name for name in written if canonical_partition(name, types) not in known]
-        if others:
-            raise DataError(
-                f"The source has rows of {', '.join(others[:5])}, which the insert into "
-                f"{context.table.ref.full_name} does not name.",
-                remedy="Filter the source, or name those partitions too.",
-            )
 
 
 def _key_literal(text: str, type_: str) -> str:
@@ -679,7 +664,7 @@ class MergeRows(WorkerStatement):
         tied = {pair.column: pair for pair in self._keys if pair.column in keys}
         if not keys or tied.keys() != keys.keys() or not self._stays or self._others:
             return None
-        rows = named(self.source_alias.lower(), source)
+        rows = with_alias(self.source_alias.lower(), source)
         values = pa.table({key: tied[key].source.values(rows) for key in keys})
         names = partition_names_of(values, self.table)
         if have_one_text(keys.values()):
@@ -695,7 +680,7 @@ class MergeRows(WorkerStatement):
             given = self._source.evaluate(context.reader)
             if self.partitions is not None:
                 context.require_locked(self._partitions(given, context.client))
-            source = named(s, given)
+            source = with_alias(s, given)
             on = [f"k{n}" for n in range(len(self._keys))]
             wanted = _key_table(source, [each.source for each in self._keys], on, "#s")
             choice = _row_filter(self.table, [*self._bounds(wanted)])
@@ -707,7 +692,7 @@ class MergeRows(WorkerStatement):
             matched = np.zeros(source.num_rows, np.bool_)
             updated = 0
             for found in self._candidates(rows, wanted, on, choice):
-                target = named(t, found.columns)
+                target = with_alias(t, found.columns)
                 pairs = _key_table(target, [each.target for each in self._keys], on, "#t")
                 pairs = pairs.join(wanted, on, join_type="inner")
                 at, of = np.asarray(pairs.column("#t")), np.asarray(pairs.column("#s"))
@@ -742,7 +727,7 @@ class MergeRows(WorkerStatement):
         keys = wanted.select([*on])
 
         def holds(columns: pa.Table) -> Mask:
-            own = _key_table(named(t, columns), [each.target for each in self._keys], on, "#t")
+            own = _key_table(with_alias(t, columns), [each.target for each in self._keys], on, "#t")
             mask = np.zeros(columns.num_rows, np.bool_)
             mask[np.asarray(own.join(keys, on, join_type="left semi").column("#t"))] = True
             return mask

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol, Self, get_args
 
-from hiveacid.errors import CorruptFile, SnapshotMoved, TableReplaced, UserError
+from hiveacid.errors import CorruptFile, DataError, SnapshotMoved, TableReplaced, UserError
 from hiveacid.jobs.job import Access, Job, accesses_of
 from hiveacid.jobs.options import OrcCodec, RunOptions
 from hiveacid.jobs.report import ChangesRange, TableReport
@@ -22,6 +22,7 @@ from hiveacid.rules.constraints import Moment, TableConstraints, WriteRules
 from hiveacid.rules.locks import Operation, WriteKind, kind_of, partitions_to_lock
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.partitions import canonical_partition
 from hiveacid.sql.constraint_rules import write_rules
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.tables.locations import require_job_access
@@ -297,6 +298,26 @@ class Statement(ABC):
             # Staged files would create it again.
             ReadOnlyStorage.of(self.table.folder).require_folder()
         self.codec = self._codec(client.version)
+
+    def refuse_other_partitions(self, context: WriteContext) -> None:
+        """Refuse written rows of partitions that the statement does not name and lock.
+
+        Raises:
+            DataError: There are some.
+        """
+        if self.partitions is None:
+            return
+        types = context.table.key_types
+        expected = {canonical_partition(name, types) for name in self.partitions}
+        # A partition that was added since then, with another text of the values, is not locked.
+        written = context.output.partitions
+        others = [name for name in written if canonical_partition(name, types) not in expected]
+        if others:
+            raise DataError(
+                f"The source has rows of {', '.join(others[:5])}, which the insert into "
+                f"{context.table.ref.full_name} does not name.",
+                remedy="Filter the source, or name those partitions too.",
+            )
 
     def _codec(self, version: MetastoreVersion) -> str:
         """Return the compression of new files: the requested codec, else the table's own.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
-from hiveacid.errors import DataError, InvalidJob, TypeMismatch, UnknownColumn, UserError
+from hiveacid.errors import InvalidJob, TypeMismatch, UnknownColumn, UserError
 from hiveacid.jobs.sources import Source
 from hiveacid.metastore.alteration import change_columns
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -23,7 +23,7 @@ from hiveacid.progress import Phase
 from hiveacid.rules.constraints import WriteRules, with_defaults
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.partitions import canonical_partition, named_partition
+from hiveacid.rules.partitions import named_partition
 from hiveacid.rules.schema import is_number, parse_type, wider
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.read.pruning import canonical_values
@@ -246,26 +246,11 @@ class InsertStatement(SparkStatement):
             rows = rows_for(context.table, source, self.plan, self.rules)
             rows = in_session(rows, evaluating_session(rows.sparkSession))
             write_rows(context.output, rows, replace=self.replaces)
-            self._refuse_others(context)
+            self.refuse_other_partitions(context)
             if self.replaces:
                 emptied = self.partitions or () if context.table.partition_keys else [None]
                 context.output.write_empty_bases(emptied)
         return Counts(inserted=context.output.rows)
-
-    def _refuse_others(self, context: WriteContext) -> None:
-        if self.partitions is None:
-            return
-        types = context.table.key_types
-        named = {canonical_partition(name, types) for name in self.partitions}
-        # A partition that was added since then, with another text of the values, is not locked.
-        written = context.output.partitions
-        others = [name for name in written if canonical_partition(name, types) not in named]
-        if others:
-            raise DataError(
-                f"The source has rows of {', '.join(others[:5])}, which the insert into "
-                f"{context.table.ref.full_name} does not name.",
-                remedy="Filter the source, or name those partitions too.",
-            )
 
 
 @dataclass(eq=False)
