@@ -47,6 +47,11 @@ def bucket_numbers(
     return (hashes & np.int32(0x7FFFFFFF)) % np.int32(buckets)
 
 
+def writer_numbers(properties: NDArray[Any]) -> NDArray[Any]:
+    """Return the bucket or writer number in each bucket property of row ids; see ``decode_bucket``."""
+    return np.where(properties >> 29 == 1, properties >> 16 & 0xFFF, properties)
+
+
 def bucket_hashes(column: pa.Array, hive_type: HiveType, version: int) -> Hashes:
     """Hive's hash of every value of one column."""
     if isinstance(column, pa.ChunkedArray):

@@ -41,6 +41,7 @@ from hiveacid.sql.partition_conditions import (
     partitions_of_change,
     selected_partitions,
 )
+from hiveacid.tables.bucketing import writer_numbers
 from hiveacid.tables.scan.row_filter import RowFilter
 from hiveacid.tables.scan.times import TIMESTAMP
 from hiveacid.worker.engine import (
@@ -114,7 +115,7 @@ class DeleteKeys:
     def add(self, found: FoundRows) -> None:
         """Add some rows."""
         write_ids, buckets, rows = found.ids
-        numbers = np.where(buckets >> 29 == 1, buckets >> 16 & 0xFFF, buckets)
+        numbers = writer_numbers(buckets)
         partition = np.full(len(rows), found.partition)
         self._parts.append(np.vstack([partition, numbers, write_ids, buckets, rows]))
 

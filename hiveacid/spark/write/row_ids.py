@@ -26,6 +26,7 @@ from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, FlatRows
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.hidden_folder import ReadingTransaction
 from hiveacid.storage.staging import DELETE_REPORT, FlatFile
+from hiveacid.tables.bucketing import writer_numbers
 from hiveacid.tables.visible_files import PartitionFiles
 from hiveacid.writes.output import TableOutput
 
@@ -189,7 +190,7 @@ class FewRowIds(RowIds):
         columns = {name: self._column(name)[self._acting] for name in KEY}
         buckets = columns[BUCKET]
         # Vectorized form of rules.row_id.decode_bucket.
-        columns[BUCKET_NUMBER] = np.where(buckets >> 29 == 1, buckets >> 16 & 0xFFF, buckets)
+        columns[BUCKET_NUMBER] = writer_numbers(buckets)
         order = np.lexsort([columns[n] for n in (ROW, BUCKET, WRITE_ID, BUCKET_NUMBER, PARTITION)])
         return {name: column[order] for name, column in columns.items()}
 
