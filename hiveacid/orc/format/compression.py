@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
 from hiveacid.errors import CorruptFile, UnsupportedFile
@@ -271,12 +271,9 @@ class Compression:
             yield block
 
     def _compress_block(self, block: memoryview) -> bytes | memoryview:
-        if self.codec is Codec.ZLIB:
-            return _deflated(block)
-        if self.codec in _ARROW_NAMES:
-            compressed: bytes = _pyarrow().compress(block, _ARROW_NAMES[self.codec], asbytes=True)
-            return compressed
-        return block
+        if len(block) <= _TINY:
+            return _compressed_tiny(self.codec, bytes(block))
+        return _compressed(self.codec, block)
 
     def _decompress_block(self, body: bytes) -> bytes:
         """Decode a chunk; an oversized one yields hardly more than one block."""
@@ -309,6 +306,21 @@ class Compression:
         return plain
 
 
+def _compressed(codec: Codec, block: bytes | memoryview) -> bytes | memoryview:
+    if codec is Codec.ZLIB:
+        return _deflated(block)
+    if codec in _ARROW_NAMES:
+        compressed: bytes = _pyarrow().compress(block, _ARROW_NAMES[codec], asbytes=True)
+        return compressed
+    return block
+
+
+# Most blocks of small files are tiny, and the same in all of them: those of columns of nulls, and
+# of row indexes. A compressor takes as much time to start as for thousands of bytes.
+_TINY = 512
+_compressed_tiny = lru_cache(maxsize=1024)(_compressed)
+
+
 @cache
 def fast_zlib() -> Any:
     """ISA-L's implementation of zlib, which is several times as fast, if it is installed."""
@@ -319,7 +331,7 @@ def fast_zlib() -> Any:
     return isal_zlib
 
 
-def _deflated(block: memoryview) -> bytes:
+def _deflated(block: bytes | memoryview) -> bytes:
     isal = fast_zlib()
     if isal is not None:
         compressed: bytes = isal.compress(block, wbits=-zlib.MAX_WBITS)
