@@ -97,7 +97,7 @@ class SparkScheduler(Scheduler):
             cancelling_jobs(self.spark, f"hiveacid-{txn_id}", what),
             translated_spark_errors(what),
         ):
-            yield SparkTasks(self.spark)
+            yield SparkTasks(self.spark, size)
 
     def translated(self, error: Exception) -> HiveAcidError:
         """See the base class."""

@@ -21,17 +21,21 @@ R = TypeVar("R")
 # Starting a task of Python takes a tenth of a second. More tasks than cores let those continue that
 # got small items; and a cluster that starts executors on demand has few cores at first.
 _TASKS_PER_CORE, _FEWEST_TASKS = 8, 32
+# Tasks that encode fewer bytes take less time in this process than their Spark job needs to start.
+INLINE_BYTES = 2 << 20
 
 
 @dataclass(frozen=True)
 class SparkTasks(Tasks):
-    """Runs Spark tasks, a few for each core.
+    """Runs Spark tasks, a few for each core, or little work in this process.
 
     Attributes:
         spark: The session.
+        size: The size of the input in bytes; None if it is not known to be small.
     """
 
     spark: SparkSession
+    size: int | None = None
 
     def tried(
         self, work: Callable[[T], R], items: Sequence[T], *, effort: int | None = None
@@ -39,6 +43,9 @@ class SparkTasks(Tasks):
         """See the base class."""
         if not items:
             return []
+        effort = self.size if effort is None else effort
+        if effort is not None and effort < INLINE_BYTES:
+            return [Caught(work)(item) for item in items]
         return in_groups(self.spark, in_spark_task(work), items)
 
 

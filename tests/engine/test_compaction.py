@@ -11,6 +11,7 @@ from hiveacid.jobs.options import Place
 from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.progress import Phase
 from hiveacid.rules.schema import TableKind
+from hiveacid.spark import parallel
 from hiveacid.spark.compaction import compact_table
 from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder, left_behind, row_ids
@@ -187,6 +188,13 @@ def test_partitions_are_compacted_each_by_itself_and_a_failure_stays_alone(make)
     assert not any(name.startswith("p=bad/base") for name in case.directories())
     assert not list(root.rglob("_tmp_hiveacid_*"))
     assert left_behind(case.client) == []
+
+
+def test_small_partitions_are_compacted_without_tasks_of_spark(busy, monkeypatch):
+    monkeypatch.setattr(parallel, "INLINE_BYTES", 1 << 20)
+    monkeypatch.setattr(parallel, "in_groups", None)
+    assert busy.compact("major", run_in="spark").error is None
+    assert (busy.rows(), busy.problems()) == (LEFT, [])
 
 
 def test_buckets_stay_what_they_are(make):
