@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute as pc
 
-from hiveacid.errors import SparkNeeded
+from hiveacid.errors import DirectoryMissing, SparkNeeded, StorageError
 from hiveacid.metastore.catalog import HiveTable, StorageFormat, layout_of
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
@@ -49,12 +49,28 @@ _DAY, _NANOS = 86_400, 10**9
 
 @dataclass(frozen=True)
 class ArrowEngine(RowEngine):
-    """Evaluates rows in this process."""
+    """Evaluates rows in this process.
+
+    Attributes:
+        defers_to_spark: Files that are not found or not reached here are a reason for Spark, which
+            may have the disks, credentials, and libraries.
+    """
+
+    defers_to_spark: bool = False
 
     @contextmanager
     def running(self, what: str, group: str | None = None) -> Iterator[None]:
-        """See the base class."""
-        yield
+        """See the base class.
+
+        Raises:
+            SparkNeeded: Files are not found or not reached; nothing has been published.
+        """
+        try:
+            yield
+        except (DirectoryMissing, StorageError) as error:
+            if not self.defers_to_spark:
+                raise
+            raise SparkNeeded(f"{error.what.rstrip('.')}, seen from the worker.") from error
 
     def reader(
         self, client: MetastoreClient, reading: Transaction, table: HiveTable, txn: Transaction

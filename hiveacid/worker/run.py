@@ -90,7 +90,8 @@ def change_rows(
     options = WriteOptions.of(job, job.token)
     with _reasons_of(job):
         statements = [statement_of(part, job.orc_codec) for part in job.parts]
-        done = run_statements(ArrowEngine(), client, options, observers, statements)
+        engine = ArrowEngine(job.run_in == "auto")
+        done = run_statements(engine, client, options, observers, statements)
     if done.already_done and done.txn_id is not None:
         # The observers of the earlier attempt may be killed with it.
         for observer in observers:
@@ -108,13 +109,15 @@ def why_spark(client: MetastoreClient, job: ChangeJob) -> str | None:
     Raises:
         SparkNeeded: The job is limited to this process, and requires Spark.
     """
-    preparation = Preparation(ArrowEngine(), client, WriteOptions.of(job, None), PhaseClock())
+    engine = ArrowEngine(job.run_in == "auto")
+    preparation = Preparation(engine, client, WriteOptions.of(job, None), PhaseClock())
     try:
         if job.run_in == "spark":
             raise SparkNeeded("The job asks for it with run_in='spark'.")
         with _reasons_of(job), preparation.stack:
             for part in job.parts:
-                statement_of(part, job.orc_codec).prepare(preparation)
+                with engine.running(part.tag):
+                    statement_of(part, job.orc_codec).prepare(preparation)
     except SparkNeeded as error:
         if job.run_in == "worker":
             raise

@@ -41,6 +41,8 @@ from hiveacid.sql.partition_conditions import (
     partitions_of_change,
     selected_partitions,
 )
+from hiveacid.storage.filesystems import keeps_checksums
+from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.tables.bucketing import writer_numbers
 from hiveacid.tables.scan.row_filter import RowFilter
 from hiveacid.tables.scan.times import TIMESTAMP
@@ -91,7 +93,12 @@ class WorkerStatement(Statement):
             SparkNeeded: The table, or the policy for conflicts, needs Spark.
         """
         super().look_up(preparation)
+        if self.operation is Operation.OVERWRITE:
+            # It would create the folder, also on a machine that lacks the disk of the table.
+            ReadOnlyStorage.of(self.table.folder).require_folder()
         require_writable(self.table)
+        if keeps_checksums(self.table.folder) and preparation.client.listeners.want_events:
+            raise SparkNeeded(f"The write events of {self.target} have checksums of HDFS.")
         if self.adds_rows:
             self.declared.look_up(preparation.client, self.table)
         if preparation.options.conflict_policy == "rows" and self.depends_on_new_rows:

@@ -94,7 +94,8 @@ def run_statements(
                 options.run_token,
                 needs_report=bool(options.changes or options.offsets),
             )
-            earlier.end()
+            with engine.running("earlier attempts"):
+                earlier.end()
         with preparation.stack:
             for statement in statements:
                 with engine.running(statement.name):

@@ -2,9 +2,13 @@
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
@@ -209,6 +213,28 @@ def test_what_the_worker_cannot_do_is_submitted(
     assert spark_submit.seen.job["run_token"] == "d/r/t/-1"
     assert "On Spark: soundex" in capsys.readouterr().out
     assert rows() == [(1, "a"), (2, "b")]
+
+
+def test_files_that_the_worker_does_not_find_are_left_to_spark(
+    run, table, client: MetastoreClient, monkeypatch, capsys, request: pytest.FixtureRequest
+) -> None:
+    metastore = os.environ["AIRFLOW_CONN_HIVE_ACID_DEFAULT"]
+    spark_submit: SparkSubmit = request.getfixturevalue("spark_submit")
+    monkeypatch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", metastore)
+    spark_submit.will(report=RunReport(job="update", target=table, txn_id=77).to_dict())
+    folder = Path(urlsplit(client.get_table(TableRef.parse(table)).folder).path)
+    folder.rename(folder.with_name("on_another_disk"))
+    job = UpdateJob(target=table, set={"v": "'x'"}, where="id = 1", run_in="auto")
+    assert run(HiveAcidUpdateOperator(task_id="t", job=job))["txn_id"] == 77
+    assert re.search(f"On Spark: The directory .*{folder.name} does not", capsys.readouterr().out)
+    values = f"INSERT OVERWRITE TABLE {table} VALUES (3, 'c')"
+    for limited in (
+        HiveAcidUpdateOperator(task_id="u", job=replace(job, run_in="worker")),
+        HiveAcidSqlOperator(task_id="v", sql=values, run_in="worker"),
+    ):
+        with pytest.raises(AirflowException, match=r"DirectoryMissing.*does not exist"):
+            run(limited)
+    assert not folder.exists()
 
 
 def test_spark_gets_the_statements_from_the_first_one_that_needs_it(
