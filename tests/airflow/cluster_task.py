@@ -16,7 +16,7 @@ Context = dict[str, Any]
 
 
 def delete(**arguments: Any) -> HiveAcidDeleteOperator:
-    job = DeleteJob(target="shop.orders", where="id = 1")
+    job = DeleteJob(target="shop.orders", where="id = 1", run_in="spark")
     options = {"deploy_mode": "cluster", "poll_seconds": 0.01} | arguments
     return HiveAcidDeleteOperator(task_id="t", job=job, **options)
 

@@ -234,7 +234,7 @@ def test_before_airflow_3_3_a_cancelled_trigger_finds_out_why(
 def copy_changes(**arguments: Any) -> HiveAcidChangesOperator:
     changed = ChangesSource("shop.orders", after="1")
     source = QuerySource("SELECT id FROM changed", {"changed": changed})
-    job = InsertJob(target="shop.log", source=source)
+    job = InsertJob(target="shop.log", source=source, run_in="spark")
     return HiveAcidChangesOperator(task_id="t", consumer="log", job=job, **arguments)
 
 

@@ -27,8 +27,14 @@ from hiveacid.jobs.stream_job import StreamReport, StreamSource
 from hiveacid.sql.script import to_jobs
 
 OTHER = "hr.salaries"
-ONE = DeleteJob(target="db.T", where="id = 1")
-TWO = TransactionJob(statements=[ONE, InsertJob(target="db.u", source=TableSource("db.feed"))])
+ONE = DeleteJob(target="db.T", where="id = 1", run_in="spark")
+TWO = TransactionJob(
+    statements=[
+        DeleteJob(target="db.T", where="id = 1"),
+        InsertJob(target="db.u", source=TableSource("db.feed")),
+    ],
+    run_in="spark",
+)
 SCRIPT = ScriptJob.of(
     to_jobs("DELETE FROM db.t WHERE id = 1; ALTER TABLE db.u COMPACT 'minor'; CREATE DATABASE d")
 )

@@ -12,7 +12,7 @@ from hiveacid.errors import UserError
 from hiveacid.jobs import DeleteJob
 from hiveacid.progress import SUBMITTED_VARIABLE
 
-JOB = DeleteJob(target="db.t", where="id = 1")
+JOB = DeleteJob(target="db.t", where="id = 1", run_in="spark")
 
 
 def run(context, **options):

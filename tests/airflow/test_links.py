@@ -57,7 +57,9 @@ def test_the_page_of_a_driver_in_the_worker_is_removed_when_the_driver_has_ended
         output="hiveacid: read the rows that match ...",
         exit_code=exit_code,
     )
-    operator = HiveAcidDeleteOperator(task_id="t", job=DeleteJob(target="db.t", where="id = 1"))
+    operator = HiveAcidDeleteOperator(
+        task_id="t", job=DeleteJob(target="db.t", where="id = 1", run_in="spark")
+    )
     with pytest.raises(AirflowException) if exit_code else nullcontext():
         operator.execute(context)
     links = [value for key, value in pushed if key == SparkApplicationLink().xcom_key]
@@ -93,7 +95,7 @@ def test_a_task_links_to_its_table_in_its_own_metastore(spark_submit, context, m
     connection = os.environ["AIRFLOW_CONN_HIVE_ACID_DEFAULT"]
     monkeypatch.setenv("AIRFLOW_CONN_SECOND", connection)
     monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_CONNECTIONS", "hive_acid_default,second")
-    job = DeleteJob(target="db.t", where="id = 1")
+    job = DeleteJob(target="db.t", where="id = 1", run_in="spark")
     HiveAcidDeleteOperator(task_id="t", job=job, metastore_conn_id="second").execute(context)
     link = context["ti"].xcoms[TableHealthLink().xcom_key]
     assert link == "/plugin/hiveacid?table=db.t&connection=second"

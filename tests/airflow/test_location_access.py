@@ -22,7 +22,7 @@ from hiveacid.jobs.iceberg_job import IcebergCompareJob, IcebergExportJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
 
-INSERT = InsertJob(target="db.t", source=TableSource("db.plain"))
+INSERT = InsertJob(target="db.t", source=TableSource("db.plain"), run_in="spark")
 REFUSED = set()
 ASKED = []
 

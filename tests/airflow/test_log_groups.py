@@ -16,7 +16,9 @@ Exception in thread "main" org.apache.spark.SparkException: It did not start
 Caused by: java.net.ConnectException: Connection refused
 \t... 7 more
 INFO stopped"""
-OPERATOR = HiveAcidDeleteOperator(task_id="t", job=DeleteJob(target="db.t", where="id = 1"))
+OPERATOR = HiveAcidDeleteOperator(
+    task_id="t", job=DeleteJob(target="db.t", where="id = 1", run_in="spark")
+)
 
 
 @pytest.fixture
@@ -105,7 +107,9 @@ def test_a_failure_without_a_report_ends_with_its_cause(spark_submit, context, o
 def test_an_error_of_the_worker_is_not_chained_either(context):
     with pytest.raises(HiveAcidTaskFailure) as failed:
         HiveAcidDeleteOperator(
-            task_id="t", job=DeleteJob(target="db.t", where="id = 1"), metastore_conn_id="none"
+            task_id="t",
+            job=DeleteJob(target="db.t", where="id = 1", run_in="spark"),
+            metastore_conn_id="none",
         ).execute(context)
 
     assert str(failed.value).endswith("\nSee docs/errors.md#invalidconnection")

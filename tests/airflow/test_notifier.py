@@ -54,7 +54,7 @@ def test_the_text_has_the_problem_the_object_and_the_remedy(notify, sent, spark_
     )
     report = RunReport(job="delete", target="db.t", error=error)
     spark_submit.will(report=report.to_dict(), exit_code=10)
-    job = DeleteJob(target="db.{{ params.table }}", where="id = 7")
+    job = DeleteJob(target="db.{{ params.table }}", where="id = 7", run_in="spark")
     operator = HiveAcidDeleteOperator(task_id="t", job=job)
     context["params"]["table"] = "t"
     operator.render_template_fields(context)

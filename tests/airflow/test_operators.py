@@ -55,17 +55,32 @@ from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.txn.transaction import Transaction
 
 SOURCE = PathSource(path="/feed/{{ run_id }}", format="json")
-DELETE = DeleteJob(target="db.t", where="id = 1")
+DELETE = DeleteJob(target="db.t", where="id = 1", run_in="spark")
 JOBS = [
     (HiveAcidDeleteOperator, DELETE),
-    (HiveAcidInsertOperator, InsertJob(target="db.t", source=SOURCE)),
-    (HiveAcidUpdateOperator, UpdateJob(target="db.t", set={"a": "1"}, where="true")),
+    (HiveAcidInsertOperator, InsertJob(target="db.t", source=SOURCE, run_in="spark")),
+    (
+        HiveAcidUpdateOperator,
+        UpdateJob(target="db.t", set={"a": "1"}, where="true", run_in="spark"),
+    ),
     (
         HiveAcidMergeOperator,
-        MergeJob(target="db.t", source=SOURCE, on="t.id = s.id", when=(MatchedUpdate(),)),
+        MergeJob(
+            target="db.t",
+            source=SOURCE,
+            on="t.id = s.id",
+            when=(MatchedUpdate(),),
+            run_in="spark",
+        ),
     ),
     (HiveAcidRestoreOperator, RestoreJob(target="db.t", as_of="2026-11-20 12:00:00")),
-    (HiveAcidTransactionOperator, TransactionJob(statements=(DELETE,))),
+    (
+        HiveAcidTransactionOperator,
+        TransactionJob(
+            statements=(DeleteJob(target="db.t", where="id = 1"),),
+            run_in="spark",
+        ),
+    ),
     (
         HiveAcidStreamOperator,
         StreamJob(
@@ -119,7 +134,7 @@ def test_every_text_of_a_job_is_a_template(context):
 
 def test_a_job_that_renders_into_nonsense_is_not_submitted(spark_submit, context):
     operator = HiveAcidDeleteOperator(
-        task_id="t", job=DeleteJob(target="{{ run_id }}", where="a = 1")
+        task_id="t", job=DeleteJob(target="{{ run_id }}", where="a = 1", run_in="spark")
     )
     operator.render_template_fields(context)
     with pytest.raises(AirflowFailException, match="'r' is not the name of a table"):
@@ -199,7 +214,7 @@ def test_a_metastore_in_the_job_needs_no_connection(
     spark_submit, context, monkeypatch, small_tables
 ):
     monkeypatch.delenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT")
-    job = DeleteJob(target="db.t", where="true", metastore=small_tables.options)
+    job = DeleteJob(target="db.t", where="true", metastore=small_tables.options, run_in="spark")
     HiveAcidDeleteOperator(task_id="t", job=job).execute(context)
     assert spark_submit.seen.job["metastore"]["uris"] == small_tables.uri
 
@@ -412,7 +427,8 @@ def test_an_interrupted_task_leaves_no_spark_behind(
 def test_killing_the_task_aborts_its_transaction_and_no_other(spark_submit, context, small_tables):
     spark_submit.will(hang=True)
     operator = HiveAcidDeleteOperator(
-        task_id="t", job=DeleteJob(target="db.t", where="true", metastore=small_tables.options)
+        task_id="t",
+        job=DeleteJob(target="db.t", where="true", metastore=small_tables.options, run_in="spark"),
     )
     with MetastoreClient(small_tables.options) as client:
         # The application that the driver would have started, and another map index of the same

@@ -36,7 +36,7 @@ def printed(program: str, environment: Mapping[str, str]) -> str:
 
 
 def test_a_driver_in_the_worker_has_no_pages(spark_submit: Any, context: Any) -> None:
-    job = DeleteJob(target="db.t", where="id = :id", params={"id": 7})
+    job = DeleteJob(target="db.t", where="id = :id", params={"id": 7}, run_in="spark")
     HiveAcidDeleteOperator(task_id="t", job=job).execute(context)
     assert NO_PAGES in spark_submit.seen.environment["SPARK_SUBMIT_OPTS"].split()
     # It would take precedence over all settings of the user.

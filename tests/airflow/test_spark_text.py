@@ -17,7 +17,7 @@ from hiveacid.errors import InvalidJob, MetastoreUnreachable
 from hiveacid.jobs import DeleteJob
 from hiveacid.metastore.client import MetastoreClient
 
-DELETE = DeleteJob(target="db.t", where="id = 1")
+DELETE = DeleteJob(target="db.t", where="id = 1", run_in="spark")
 SECOND = "x\nspark.driver.extraJavaOptions -javaagent:/tmp/evil.jar"
 
 READER = """

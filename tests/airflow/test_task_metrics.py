@@ -62,7 +62,7 @@ def stats(monkeypatch):
 
 
 def delete_from(table="db.t"):
-    job = DeleteJob(target=table, where="id = 7")
+    job = DeleteJob(target=table, where="id = 7", run_in="spark")
     return HiveAcidDeleteOperator(task_id="t", job=job)
 
 
