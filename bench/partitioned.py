@@ -1,4 +1,6 @@
-"""Reads and changes of a table with many partitions, before and after a delete of rows in all of them."""
+"""Reads and changes of a table with many partitions: after an append, a delete of rows in all of them,
+and a merge and a compaction.
+"""
 
 import statistics
 from collections.abc import Callable
@@ -30,8 +32,7 @@ class Partitioned(Course):
     days: ClassVar[int] = DAYS
 
     def _go(self) -> None:
-        day = f"date_add(date'{FIRST_DAY}', cast(pmod({KEY}, {self.days}) as int)) as {PARTITION}"
-        rows = self.batches.kept("by_day", self.batches.all.selectExpr("*", day))
+        rows = self.batches.kept("by_day", self._by_day(self.batches.all))
         self._time("partitions_append", lambda: self.engine.append(rows.repartition(PARTITION)))
         self._months = self.batches.kept("months", self._calendar())
         self._states("new")
@@ -41,10 +42,19 @@ class Partitioned(Course):
             self._time("partitions_delete", lambda: engine.delete(self.batches.listed))
             self._states("deleted")
             self._look("deleted")
+            changes = self.batches.kept("changes_by_day", self._by_day(self.batches.spread))
+            self._time("partitions_merge", lambda: engine.upsert(changes))
+            self._look("merged")
+            self._time("partitions_compact", engine.compact)
+            self._look("compacted")
         else:
             for read in READS:
                 seconds = self.seconds[f"partitions_new_{read}"]
                 self.seconds[f"partitions_deleted_{read}"] = seconds
+
+    def _by_day(self, rows: DataFrame) -> DataFrame:
+        day = f"date_add(date'{FIRST_DAY}', cast(pmod({KEY}, {self.days}) as int)) as {PARTITION}"
+        return rows.selectExpr("*", day)
 
     def _calendar(self) -> DataFrame:
         days = self.engine.spark.range(self.days)

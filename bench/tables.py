@@ -133,7 +133,8 @@ class Tables:
             for read, label in PARTITION_READS.items()
             for state, name in STATES.items()
         }
-        works |= {f"partitions_{work}": (work, "") for work in ("append", "delete")}
+        changes = ("append", "delete", "merge", "compact")
+        works |= {f"partitions_{work}": (work, "") for work in changes}
         engines = self._engines(works)
         lines = [["", "", *(ENGINES[name][0] for name in engines)]]
         for work, (label, state) in works.items():
