@@ -101,7 +101,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
         lock_wait_seconds: float = 300,
         conflict_policy: ConflictPolicy = "hive",
         orc_codec: OrcCodec | None = None,
-        run_in: Place = "spark",
+        run_in: Place = "auto",
         **kwargs: Any,
     ) -> None:
         if not is_template(sql):

@@ -42,12 +42,12 @@ class RowJob(ScriptedJob):
     """Base of the jobs that change rows of one table, and that a transaction may contain.
 
     Attributes:
-        run_in: The process that works on the rows. "spark" is a Spark application. "worker" is the
-            process of the task or command, without Spark and Java. "auto" is the worker for small
+        run_in: The process that works on the rows. "worker" is the process of the task or command,
+            without Spark and Java. "spark" is a Spark application. "auto" is the worker for small
             changes whose results are those of Spark, and Spark for all others.
     """
 
-    run_in: Place | str = "spark"
+    run_in: Place | str = "auto"
 
     def validate_options(self) -> None:
         """Raise InvalidJob if an option has an invalid value."""
@@ -444,7 +444,7 @@ class TransactionJob(StatementsJob, ScriptedJob):
 
     tag: ClassVar[str] = "transaction"
 
-    run_in: Place | str = "spark"
+    run_in: Place | str = "auto"
 
     def validate(self) -> None:
         """Raise InvalidJob if the job is malformed; contacts no server."""

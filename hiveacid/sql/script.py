@@ -120,12 +120,12 @@ def placed(steps: Iterable[StepT], run_in: Place | str) -> tuple[StepT, ...]:
 
     Args:
         steps: The jobs and the questions.
-        run_in: See UpdateJob. "worker" and "auto" apply to compactions, too.
+        run_in: See UpdateJob and CompactJob.
 
     Raises:
         SparkNeeded: ``run_in`` is "worker", and a statement always runs on Spark.
     """
-    return tuple(steps if run_in == "spark" else (_placed(step, run_in) for step in steps))
+    return tuple(_placed(step, run_in) for step in steps)
 
 
 def _placed(step: StepT, run_in: Place | str) -> StepT:

@@ -68,7 +68,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run-in",
         choices=get_args(Place),
-        default="spark",
+        default="auto",
         help="where INSERT, UPDATE, DELETE and MERGE run. worker: in this process, without Java; spark: "
         "with Spark; auto: without Spark if the change is small and simple (default: %(default)s)",
     )
