@@ -269,8 +269,11 @@ def test_an_unknown_column_is_found_before_the_first_statement(run, rows, table)
     assert rows() == [(1, "a"), (2, "b")]
 
 
-def test_spark_is_the_default(run, table) -> None:
-    job = DeleteJob(target=table, where="id = 1")
+def test_the_worker_is_the_default_for_small_changes(run, rows, table) -> None:
+    run(HiveAcidDeleteOperator(task_id="t", job=DeleteJob(target=table, where="id = 1")))
+    run(HiveAcidSqlOperator(task_id="u", sql=f"UPDATE {table} SET v = 'x' WHERE id = 2"))
+    assert rows() == [(2, "x")]
+    job = DeleteJob(target=table, where="id = 2", run_in="spark")
     with pytest.raises(AirflowException, match="no Spark connection 'spark_default'"):
         run(HiveAcidDeleteOperator(task_id="t", job=job))
 

@@ -107,7 +107,7 @@ def test_no_driver_in_a_cluster_looks_for_tables(spark_submit, context, refused,
     connection = {"conn_type": "spark", "host": "yarn", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
     sql = "INSERT INTO db.t SELECT 1, 'a' FROM db.plain; DROP DATABASE IF EXISTS shop CASCADE"
-    message = refusal(HiveAcidSqlOperator(task_id="t", sql=sql), context)
+    message = refusal(HiveAcidSqlOperator(task_id="t", sql=sql, run_in="spark"), context)
     assert "would drop all tables of shop" in message
     assert ("shop.gone", "drop_table") in ASKED
     assert not spark_submit.seen_file.exists()

@@ -15,7 +15,12 @@ from hiveacid.errors import InvalidJob
 from hiveacid.jobs import codec
 from hiveacid.jobs.write_jobs import MergeJob
 
-MERGE = {"target": "db.orders", "on": "t.id = s.id", "when": [MatchedUpdate(), NotMatchedInsert()]}
+MERGE = {
+    "target": "db.orders",
+    "on": "t.id = s.id",
+    "when": [MatchedUpdate(), NotMatchedInsert()],
+    "run_in": "spark",
+}
 FEED = PathSource(path="s3a://landing/feed", format="json")
 
 

@@ -69,7 +69,7 @@ def test_a_place_and_a_statement_that_do_not_fit_are_refused_with_the_dag() -> N
 def test_a_template_is_read_when_it_is_rendered(submitted, context):
     sql = "DELETE FROM {{ params.table }} WHERE day = '{{ run_id }}'"
     submitted.will(report=ScriptReport.of("db.orders", []).to_dict())
-    operator = HiveAcidSqlOperator(task_id="t", sql=sql)
+    operator = HiveAcidSqlOperator(task_id="t", sql=sql, run_in="spark")
     operator.render_template_fields(context)
     operator.execute(context)
     (delete,) = submitted.seen.job["statements"]
@@ -80,7 +80,10 @@ def test_all_rows_are_deleted_only_if_the_task_states_it(submitted, context):
     with pytest.raises(SqlError, match=r"DELETE FROM db\.t has no condition.*all_rows=True"):
         HiveAcidSqlOperator(task_id="t", sql="DELETE FROM db.t")
     submitted.will(report=ScriptReport.of("db.t", []).to_dict())
-    HiveAcidSqlOperator(task_id="t", sql="DELETE FROM db.t", all_rows=True).execute(context)
+    operator = HiveAcidSqlOperator(
+        task_id="t", sql="DELETE FROM db.t", all_rows=True, run_in="spark"
+    )
+    operator.execute(context)
     (delete,) = submitted.seen.job["statements"]
     assert (delete["where"], delete["all_rows"]) == (None, True)
 
@@ -97,7 +100,9 @@ def test_a_file_is_read_with_the_dag(submitted, context, tmp_path):
     (tmp_path / "right.sql").write_text("DELETE FROM orders WHERE id = 1")
     (tmp_path / "wrong.sql").write_text("-- a comment\nGRANT ALL")
     with DAG("d", template_searchpath=str(tmp_path)):
-        right = HiveAcidSqlOperator(task_id="right", sql="right.sql", database="shop")
+        right = HiveAcidSqlOperator(
+            task_id="right", sql="right.sql", database="shop", run_in="spark"
+        )
         wrong = HiveAcidSqlOperator(task_id="wrong", sql="wrong.sql")
     right.resolve_template_files()
     right.execute(context)
