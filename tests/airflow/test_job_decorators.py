@@ -33,7 +33,13 @@ def run(context):
 
 def test_an_insert_takes_the_source_that_is_returned(run, spark_submit):
     spark_submit.will(report={"job": "insert", "target": "db.orders"})
-    run("hive_acid_insert", {"name": "db.feed"}, target="{{ params.table }}", overwrite=True, run_in="spark")
+    run(
+        "hive_acid_insert",
+        {"name": "db.feed"},
+        target="{{ params.table }}",
+        overwrite=True,
+        run_in="spark",
+    )
     job = codec.decode(InsertJob, spark_submit.seen.job, "job")
     assert (job.target, job.source, job.overwrite) == ("db.orders", TableSource("db.feed"), True)
 
@@ -41,7 +47,12 @@ def test_an_insert_takes_the_source_that_is_returned(run, spark_submit):
 def test_an_insert_sees_the_arguments_of_its_function(run, spark_submit):
     spark_submit.will(report={"job": "insert", "target": "db.orders"})
     feed = "hive_acid_insert", lambda day: f"SELECT '{day}' AS a FROM feed", "{{ run_id }}"
-    run(*feed, target="db.orders", inputs={"feed": PathSource("s3a://feed", format="json")}, run_in="spark")
+    run(
+        *feed,
+        target="db.orders",
+        inputs={"feed": PathSource("s3a://feed", format="json")},
+        run_in="spark",
+    )
     assert spark_submit.seen.job["source"]["sql"] == "SELECT 'r' AS a FROM feed"
 
 

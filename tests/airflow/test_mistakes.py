@@ -57,11 +57,15 @@ Operator = HiveAcidJobOperator[Any]
 
 
 def delete(table: str = "db.t", where: str | None = "t.id = 1", **options: Any) -> Operator:
-    return HiveAcidDeleteOperator(task_id="t", job=DeleteJob(target=table, where=where, run_in="spark"), **options)
+    return HiveAcidDeleteOperator(
+        task_id="t", job=DeleteJob(target=table, where=where, run_in="spark"), **options
+    )
 
 
 def update(set_: Any) -> Operator:
-    return HiveAcidUpdateOperator(task_id="t", job=UpdateJob(target="db.t", set=set_, where="true", run_in="spark"))
+    return HiveAcidUpdateOperator(
+        task_id="t", job=UpdateJob(target="db.t", set=set_, where="true", run_in="spark")
+    )
 
 
 def merge(on: str = "t.id = s.id", when: Any = CLAUSES, source: Any = FEED) -> Operator:
@@ -74,7 +78,9 @@ def insert(path: str, format_: str, schema: str | None = None) -> Operator:
 
 
 def insert_from(source: Any) -> Operator:
-    return HiveAcidInsertOperator(task_id="t", job=InsertJob(target="db.t", source=source, run_in="spark"))
+    return HiveAcidInsertOperator(
+        task_id="t", job=InsertJob(target="db.t", source=source, run_in="spark")
+    )
 
 
 def stream_of_csv(here: Path) -> Operator:
@@ -97,7 +103,9 @@ def compact(type_: str | None = None, **policy: Any) -> Operator:
 
 
 def on_metastore(uri: str) -> Operator:
-    job = DeleteJob(target="db.t", where="id = 1", metastore=MetastoreOptions(uris=uri), run_in="spark")
+    job = DeleteJob(
+        target="db.t", where="id = 1", metastore=MetastoreOptions(uris=uri), run_in="spark"
+    )
     return HiveAcidDeleteOperator(task_id="t", job=job)
 
 
@@ -387,7 +395,9 @@ def test_a_template_that_fails_names_its_field(context: Any) -> None:
 
 
 def sql_task(**fields: Any) -> Any:
-    return HiveAcidSqlOperator(task_id="t", **{"sql": "DELETE FROM db.t WHERE id = 1", "run_in": "spark", **fields})
+    return HiveAcidSqlOperator(
+        task_id="t", **{"sql": "DELETE FROM db.t WHERE id = 1", "run_in": "spark", **fields}
+    )
 
 
 @pytest.mark.parametrize(
