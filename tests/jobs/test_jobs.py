@@ -238,7 +238,7 @@ def test_every_text_of_a_job_is_rendered():
         when=[MatchedUpdate({"a": "E"}, "C"), NotMatchedInsert()],
         metastore=MetastoreOptions(uris="U", kerberos_service_name="HIVE", write_events="AUTO"),
         conflict_policy="HIVE",
-        run_in="SPARK",
+        run_in="AUTO",
         source_alias="S",
         target_alias="T",
     )
