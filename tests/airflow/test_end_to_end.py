@@ -44,7 +44,7 @@ ROWS = [
     {"id": 3, "amount": 30, "at": "2026-11-20 10:00:00", "country": "fr"},
 ]
 # It matters how often this is applied.
-ADD_ONE = UpdateJob(target=str(TABLE), set={"amount": "amount + 1"}, all_rows=True)
+ADD_ONE = UpdateJob(target=str(TABLE), set={"amount": "amount + 1"}, all_rows=True, run_in="spark")
 # The work of an Airflow worker for a task, in a process that can be killed.
 WORKER = """\
 import sys
@@ -88,7 +88,7 @@ def orders(hms4, fast_java, tmp_path_factory):
         client.create_table(
             HiveTable.new(TABLE, columns, partition_keys=[HiveColumn("country", "string")])
         )
-        job = InsertJob(target=str(TABLE), source=feed(folder / "rows.json", ROWS))
+        job = InsertJob(target=str(TABLE), source=feed(folder / "rows.json", ROWS), run_in="spark")
         insert = HiveAcidInsertOperator(task_id="insert", job=job)
         yield SimpleNamespace(
             metastore=hms4,
@@ -140,6 +140,7 @@ def test_each_operator_returns_the_report_of_what_it_did(orders, tmp_path):
         ],
     )
     merge = MergeJob(
+        run_in="spark",
         target=str(TABLE),
         source=changes,
         on="t.country = s.country AND t.id = s.id",
@@ -153,7 +154,7 @@ def test_each_operator_returns_the_report_of_what_it_did(orders, tmp_path):
     assert counts(merged) == [1, 1, 1]
 
     # That of an update is looked at after the retry below, which wants a Spark of its own anyway.
-    delete = DeleteJob(target=str(TABLE), where="id = 1 AND country = 'de'")
+    delete = DeleteJob(target=str(TABLE), where="id = 1 AND country = 'de'", run_in="spark")
     deleted = HiveAcidDeleteOperator(task_id="delete", job=delete).execute(context("delete"))
     assert (counts(deleted), deleted["already_done"]) == ([0, 0, 1], False)
     assert deleted["partitions"] == ["country=de"]
@@ -168,6 +169,7 @@ def test_two_changes_of_one_row_fail_the_task_for_good(orders, tmp_path):
     before = orders.rows()
     last = before[-1]
     merge = MergeJob(
+        run_in="spark",
         target=str(TABLE),
         source=feed(tmp_path / "changes.json", [last, last | {"amount": -1}]),
         on="t.id = s.id",
