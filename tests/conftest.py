@@ -337,7 +337,7 @@ def spark(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         # The tables of tests are so small that no task of Spark would run.
-        patch.setattr("hiveacid.spark.parallel.INLINE_BYTES", 0)
+        patch.setattr("hiveacid.spark.parallel.DRIVER_BYTES", 0)
         for place in (JVMView, JavaPackage):
             patch.setattr(place, "__getattr__", _remembering(place.__getattr__))
         session = (

@@ -22,7 +22,7 @@ R = TypeVar("R")
 # got small items; and a cluster that starts executors on demand has few cores at first.
 _TASKS_PER_CORE, _FEWEST_TASKS = 8, 32
 # Tasks that encode fewer bytes take less time in this process than their Spark job needs to start.
-INLINE_BYTES = 2 << 20
+DRIVER_BYTES = 2 << 20
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class SparkTasks(Tasks):
         if not items:
             return []
         effort = self.size if effort is None else effort
-        if effort is not None and effort < INLINE_BYTES:
+        if effort is not None and effort < DRIVER_BYTES:
             return [Caught(work)(item) for item in items]
         return in_groups(self.spark, in_spark_task(work), items)
 

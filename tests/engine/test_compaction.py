@@ -191,7 +191,7 @@ def test_partitions_are_compacted_each_by_itself_and_a_failure_stays_alone(make)
 
 
 def test_small_partitions_are_compacted_without_tasks_of_spark(busy, monkeypatch):
-    monkeypatch.setattr(parallel, "INLINE_BYTES", 1 << 20)
+    monkeypatch.setattr(parallel, "DRIVER_BYTES", 1 << 20)
     monkeypatch.setattr(parallel, "in_groups", None)
     assert busy.compact("major", run_in="spark").error is None
     assert (busy.rows(), busy.problems()) == (LEFT, [])
