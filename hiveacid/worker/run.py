@@ -143,5 +143,5 @@ def _reasons_of(job: ChangeJob) -> Iterator[None]:
 
 
 def may_change_rows(job: Job) -> TypeGuard[ChangeJob]:
-    """Whether a job may run in this process, as far as its options tell."""
+    """Whether the options of a job let it run in this process."""
     return isinstance(job, ChangeJob) and job.run_in != "spark"

@@ -30,7 +30,7 @@ from hiveacid.tables.visible_files import AcidFiles, FilesReader
 from hiveacid.writes.engine import RowEngine
 from hiveacid.writes.output import TableOutput, TakenFolders
 
-# What a statement gets, and the row counts that it returns
+# The context of a statement, and the row counts that it returns
 
 
 class FilesOfRows(Protocol):

@@ -228,12 +228,12 @@ def test_files_that_the_worker_does_not_find_are_left_to_spark(
     assert run(HiveAcidUpdateOperator(task_id="t", job=job))["txn_id"] == 77
     assert re.search(f"On Spark: The directory .*{folder.name} does not", capsys.readouterr().out)
     values = f"INSERT OVERWRITE TABLE {table} VALUES (3, 'c')"
-    for limited in (
+    for operator in (
         HiveAcidUpdateOperator(task_id="u", job=replace(job, run_in="worker")),
         HiveAcidSqlOperator(task_id="v", sql=values, run_in="worker"),
     ):
         with pytest.raises(AirflowException, match=r"DirectoryMissing.*does not exist"):
-            run(limited)
+            run(operator)
     assert not folder.exists()
 
 

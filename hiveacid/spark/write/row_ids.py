@@ -189,7 +189,6 @@ class FewRowIds(RowIds):
         """Row ids of the changed rows, in the order of their delete events."""
         columns = {name: self._column(name)[self._acting] for name in KEY}
         buckets = columns[BUCKET]
-        # Vectorized form of rules.row_id.decode_bucket.
         columns[BUCKET_NUMBER] = writer_numbers(buckets)
         order = np.lexsort([columns[n] for n in (ROW, BUCKET, WRITE_ID, BUCKET_NUMBER, PARTITION)])
         return {name: column[order] for name, column in columns.items()}
