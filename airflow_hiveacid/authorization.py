@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.sdk import AirflowSkipException
+
 from hiveacid.errors import AccessRefused, TaskKilled, without_secrets
 from hiveacid.jobs.job import Job, accesses_of, paths_of
 from hiveacid.metastore.authorizer import user_of
@@ -37,13 +39,15 @@ def require_job_access(job: Job, context: "Context") -> None:
 
 
 def outcome_of(error: BaseException | None) -> str:
-    """Return the outcome of a job: ``done``, ``failed``, ``refused`` or ``killed``.
+    """Return the outcome of a job: ``done``, ``skipped``, ``failed``, ``refused`` or ``killed``.
 
     :param error: The error; None if the job is done.
     """
     match error:
         case None:
             return "done"
+        case AirflowSkipException():
+            return "skipped"
         case AccessRefused():
             return "refused"
         case TaskKilled() | KeyboardInterrupt():

@@ -81,7 +81,8 @@ if CronPartitionTimetable is not None:
         HiveAcidMergeOperator(
             task_id="merge",
             # Not per run: every backfill creates another run for the same day.
-            once_per=DAY + " {{ params.again }}",
+            once_per=DAY,
+            apply_again="{{ params.again }}",
             job=MergeJob(
                 target="{{ params.table }}",
                 source=LAST_CHANGES,

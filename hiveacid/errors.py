@@ -160,18 +160,6 @@ def _without_value(pair: re.Match[str]) -> str:
     return pair[0] if prose else f"{pair['name']}{pair['sign']}{HIDDEN}"
 
 
-# All errors that this package raises. Each names the problem, the object and the remedy.
-#
-# HiveAcidError ├── UserError exit 20 the job asks for something that cannot be done ├── DataError
-# exit 30 the rows or the files are unsuitable for the job ├── ConflictError exit 10 a concurrent
-# change was first; a retry can help ├── MetastoreError exit 40 the metastore did not carry out a
-# call ├── StorageError exit 50 files could not be read, written or moved ├── ClusterUnreachable
-# exit 60 the cluster that runs Spark did not answer ├── DemoFailed exit 1 a program that the demo
-# runs has failed ├── SparkJobFailed exit 1 Spark failed for another reason ├── TaskKilled exit 1
-# the task of Airflow was killed └── WorkerFailed exit 1 work in the worker failed for another
-# reason
-
-
 class HiveAcidError(Exception):
     """Root of every error this package raises on purpose.
 
@@ -626,6 +614,23 @@ class DiskFull(StorageError):
     """No space is left for the job's files."""
 
     default_remedy = "Free space on the file system of the table, then run the job again."
+
+
+class EmptySource(StorageError):
+    """A source has no file, no bytes, or no rows."""
+
+    retryable = True
+    default_remedy = (
+        "Nothing was changed: run the task again once the rows are there, or set on_empty if none are"
+        " no error."
+    )
+
+
+class SourceSkipped(EmptySource):
+    """A source is empty, and its job skips such a source."""
+
+    retryable = False
+    default_remedy = "Nothing was changed. Clear the task once the rows are there."
 
 
 class OutsideTable(StorageError):

@@ -34,6 +34,7 @@ from hiveacid.rules.schema import ColumnMapping
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
+    from hiveacid.jobs.report import RunReport
     from hiveacid.metastore.catalog import HiveTable
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.metastore.thrift.answers import HeldLock, TxnInfo
@@ -230,6 +231,22 @@ class HiveAcidMetastoreHook(BaseHook):
         """List the transactions that are open, and those aborted but not yet cleaned up."""
         with self.get_conn() as client:
             return client.get_open_txns_info()
+
+    def apply_again(self, table: str, run: str, *, dry_run: bool = False) -> "list[RunReport]":
+        """Let the next attempt of an applied run apply it once more: clear its task afterwards.
+
+        No row changes now. Rows that the run has inserted will be inserted a second time, unless the
+        table is restored before; a merge or a delete finds the rows as they are then.
+
+        :param table: A table that the run has written.
+        :param run: The run, "dag/run/task/map index", as in the history of the table.
+        :param dry_run: Change nothing.
+        :return: What the run has applied.
+        """
+        from hiveacid.records.run_notes import forget_run
+
+        with self.get_conn() as client:
+            return forget_run(client, TableRef.parse(table), run, dry_run=dry_run)
 
     def _seconds(self, name: str, default: float) -> float:
         given = self._extra.get(name) or default

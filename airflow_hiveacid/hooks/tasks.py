@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
-from hiveacid.errors import ConflictError, HiveAcidError
+from hiveacid.errors import ConflictError, HiveAcidError, SourceSkipped
 from hiveacid.jobs.report import ErrorReport, by_table
 from hiveacid.upkeep import metrics
 from hiveacid.upkeep.metrics import Kind, Metric, Sample
@@ -46,12 +46,16 @@ class HiveAcidTaskRefused(HiveAcidTaskFailure, AirflowFailException):
     """
 
 
-def task_failure(error: HiveAcidError | ErrorReport) -> HiveAcidTaskFailure:
+def task_failure(
+    error: HiveAcidError | ErrorReport,
+) -> HiveAcidTaskFailure | AirflowSkipException:
     """Return the exception to raise: permanent failures must not consume the remaining retries.
 
     :param error: The error, here or in the Spark application.
     """
     report = error if isinstance(error, ErrorReport) else ErrorReport.of(error)
+    if report.id == SourceSkipped.__name__:
+        return AirflowSkipException(report.lines)
     if not report.retryable:
         return HiveAcidTaskRefused(report)
     conflict = report.exit_code == ConflictError.exit_code

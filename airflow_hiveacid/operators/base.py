@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from airflow.providers.common.compat.sdk import TaskDeferred, conf
+from airflow.providers.common.compat.sdk import AirflowSkipException, TaskDeferred, conf
 from jinja2 import TemplateError
 
 from airflow_hiveacid.assets import emit_assets
@@ -20,7 +20,7 @@ from airflow_hiveacid.hooks.tasks import (
     task_failure,
 )
 from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
-from hiveacid.errors import HiveAcidError, InvalidJob, TaskKilled
+from hiveacid.errors import HiveAcidError, InvalidJob, SourceSkipped, TaskKilled
 from hiveacid.jobs.fields import before_rendering
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.job_json import job_types
@@ -237,12 +237,14 @@ class HiveAcidJobOperator(KillableOperator, Generic[JobT]):
     :param once_per: The unit that is applied only once, even if it is run repeatedly: by default
         the run of the DAG. Airflow creates new runs when it reprocesses partitions;
         ``{{ partition_key }}`` then identifies them as the same. (templated)
+    :param apply_again: A text that makes the work another one: what was applied without it, or with
+        another text, is applied again, but only once with this one. (templated)
     """
 
     job_type: ClassVar[type[Job]]
 
-    template_fields: Sequence[str] = ("job", "once_per", "metastore_conn_id")
-    text_fields: ClassVar[Sequence[str]] = ("once_per", "metastore_conn_id")
+    template_fields: Sequence[str] = ("job", "once_per", "apply_again", "metastore_conn_id")
+    text_fields: ClassVar[Sequence[str]] = ("once_per", "apply_again", "metastore_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"job": "yaml", "job.source.sql": "sql"}
     ui_color = "#fde8c9"
 
@@ -252,6 +254,7 @@ class HiveAcidJobOperator(KillableOperator, Generic[JobT]):
         job: JobT,
         metastore_conn_id: str = HiveAcidMetastoreHook.default_conn_name,
         once_per: str | None = None,
+        apply_again: str = "",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -265,6 +268,7 @@ class HiveAcidJobOperator(KillableOperator, Generic[JobT]):
         self.job = job
         self.metastore_conn_id = metastore_conn_id
         self.once_per = once_per
+        self.apply_again = apply_again
         self._running: JobT | None = None
         self._report: dict[str, Any] | None = None
         self._began = 0.0
@@ -330,7 +334,11 @@ class HiveAcidJobOperator(KillableOperator, Generic[JobT]):
         """Record a failure, and return the exception that ends the task."""
         if isinstance(error, Exception):
             error = self._cause_of(error)
+        if isinstance(error, SourceSkipped):
+            error = task_failure(error)
         audit(job, context, error=error)
+        if isinstance(error, AirflowSkipException):
+            return error
         name = error.error.id if isinstance(error, HiveAcidTaskFailure) else type(error).__name__
         emit_failure(self.job.tag, self.target, name, time.time() - self._began)
         if outcome_of(error) == "killed":
@@ -382,7 +390,8 @@ class HiveAcidJobOperator(KillableOperator, Generic[JobT]):
                 f"once_per of {type(self).__name__} {self.task_id!r} is empty in this run.",
                 remedy="{{ partition_key }}, for example, is there in runs of partitions only.",
             )
-        return task_token(ti, once_per)
+        again = str(self.apply_again).strip()
+        return task_token(ti, f"{once_per}+{again}" if again else once_per)
 
     def _named(self, context: "Context") -> JobT:
         """Return the job with the name of its run, without any connection."""

@@ -33,6 +33,7 @@ _LIBRARY_COMMANDS = (
     versions.HISTORY,
     versions.DIFF,
     versions.CHANGES,
+    versions.APPLY_AGAIN,
     tables.CAT,
     sql.COMMAND,
     plan.COMMAND,

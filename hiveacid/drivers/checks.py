@@ -50,6 +50,7 @@ from hiveacid.jobs.write_jobs import (
     SourceJob,
     TransactionJob,
     UpdateJob,
+    skipping_empty_sources,
 )
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -299,7 +300,8 @@ class Preflight:
             return
         try:
             for statement in job.parts:
-                self._check_statement(statement)
+                with skipping_empty_sources(getattr(statement, "on_empty", None)):
+                    self._check_statement(statement)
         except HiveAcidError as error:
             if isinstance(error, MetastoreError) or not self._may_have_run(job, targets):
                 raise

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from hiveacid.errors import CorruptFile, StorageError
+from hiveacid.errors import CorruptFile, EmptySource
 from hiveacid.jobs.fields import columns_of_schema, require_header
 from hiveacid.jobs.sources import PathSource
 from hiveacid.rules.directory import HEAD, kind_of_file, mistaken_for
@@ -59,7 +59,7 @@ class DriverFiles:
         """Refuse a source that no driver on this machine can read.
 
         Raises:
-            StorageError: Its path does not exist, or has no file that shows the columns.
+            EmptySource: Its path does not exist, or has no file that shows the columns.
             CorruptFile: All files have another format than declared.
             UnknownColumn: The header of a file has columns other than the schema.
         """
@@ -69,7 +69,7 @@ class DriverFiles:
         try:
             os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
-            raise StorageError(
+            raise EmptySource(
                 f"The source {source.path}: the path does not exist.",
                 remedy="Check the path of the source.",
             ) from None
@@ -112,7 +112,7 @@ def _require_any_file(source: PathSource, path: str) -> None:
     except OSError:
         return
     if found:
-        raise StorageError(
+        raise EmptySource(
             f"The source {source.path}: the folder is empty, so that its columns are unknown.",
             remedy="Check the path of the source; or give it a schema, if no rows are no error.",
         )

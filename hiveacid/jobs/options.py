@@ -418,6 +418,8 @@ def _parts(token: str) -> tuple[str, str, str]:
 
 # The processes that work on rows: those of the task or command, an application, or as they fit.
 Place = Literal["auto", "worker", "spark"]
+# The handling of sources without rows; see RowJob.
+OnEmpty = Literal["fail", "skip", "ok"]
 OrcCodec = Literal["none", "zlib", "snappy", "lz4", "zstd"]
 
 

@@ -134,7 +134,7 @@ class ScriptJob(Job):
 
 
 # Neither its place nor the options of the script change the effect of a statement.
-_COMMON = frozenset(field.name for field in fields(Job)) - {"target"} | {"run_in"}
+_COMMON = frozenset(field.name for field in fields(Job)) - {"target"} | {"run_in", "on_empty"}
 
 
 def _digest(job: Job) -> str:

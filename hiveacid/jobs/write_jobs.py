@@ -1,11 +1,12 @@
 """Jobs that change the rows of one table: INSERT, UPDATE, DELETE, MERGE and restores."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from itertools import combinations
 from typing import ClassVar, get_args
 
-from hiveacid.errors import InvalidJob, UserError
+from hiveacid.errors import EmptySource, InvalidJob, SourceSkipped, UserError
 from hiveacid.jobs.fields import (
     Parameters,
     awaits_rendering,
@@ -20,7 +21,7 @@ from hiveacid.jobs.fields import (
     require_text,
 )
 from hiveacid.jobs.job import Access, Job, ScriptedJob
-from hiveacid.jobs.options import Place, RunOptions
+from hiveacid.jobs.options import OnEmpty, Place, RunOptions
 from hiveacid.jobs.sources import (
     Input,
     QuerySource,
@@ -45,19 +46,44 @@ class RowJob(ScriptedJob):
         run_in: The process that works on the rows. "worker" is the process of the task or command,
             without Spark and Java. "spark" is a Spark application. "auto" is the worker for small
             changes whose results are those of Spark, and Spark for all others.
+        on_empty: The handling of a source without rows. By default, paths that match no file or
+            only files without bytes are an error, and other sources without rows a warning. "fail"
+            makes all of them errors, "ok" none, except a path that does not exist. "skip" changes
+            nothing, and skips the task.
     """
 
     run_in: Place | str = "auto"
+    on_empty: OnEmpty | str | None = None
 
     def validate_options(self) -> None:
         """Raise InvalidJob if an option has an invalid value."""
         Job.validate_options(self)
         require_choice(self.run_in, get_args(Place), "run_in")
+        if self.on_empty is not None:
+            require_choice(self.on_empty, get_args(OnEmpty), "on_empty")
 
     @property
     def changes_rows(self) -> bool:
         """Whether the job may update or delete existing rows."""
         return True
+
+
+@contextmanager
+def skipping_empty_sources(on_empty: str | None) -> Iterator[None]:
+    """Make an empty source a reason to skip the job, if the job says so.
+
+    Args:
+        on_empty: See ``RowJob``.
+
+    Raises:
+        SourceSkipped: The source is empty.
+    """
+    try:
+        yield
+    except EmptySource as error:
+        if on_empty != "skip":
+            raise
+        raise SourceSkipped(error.what) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

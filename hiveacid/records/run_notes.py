@@ -149,6 +149,16 @@ class RunNote:
         given = data.get("format") if isinstance(data, dict) else None
         return type(given) is int and given > codec.FORMAT
 
+    @property
+    def is_final(self) -> bool:
+        """Whether a run with this note must not be applied again.
+
+        A run that changed nothing is evaluated again: its source may have rows by then. A run that
+        read changes or a batch has used them up.
+        """
+        report = self.report
+        return bool(report.files or self.directories or report.changes or report.offsets)
+
     def is_of(self, digest: str, txn_id: int | None) -> bool:
         """Whether the note matches the name of its file."""
         return digest_of(self.run_token) == digest and txn_id in (None, self.txn_id)
@@ -363,6 +373,11 @@ class RunNoteFolder:
         if any(file.note is None for file in files) and self._of_digest(names[0].digest) != names:
             return self.of_run(token)  # Another process has marked or removed a note meanwhile.
         return files
+
+    def of_whole_run(self, token: str) -> list[NoteFile]:
+        """Read the notes on all statements of a run."""
+        run = digest_of_run(token)
+        return self._read([name for name in self._names() if name.digest.startswith(run)])
 
     def of_other_statements(self, tokens: Collection[str]) -> list[NoteFile]:
         """Read the notes of a run, except those on some of its statements.
@@ -635,7 +650,8 @@ class EarlierAttempts:
         snapshot = Snapshot.take(self._client, [table.ref for table in tables])
         self._remove_staging(tables, snapshot)
         attempts = self._proofs(tables, snapshot)
-        if applied := attempts[RunOutcome.APPLIED]:
+        applied = [proofs for proofs in attempts[RunOutcome.APPLIED] if _is_final(proofs)]
+        if applied:
             # Of two concurrent attempts, one may have had nothing to do.
             wrote = [proofs for proofs in applied if _report_of(proofs).files]
             self._applied((wrote or applied)[0])
@@ -785,9 +801,10 @@ def require_same_statements(
         snapshot = Snapshot.take(client, [ref])
         for file in others:
             outcome = folder.judge(file, snapshot.txns, snapshot.write_ids[ref.full_name])
-            if outcome in (RunOutcome.ABORTED, RunOutcome.NO_EVIDENCE):
-                continue
             note = file.note
+            changed_nothing = note is not None and not note.is_final
+            if changed_nothing or outcome in (RunOutcome.ABORTED, RunOutcome.NO_EVIDENCE):
+                continue
             what = "another statement" if note is None else f"another statement, {note.operation},"
             has = "has" if outcome is RunOutcome.APPLIED else "may have"
             path = f"{table.folder.rstrip('/')}/{file.path}"
@@ -798,6 +815,64 @@ def require_same_statements(
                 "attempt, like the time, cannot be part of a statement. If the changed script is to be "
                 f"applied as well, run it by another run, or delete the note {path}.",
             )
+
+
+def forget_run(
+    client: MetastoreClient, ref: TableRef, token: str, *, dry_run: bool = False
+) -> list[RunReport]:
+    """Let the next attempt of an applied run apply it once more.
+
+    Only the notes that prove the run are removed: no row changes now.
+
+    Args:
+        client: The metastore.
+        ref: A table that the run has written.
+        token: The run: "dag/run/task/map index".
+        dry_run: Remove nothing.
+
+    Returns:
+        What the attempts have applied, and a repetition would apply again.
+
+    Raises:
+        InvalidJob: The table has no note on the run, the run is at work, or it has read changes or a
+            stream, whose position depends on the notes.
+    """
+    table = client.get_table(ref)
+    storage = Storage.of(table.folder)
+    notes = [
+        file.note
+        for file in RunNoteFolder(client, storage, table).of_whole_run(token)
+        if file.note is not None and file.note.is_final
+    ]
+    if not notes:
+        raise InvalidJob(
+            f"{ref} has no note on the run {token}.",
+            remedy="The history of the table names its runs; a run without a note is applied anyway.",
+        )
+    reports = [note.report for note in notes]
+    if any(report.changes or report.offsets for report in reports):
+        raise InvalidJob(
+            f"The run {token} has read changes or a stream, and the next run continues after it.",
+            remedy="Restore the table, or start a new consumer or stream.",
+        )
+    run = run_of(agent_info(token))
+    at_work = [txn for txn in client.get_open_txns_info() if run_of(txn.token) == run]
+    if at_work:
+        raise InvalidJob(
+            f"The run {token} is at work: transaction {at_work[0].txn_id} is open.",
+            remedy="Wait for its end.",
+        )
+    if dry_run:
+        return reports
+    others = {TableRef.parse(name) for report in reports for name in report.write_ids} - {ref}
+    # The given table comes last: its notes name the others, if this must be repeated.
+    for each in (*sorted(others, key=str), ref):
+        with suppress(TableNotFound):
+            found = client.get_table(each)
+            folder = Storage.of(found.folder)
+            for file in RunNoteFolder(client, folder, found).of_whole_run(token):
+                folder.delete_file(file.path)
+    return reports
 
 
 def _abort_other_statements(client: MetastoreClient, tokens: Collection[str]) -> None:
@@ -812,6 +887,11 @@ def _abort_other_statements(client: MetastoreClient, tokens: Collection[str]) ->
             if txn.token not in own and (run_of(txn.token), txn.token.rpartition("@")[2]) in alike
         ),
     )
+
+
+def _is_final(proofs: Sequence[_Proof]) -> bool:
+    """Whether the notes of an attempt keep the run from being applied again."""
+    return any(proof.file.note is not None and proof.file.note.is_final for proof in proofs)
 
 
 def _report_of(proofs: Sequence[_Proof]) -> RunReport:

@@ -21,6 +21,7 @@ from hiveacid.errors import (
     ConstraintViolated,
     CorruptFile,
     DiskFull,
+    EmptySource,
     HiveAcidError,
     InvalidConnection,
     InvalidJob,
@@ -209,7 +210,7 @@ def _translate_analysis(error: AnalysisException, what: str, first_line: str) ->
     if condition.startswith("DATATYPE_MISMATCH"):
         return TypeMismatch(f"{what}: {first_line}")
     if condition in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
-        return StorageError(f"{what}: {first_line}", remedy="Check the path of the source.")
+        return EmptySource(f"{what}: {first_line}", remedy="Check the path of the source.")
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         return InvalidJob(
             f"{what} names a table that is not among its inputs: {first_line}",

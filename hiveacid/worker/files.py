@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from pyarrow import orc, parquet, types
 
-from hiveacid.errors import HiveAcidError, SparkNeeded, StorageError
+from hiveacid.errors import EmptySource, HiveAcidError, SparkNeeded, StorageError
 from hiveacid.jobs.sources import PathSource
 from hiveacid.orc.format.envelope import TypeKind, kind_of
 from hiveacid.orc.format.tail import OrcTail
@@ -34,12 +34,12 @@ _WIDER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64
 _GREGORIAN = date(1582, 10, 15)
 
 
-def rows_of_files(source: PathSource) -> pa.Table:
-    """Read the rows of files, with the names of their columns in lower case.
+def rows_of_files(source: PathSource) -> tuple[pa.Table, int]:
+    """Read the rows of files, with the names of their columns in lower case, and their bytes.
 
     Raises:
+        EmptySource: There is no file.
         SparkNeeded: Spark might read other rows.
-        StorageError: There is no file.
     """
     if source.format in ("csv", "json"):
         return _rows_of_lines(source)
@@ -64,7 +64,7 @@ def rows_of_files(source: PathSource) -> pa.Table:
         # Writers count older days by one of two calendars, and few files tell by which.
         if types.is_date32(column.type) and pc.any(pc.less(column, _GREGORIAN)).as_py():
             raise SparkNeeded(f"days before {_GREGORIAN} in {source.path}")
-    return rows
+    return rows, sum(len(content) for _, content in contents)
 
 
 @contextmanager
@@ -185,8 +185,8 @@ def _is_hidden(name: str) -> bool:
     return is_hidden or name.startswith(".") or name.endswith("._COPYING_")
 
 
-def _missing(source: PathSource) -> StorageError:
-    return StorageError(
+def _missing(source: PathSource) -> EmptySource:
+    return EmptySource(
         f"The source {source.path}: no file was found.", remedy="Check the path of the source."
     )
 
@@ -244,7 +244,7 @@ class _Number(str):
     __slots__ = ()
 
 
-def _rows_of_lines(source: PathSource) -> pa.Table:
+def _rows_of_lines(source: PathSource) -> tuple[pa.Table, int]:
     columns = _columns_of(source)
     options = {name.lower(): value for name, value in source.options.items()}
     header, separator = options.pop("header", "false"), options.pop("sep", ",")
@@ -252,7 +252,8 @@ def _rows_of_lines(source: PathSource) -> pa.Table:
     if options or not known or header not in ("true", "false") or separator not in {*",;|\t"}:
         raise SparkNeeded(f"options of {source.format} files")
     rows: list[Sequence[str | None]] = []
-    for name, content in _contents(source, MOST_TEXT):
+    contents = _contents(source, MOST_TEXT)
+    for name, content in contents:
         with _readable(name):
             lines = _lines(name, content)
             if source.format == "json":
@@ -271,7 +272,8 @@ def _rows_of_lines(source: PathSource) -> pa.Table:
                 raise ValueError(f"A value is no {type_} in its common form.")
             arrays.append(texts.cast(arrow_type(type_)))
         batch = pa.RecordBatch.from_arrays(arrays, names=[*columns])
-        return bounded(batch.schema, [batch], source.path)
+        size = sum(len(content) for _, content in contents)
+        return bounded(batch.schema, [batch], source.path), size
 
 
 def _columns_of(source: PathSource) -> dict[str, HiveType]:

@@ -39,6 +39,12 @@ def statement_of(job: Job, orc_codec: str | None = None) -> Statement:
     Raises:
         SparkNeeded: The job has a part that is not evaluated here.
     """
+    statement = _statement_of(job, orc_codec)
+    statement.on_empty = job.on_empty if isinstance(job, RowJob) else None
+    return statement
+
+
+def _statement_of(job: Job, orc_codec: str | None) -> Statement:
     target, codec = TableRef.parse(job.target), job.orc_codec or orc_codec
     match job:
         case DeleteJob() | UpdateJob() if job.inputs:

@@ -238,6 +238,7 @@ class ArrowSource:
         table: The transactional table that these are.
         query: The query of these rows; None for all of them.
         is_table: Whether they are a table, whose rows are those of the snapshot.
+        without_bytes: The path of the files behind it, if these have no bytes.
     """
 
     names: Sequence[str]
@@ -246,6 +247,7 @@ class ArrowSource:
     table: TableRef | None = None
     query: Query | None = None
     is_table: bool = False
+    without_bytes: Sequence[str] = ()
 
     @property
     def reads(self) -> list[TableRef]:
@@ -286,7 +288,7 @@ def source_of(client: MetastoreClient, source: Source, params: Mapping[str, Any]
 
     Raises:
         SparkNeeded: It is not evaluated here.
-        StorageError: A file is missing.
+        EmptySource: There is no file.
     """
     if not isinstance(source, QuerySource):
         return _input(client, source)
@@ -328,7 +330,8 @@ def _given(rows: pa.Table) -> ArrowSource:
 def _input(client: MetastoreClient, source: Source) -> ArrowSource:
     if isinstance(source, PathSource):
         client.allowed_locations.require(source.path)
-        return _given(rows_of_files(source))
+        rows, size = rows_of_files(source)
+        return replace(_given(rows), without_bytes=() if size else (source.path,))
     if not isinstance(source, TableSource):
         raise SparkNeeded(f"a {type(source).__name__}")
     table = existing_table(client, TableRef.parse(source.name))

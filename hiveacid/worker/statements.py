@@ -110,6 +110,39 @@ class WorkerStatement(Statement):
         return f"The {self.name} of {self.table.ref.full_name}"
 
 
+@dataclass(eq=False)
+class SourceStatement(WorkerStatement):
+    """A statement that compares or writes the rows of a source.
+
+    Attributes:
+        make_source: Looks up the source.
+    """
+
+    make_source: Callable[[MetastoreClient], ArrowSource]
+    _source: ArrowSource = field(init=False, repr=False)
+    _rows: int = field(init=False, repr=False, default=0)
+
+    def look_up(self, preparation: Preparation) -> None:
+        """Look up the target and the source."""
+        super().look_up(preparation)
+        self._source = self.make_source(preparation.client)
+        self.reads = self._source.reads
+
+    def files_without_bytes(self) -> Sequence[str]:
+        """See the base class."""
+        return self._source.without_bytes
+
+    def has_source_rows(self, counts: Counts) -> bool:
+        """See the base class."""
+        return self._rows > 0
+
+    def _evaluated(self, context: WriteContext) -> pa.Table:
+        """Return the rows of the source."""
+        rows = self._source.evaluate(context.reader)
+        self._rows = rows.num_rows
+        return rows
+
+
 # The deletes and the new rows of a statement
 
 
@@ -442,15 +475,13 @@ class UpdateRows(_RowChange):
 
 
 @dataclass(eq=False)
-class InsertRows(WorkerStatement):
+class InsertRows(SourceStatement):
     """Add the rows of a source, or replace all rows of the table or of partitions.
 
     Attributes:
-        make_source: Looks up the source.
         job: The mapping of the columns of the source.
     """
 
-    make_source: Callable[[MetastoreClient], ArrowSource]
     job: InsertJob
 
     @property
@@ -460,14 +491,12 @@ class InsertRows(WorkerStatement):
 
     def prepare(self, preparation: Preparation) -> None:
         """Look up the source, convert its columns, and determine the partitions to write."""
-        self.look_up(preparation)
         client, job = preparation.client, self.job
         if job.merge_schema or job.defaults:
             raise SparkNeeded(
                 "merge_schema" if job.merge_schema else "the keyword DEFAULT in a row"
             )
-        self._source = self.make_source(client)
-        self.reads = self._source.reads
+        self.look_up(preparation)
         require_compiled(self.declared.of(self.table))
         named_partitions = specified_partitions(self.table, job.partitions, job.static, job.dynamic)
         if named_partitions is not None:
@@ -515,7 +544,7 @@ class InsertRows(WorkerStatement):
         """Stage the rows of the source."""
         new = NewRows(self.declared.of(self.table), self.what)
         with context.phases(Phase.READ, "the source"):
-            rows = self._source.evaluate(context.reader).rename_columns(self._names)
+            rows = self._evaluated(context).rename_columns(self._names)
             new.add(self._values, rows)
         with context.phases(Phase.WRITE, "the new rows"):
             new.stage(context, replace=self.job.overwrite)
@@ -567,10 +596,9 @@ class _EqualColumns:
 
 
 @dataclass(eq=False)
-class MergeRows(WorkerStatement):
+class MergeRows(SourceStatement):
     """Merge rows of Arrow: pairs are found by equal columns of both sides."""
 
-    make_source: Callable[[MetastoreClient], ArrowSource]
     on: str
     when: Sequence[Clause]
     params: Parameters = field(default_factory=dict)
@@ -596,8 +624,6 @@ class MergeRows(WorkerStatement):
         """Look up the source, and compile the condition and the clauses."""
         self.look_up(preparation)
         target = types_of(self.table)
-        self._source = self.make_source(preparation.client)
-        self.reads = self._source.reads
         if "" in self._source.names or len({*self._source.names}) < len(self._source.names):
             raise SparkNeeded("a column of the source without a name")
         source = dict(zip(self._source.names, self._source.types, strict=True))
@@ -685,7 +711,7 @@ class MergeRows(WorkerStatement):
         s, t = self.source_alias.lower(), self.target_alias.lower()
         keys, new = DeleteKeys(), NewRows(self.declared.of(self.table), self.what)
         with context.phases(Phase.READ, "the rows that match"):
-            given = self._source.evaluate(context.reader)
+            given = self._evaluated(context)
             if self.partitions is not None:
                 context.require_locked(self._partitions(given, context.client))
             source = with_alias(s, given)

@@ -17,7 +17,7 @@ from hiveacid.errors import (
 )
 from hiveacid.jobs.options import unmarked_token
 from hiveacid.jobs.report import RunReport, TableReport
-from hiveacid.jobs.write_jobs import require_one_change
+from hiveacid.jobs.write_jobs import require_one_change, skipping_empty_sources
 from hiveacid.metastore.alteration import Writer, complete_columns, forget_statistics
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -53,6 +53,7 @@ from hiveacid.writes.statement import (
     WriteContext,
     WriteOptions,
     look_up_constraints,
+    require_source_rows,
 )
 
 # The locked partitions of each statement; None means the whole table.
@@ -98,7 +99,10 @@ def run_statements(
                 earlier.end()
         with preparation.stack:
             for statement in statements:
-                with engine.running(statement.name):
+                with (
+                    skipping_empty_sources(statement.on_empty),
+                    engine.running(statement.name),
+                ):
                     statement.prepare(preparation)
             require_one_change((s.table.ref.full_name, not s.only_adds) for s in statements)
             write = AtomicWrite(engine, client, options, phases, statements, earlier, overlaps)
@@ -323,8 +327,11 @@ class AtomicWrite:
             description = f"{statement.name} {table.ref.full_name}"
             if len(self.statements) > 1:
                 self.phases.step(f"statement {number + 1} of {len(self.statements)}: {description}")
-            with self.engine.running(description, f"hiveacid-{txn.txn_id}-{number}"):
-                counts = statement.stage(context)
+            with skipping_empty_sources(statement.on_empty):
+                with self.engine.running(description, f"hiveacid-{txn.txn_id}-{number}"):
+                    counts = statement.stage(context)
+                if (warning := require_source_rows(statement, counts)) is not None:
+                    txn.warnings.append(warning)
             # The mapping is computed from files, which cleaners may remove after the commit.
             parts.append(Part(statement, context, counts, context.column_mapping))
             parts[-1].check_counts()

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol, Self, get_args
 
-from hiveacid.errors import CorruptFile, DataError, SnapshotMoved, TableReplaced, UserError
+from hiveacid.errors import (
+    CorruptFile,
+    DataError,
+    EmptySource,
+    SnapshotMoved,
+    TableReplaced,
+    UserError,
+)
 from hiveacid.jobs.job import Access, Job, accesses_of
 from hiveacid.jobs.options import OrcCodec, RunOptions
 from hiveacid.jobs.report import ChangesRange, TableReport
@@ -222,6 +229,7 @@ class Statement(ABC):
         reads: Transactional tables that it reads.
         partitions: The partitions that can be changed, if known.
         declared: The constraints of the target.
+        on_empty: See ``RowJob``.
     """
 
     target: TableRef
@@ -231,6 +239,7 @@ class Statement(ABC):
     reads: Sequence[TableRef] = field(init=False, default=())
     partitions: Sequence[str] | None = field(init=False, default=None)
     declared: DeclaredRules = field(init=False, repr=False, default_factory=DeclaredRules)
+    on_empty: str | None = field(init=False, default=None)
 
     @property
     @abstractmethod
@@ -278,6 +287,18 @@ class Statement(ABC):
     @abstractmethod
     def stage(self, context: WriteContext) -> Counts:
         """Stage files under the locks; may be called again with another transaction."""
+
+    def files_without_bytes(self) -> Sequence[str]:
+        """Return the paths of the source whose files have no bytes."""
+        return ()
+
+    def has_source_rows(self, counts: Counts) -> bool:
+        """Whether the source has rows, or there is no source.
+
+        Args:
+            counts: The numbers of changed rows.
+        """
+        return True
 
     @property
     def locks(self) -> Sequence[str] | None:
@@ -337,6 +358,29 @@ class Statement(ABC):
                 f"{self.target.full_name}: Hive 3 cannot read zstd.", remedy="Use zlib."
             )
         return codec
+
+
+def require_source_rows(statement: Statement, counts: Counts) -> str | None:
+    """Refuse an empty source, unless its job accepts it; nothing has been published.
+
+    Args:
+        statement: The statement.
+        counts: The numbers of changed rows.
+
+    Returns:
+        A warning, if the source has no rows.
+
+    Raises:
+        EmptySource: There are no rows, or no bytes.
+    """
+    if statement.on_empty == "ok" or statement.has_source_rows(counts):
+        return None
+    what = f"The source of the {statement.name} into {statement.target.full_name}"
+    if paths := statement.files_without_bytes():
+        raise EmptySource(f"{what} has no bytes: {', '.join(paths)}.")
+    if statement.on_empty is not None:
+        raise EmptySource(f"{what} has no rows.")
+    return f"{what} has no rows."
 
 
 def require_statement_access(client: MetastoreClient, statements: Sequence[Statement]) -> None:

@@ -11,7 +11,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.providers.common.compat.sdk import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+)
 from airflow.sdk import DAG, task
 
 from airflow_hiveacid import (
@@ -28,6 +32,7 @@ from airflow_hiveacid import (
     QuerySource,
     TableSource,
 )
+from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskTrouble
 from hiveacid.jobs import (
     DeleteJob,
@@ -340,3 +345,47 @@ def test_rows_are_changed_once_although_the_worker_dies(
     expected = [(1, "a"), (2, "b"), *added] if sql else [(1, "a"), (2, "a"), (3, "b")]
     assert rows() == expected
     assert client.show_locks(TableRef.parse(table)) == []
+
+
+@pytest.fixture
+def feed(table: str, tmp_path: Path) -> InsertJob:
+    path = PathSource(f"file:{tmp_path}/feed.csv", "csv", {"header": "true"}, "id int, v string")
+    return InsertJob(target=table, source=path, run_in="worker")
+
+
+def test_an_empty_source_skips_or_fails_the_task_and_clearing_it_applies_the_repaired_one(
+    run, rows, feed: InsertJob, tmp_path: Path
+) -> None:
+    (tmp_path / "feed.csv").touch()
+    skipped = HiveAcidInsertOperator(task_id="t", job=replace(feed, on_empty="skip"))
+    with pytest.raises(
+        AirflowSkipException, match=r"no bytes.*\nNothing was changed\. Clear the task"
+    ):
+        run(skipped)
+    with pytest.raises(HiveAcidTaskTrouble, match="no bytes"):
+        run(HiveAcidInsertOperator(task_id="t", job=feed))
+    (tmp_path / "feed.csv").write_text("id,v\n3,c\n")
+    assert run(skipped)["rows_inserted"] == 1
+    assert rows() == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_an_applied_run_is_applied_again_once_by_name(run, rows, feed, tmp_path: Path) -> None:
+    (tmp_path / "feed.csv").write_text("id,v\n3,c\n")
+    for name, done in (("", False), ("", True), ("repaired", False), ("repaired", True)):
+        operator = HiveAcidInsertOperator(task_id="again", job=feed, apply_again=name)
+        assert run(operator)["already_done"] is done
+    assert rows() == [(1, "a"), (2, "b"), (3, "c"), (3, "c")]
+
+
+def test_the_hook_lets_a_run_be_applied_again(run, rows, context, feed, tmp_path: Path) -> None:
+    (tmp_path / "feed.csv").write_text("id,v\n3,c\n")
+    operator = HiveAcidInsertOperator(task_id="hook", job=feed)
+    run(operator)
+    ti = context["ti"]
+    name = f"{ti.dag_id}/{ti.run_id}/hook/{ti.map_index}"
+    (applied,) = HiveAcidMetastoreHook().apply_again(feed.target, name, dry_run=True)
+    assert applied.rows_inserted == 1
+    assert run(operator)["already_done"]
+    HiveAcidMetastoreHook().apply_again(feed.target, name)
+    assert run(operator)["rows_inserted"] == 1
+    assert rows() == [(1, "a"), (2, "b"), (3, "c"), (3, "c")]

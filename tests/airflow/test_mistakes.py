@@ -317,13 +317,13 @@ MISTAKES = {
     "an empty folder": Mistake(
         "worker",
         lambda here: insert(f"file:{here}/empty", "csv"),
-        "StorageError",
+        "EmptySource",
         "/empty: the folder is empty, so that its columns are unknown. Check the path of the source",
     ),
     "a path misspelt": Mistake(
         "worker",
         lambda here: insert(f"file:{here}/nowhere", "json"),
-        "StorageError",
+        "EmptySource",
         "/nowhere: the path does not exist. Check the path of the source.",
     ),
     "a header with a column misspelt": Mistake(

@@ -1,4 +1,4 @@
-"""`hiveacid consumers`: list the consumers of a table's changes, or remove one."""
+"""Commands about the versions of a table, the runs that wrote them, and their consumers."""
 
 import argparse
 import json
@@ -219,6 +219,48 @@ CHANGES = Command(
     " another, each with the kind of change, the write id, and the row id, with a Spark of this process.",
     configure=_configure_changes,
     run=run_changes,
+)
+
+
+def _configure_again(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", metavar="DB.TABLE", help="a table that the run has written")
+    parser.add_argument("run", metavar="RUN", help="the run, as `hiveacid history` names it")
+    parser.add_argument("--yes", action="store_true", help="do it; otherwise it is only described")
+    target.add_metastore(parser)
+
+
+def run_again(arguments: argparse.Namespace) -> int:
+    """Let a run be applied again, or describe what that means."""
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.records.run_notes import forget_run
+
+    ref, run, dry_run = TableRef.parse(arguments.table), arguments.run, not arguments.yes
+    with closing(MetastoreClient(target.metastore(arguments))) as client:
+        reports = forget_run(client, ref, run, dry_run=dry_run)
+    for report in reports:
+        counts = (
+            f"{report.rows_inserted} rows inserted, {report.rows_updated} updated,"
+            f" {report.rows_deleted} deleted"
+        )
+        print(
+            f"{', '.join(report.write_ids)}: {report.job}, {counts} (transaction {report.txn_id})"
+        )
+    print(
+        f"{'With --yes, the' if dry_run else 'The'} next attempt of the run applies it again, to the"
+        " table as it is then: rows that it has inserted are inserted a second time."
+    )
+    return 0
+
+
+APPLY_AGAIN = Command(
+    name="apply-again",
+    help="let the next attempt of an applied run apply it once more",
+    description="Let the next attempt of a run that was applied apply it once more, for example after "
+    "its task is cleared. Only the notes that prove the run are removed: no row changes now.",
+    configure=_configure_again,
+    run=run_again,
+    changes=True,
+    action="apply_again",
 )
 
 

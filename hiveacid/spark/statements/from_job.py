@@ -7,7 +7,14 @@ from pyspark.sql import SparkSession
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.definition_jobs import TruncateJob
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
+from hiveacid.jobs.write_jobs import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    RestoreJob,
+    RowJob,
+    UpdateJob,
+)
 from hiveacid.rules.merge import validate_clauses
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.write_ids import AsOf
@@ -19,9 +26,8 @@ from hiveacid.spark.statements.row_change import DeleteStatement, UpdateStatemen
 from hiveacid.writes.statement import Statement
 
 
-@singledispatch
 def statement_of(job: Job, spark: SparkSession, orc_codec: str | None = None) -> Statement:
-    """Return the statement of a job that changes one table; each type of job registers its own.
+    """Return the statement of a job that changes one table.
 
     Args:
         job: The job.
@@ -31,11 +37,19 @@ def statement_of(job: Job, spark: SparkSession, orc_codec: str | None = None) ->
     Raises:
         InvalidJob: The job changes no table, or its clauses contradict each other.
     """
+    statement = _statement_of(job, spark, orc_codec)
+    statement.on_empty = job.on_empty if isinstance(job, RowJob) else None
+    return statement
+
+
+@singledispatch
+def _statement_of(job: Job, spark: SparkSession, orc_codec: str | None) -> Statement:
+    """Return the statement; each type of job registers its own."""
     raise InvalidJob(f"{type(job).__name__} does not change the rows of one table.")
 
 
-@statement_of.register
-def _insert(job: InsertJob, spark: SparkSession, orc_codec: str | None = None) -> Statement:
+@_statement_of.register
+def _insert(job: InsertJob, spark: SparkSession, orc_codec: str | None) -> Statement:
     plan = InsertPlan(
         job.partitions, job.by_position, job.columns, job.static, job.dynamic, job.defaults
     )
@@ -44,13 +58,13 @@ def _insert(job: InsertJob, spark: SparkSession, orc_codec: str | None = None) -
     )
 
 
-@statement_of.register
-def _truncate(job: TruncateJob, spark: SparkSession, orc_codec: str | None = None) -> Statement:
+@_statement_of.register
+def _truncate(job: TruncateJob, spark: SparkSession, orc_codec: str | None) -> Statement:
     return TruncateStatement(*_target_and_codec(job, orc_codec), job.partition)
 
 
-@statement_of.register
-def _update(job: UpdateJob, spark: SparkSession, orc_codec: str | None = None) -> Statement:
+@_statement_of.register
+def _update(job: UpdateJob, spark: SparkSession, orc_codec: str | None) -> Statement:
     given = Expressions(spark, job.params, job.trusted)
     where, values = given.sql(job.where), given.all_sql(job.set)
     inputs = job.inputs or {}
@@ -59,21 +73,21 @@ def _update(job: UpdateJob, spark: SparkSession, orc_codec: str | None = None) -
     )
 
 
-@statement_of.register
-def _delete(job: DeleteJob, spark: SparkSession, orc_codec: str | None = None) -> Statement:
+@_statement_of.register
+def _delete(job: DeleteJob, spark: SparkSession, orc_codec: str | None) -> Statement:
     where = Expressions(spark, job.params, job.trusted).sql(job.where)
     return DeleteStatement(
         *_target_and_codec(job, orc_codec), where, job.inputs or {}, job.target_alias
     )
 
 
-@statement_of.register
-def _restore(job: RestoreJob, spark: SparkSession, orc_codec: str | None = None) -> Statement:
+@_statement_of.register
+def _restore(job: RestoreJob, spark: SparkSession, orc_codec: str | None) -> Statement:
     return RestoreStatement(*_target_and_codec(job, orc_codec), AsOf.parse(job.as_of))
 
 
-@statement_of.register
-def _merge(job: MergeJob, spark: SparkSession, orc_codec: str | None = None) -> Statement:
+@_statement_of.register
+def _merge(job: MergeJob, spark: SparkSession, orc_codec: str | None) -> Statement:
     validate_clauses(job.when)
     given = Expressions(spark, job.params, job.trusted)
     return MergeStatement(

@@ -238,6 +238,14 @@ class InsertStatement(SparkStatement):
             rows_for(growth.grown(preparation), empty, self.plan)
             self.table = growth.apply(preparation)
 
+    def files_without_bytes(self) -> Sequence[str]:
+        """See the base class."""
+        return self._source.files_without_bytes()
+
+    def has_source_rows(self, counts: Counts) -> bool:
+        """See the base class."""
+        return counts.inserted > 0
+
     def stage(self, context: WriteContext) -> Counts:
         """Stage the rows of the source."""
         source = self._source.frame(reader_of(context), reader_of(context).shared)

@@ -478,6 +478,20 @@ class MergeStatement(SparkStatement):
             names = partial(preparation.client.get_partition_names, self.target)
             self.partitions = _existing(self.spark, self.table, self._source_partitions, names)
 
+    def files_without_bytes(self) -> Sequence[str]:
+        """See the base class."""
+        return self._source.files_without_bytes()
+
+    def has_source_rows(self, counts: Counts) -> bool:
+        """See the base class."""
+        assert self._merged is not None
+        join = self._merged.join
+        changed = counts.inserted + counts.updated + counts.deleted
+        if counts.inserted or (changed and not join.plan.not_matched_by_source):
+            return True
+        with translated_spark_errors("The source"):
+            return bool(join.source.take(1))
+
     def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""
         source = self._rows

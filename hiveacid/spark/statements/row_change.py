@@ -79,6 +79,14 @@ class RowChange(SparkStatement):
         """The names that the condition can use."""
         return Scope(self.table, self.alias)
 
+    def files_without_bytes(self) -> Sequence[str]:
+        """See the base class."""
+        return self._source_inputs.files_without_bytes()
+
+    def has_source_rows(self, counts: Counts) -> bool:
+        """See the base class."""
+        return counts.updated + counts.deleted > 0 or not self.files_without_bytes()
+
     def _snapshot(self, context: WriteContext) -> AcidSnapshot:
         names = context.partition_names()
         return self.snapshot(

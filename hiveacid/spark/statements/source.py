@@ -158,6 +158,13 @@ def path_rows(spark: SparkSession, source: PathSource) -> DataFrame:
         return _checked(reader, source, rows.schema)
 
 
+def has_bytes(spark: SparkSession, source: PathSource) -> bool:
+    """Whether any file of a source has content, which may be no row."""
+    reader = spark.read.format("binaryFile").options(**source.options)
+    with translated_spark_errors(f"The source {source.path}"):
+        return bool(reader.load(source.path).where("length > 0").select("length").take(1))
+
+
 def _parsed(rows: DataFrame) -> DataFrame:
     """Return rows of which each query parses all columns: otherwise it finds fewer malformed lines."""
     columns = [F.col(quoted(name)) for name in rows.columns]
@@ -284,6 +291,11 @@ class SourceInputs:
         tables = [t.ref for t in self._tables.values() if t.kind is not TableKind.NOT_ACID]
         below = [ref for view in self._views.values() for ref in view.acid_tables]
         self.acid_tables = list(dict.fromkeys(tables + below))
+
+    def files_without_bytes(self) -> list[str]:
+        """Return the paths whose files have no bytes."""
+        paths = (given for given in self._inputs.values() if isinstance(given, PathSource))
+        return [source.path for source in paths if not has_bytes(self._spark, source)]
 
     def register(
         self,
@@ -521,6 +533,10 @@ class SourceFrame:
             for sql in (bound.sql, *bound.common.values()):
                 check_query(self._spark, sql)
         return bound
+
+    def files_without_bytes(self) -> list[str]:
+        """Return the paths whose files have no bytes."""
+        return self._inputs.files_without_bytes()
 
     def empty(self) -> DataFrame:
         """Return an empty frame with the same columns, without reading transactional tables."""
