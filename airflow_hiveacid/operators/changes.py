@@ -73,9 +73,9 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
 
     def __init__(self, *, consumer: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if self.once_per is not None:
+        if self.once_per is not None or self.apply_again:
             raise InvalidJob(
-                f"{type(self).__name__} {self.task_id!r} has once_per.",
+                f"{type(self).__name__} {self.task_id!r} has once_per or apply_again.",
                 remedy="Omit it: the consumer ensures that each change is applied once.",
             )
         if getattr(self.job, "run_in", "spark") == "worker":

@@ -374,6 +374,7 @@ def _kill() -> None:
     ("more", "says"),
     [
         ({"once_per": "day"}, "has once_per"),
+        ({"apply_again": "again"}, "or apply_again"),
         ({"consumer": "a b"}, "no name of a consumer"),
         (
             {

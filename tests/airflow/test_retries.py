@@ -3,7 +3,10 @@
 from datetime import timedelta
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
+from airflow.providers.common.compat.sdk import (
+    AirflowOptionalProviderFeatureException,
+    AirflowSkipException,
+)
 
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskRefused, task_failure
 from airflow_hiveacid.retries import hive_acid_retry_policy
@@ -47,7 +50,9 @@ def test_every_error_of_a_hook_is_tried_again_soon_later_or_never(error):
 @pytest.mark.parametrize("error", ERRORS)
 def test_every_error_of_our_tasks_is_tried_again_soon_later_or_never(error):
     failure = task_failure(error("It happened."))
-    if due(error) is None:
+    if error is errors.SourceSkipped:
+        assert isinstance(failure, AirflowSkipException)
+    elif due(error) is None:
         # Airflow fails the task without asking any policy.
         assert isinstance(failure, HiveAcidTaskRefused)
     else:

@@ -90,6 +90,7 @@ CLASSES: dict[type[NamedTemplateFields], dict[str, Any]] = {
 }
 # A value of each field but the job.
 LITERALS: dict[str, Any] = {
+    "apply_again": "20261102",
     "after": "0",
     "budget": Budget(max_partitions=1),
     "catalog": "default",
@@ -120,7 +121,8 @@ FIELDS = [
     for class_ in CLASSES
     for field in class_.template_fields
     # The consumer determines what is applied once.
-    if field != "job" and (class_, field) != (HiveAcidChangesOperator, "once_per")
+    if field != "job"
+    and (class_ is not HiveAcidChangesOperator or field not in ("once_per", "apply_again"))
 ]
 TEXT_FIELDS = [each for each in FIELDS if each.values[1] in each.values[0].text_fields]
 OTHER_FIELDS = [each for each in FIELDS if each not in TEXT_FIELDS]

@@ -22,6 +22,7 @@ ARGUMENTS = {
     "clean hr.t": ("hr.t", "clean"),
     "to-iceberg hr.t lake.t": ("hr.t", "read"),
     "compare-iceberg hr.t lake.t": ("hr.t", "read"),
+    "apply-again hr.t run": ("hr.t", "apply_again"),
     "consumers list hr.t": ("hr.t", "read"),
     "mirrors list hr.t": ("hr.t", "read"),
     "locks": ("*", "read"),
