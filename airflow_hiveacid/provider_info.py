@@ -175,6 +175,13 @@ def _options() -> dict[str, Any]:
             example="always",
             default="auto",
         ),
+        "retention": _option(
+            "How long cleanings keep the files of earlier versions of tables without the property "
+            "`hiveacid.retention`, in days, h, min, or s. `0` removes them as soon as no open reader needs "
+            "them, as Hive does.",
+            example="7 days",
+            default="1 day",
+        ),
         "spark_history_url": _option(
             "Spark's history server, for the link of a task to its application "
             "if the cluster has no page for it.",

@@ -124,9 +124,15 @@ def run(directory: Path, *, stay: bool) -> None:
         for reason in re.findall(rf"\] ({re.escape(str(TABLE))}\S* needs .*?\.) +\[", log):
             print(f"   {reason}")
         print_headline(
-            "After it: compacted partitions have one base, and replaced directories are removed"
+            "After it: compacted partitions have one base; what it replaced is kept for a day"
         )
         show_difference(merged, files_of(metastore.warehouse))
+        print_headline("So the version before the merge can still be read")
+        show_rows(metastore, "--as-of", "1")
+        print_headline(
+            "Cleaning without this retention, as Hive does: only the newest version stays"
+        )
+        clean(metastore)
         print_headline("The rows, with the row ids that they had before")
         show_rows(metastore, "--row-ids")
         print(f"\nDone in {time.monotonic() - begun:.0f} s. Everything is in {directory}.")
@@ -197,6 +203,14 @@ def correct(directory: Path, metastore: EmbeddedMetastore) -> float:
         program = [sys.executable, "-m", "hiveacid.cli.main", *command]
         subprocess.run(program, check=True, stderr=log)
     return time.monotonic() - begun
+
+
+def clean(metastore: EmbeddedMetastore) -> None:
+    """Remove the replaced directories by the command line."""
+    command = ["clean", str(TABLE), "--retention", "0", "--metastore", metastore.uri]
+    print(f"   hiveacid {' '.join(command)}\n", flush=True)
+    program = [sys.executable, "-m", "hiveacid.cli.main", *command]
+    subprocess.run(program, check=True, stderr=subprocess.DEVNULL)
 
 
 def files_of(warehouse: Path) -> dict[str, str]:

@@ -120,7 +120,11 @@ class HiveAcidLake(Lake):
         named = [HiveColumn(*each) for each in columns.items() if each[0] != fact.month]
         key = HiveColumn(fact.month, columns[fact.month])
         ref = self._ref(fact)
-        self.client.create_table(HiveTable.new(ref, named, partition_keys=[key]))
+        # Cleanings remove replaced files at once, as Hive does.
+        at_once = {"hiveacid.retention": "0"}
+        self.client.create_table(
+            HiveTable.new(ref, named, partition_keys=[key], parameters=at_once)
+        )
         self.folder = place_of(self.client.get_table(ref).folder).parent
 
     @contextmanager

@@ -144,7 +144,9 @@ class Works:
         self._looks(ref, "the table of partitions")
         survey = Survey(self._client)
         self._measure("compaction plan of 3 partitions", lambda: survey.survey([ref], TOUCHED))
-        some, everything = (CleanJob(target=ref.full_name, partitions=p) for p in (TOUCHED, None))
+        some, everything = (
+            CleanJob(target=ref.full_name, partitions=p, retention="0") for p in (TOUCHED, None)
+        )
         self._measure("cleaning of 3 partitions", lambda: clean(self._client, some))
         self._measure("cleaning of all partitions", lambda: clean(self._client, everything))
 
@@ -174,9 +176,9 @@ class Works:
         _fill(_folder(table), *names)
         self._looks(ref, "the table of deltas")
         _fill(_folder(table), Base(count).name, marker="_metadata_acid")
-        obsolete = CleanJob(target=ref.full_name, dry_run=True)
+        obsolete = CleanJob(target=ref.full_name, dry_run=True, retention="0")
         self._measure("cleaning plan of all deltas", lambda: clean(self._client, obsolete))
-        done = CleanJob(target=ref.full_name)
+        done = CleanJob(target=ref.full_name, retention="0")
         self._measure("cleaning of all deltas", lambda: clean(self._client, done), again=False)
 
     # A table with a long past
@@ -188,7 +190,7 @@ class Works:
         _fill(_folder(table), Base(self._sizes.write_ids - 10).name)
         self._measure("snapshot", lambda: Snapshot.take(self._client, [ref]))
         self._looks(ref, "the table of write ids")
-        cleaning = CleanJob(target=ref.full_name, dry_run=True)
+        cleaning = CleanJob(target=ref.full_name, dry_run=True, retention="0")
         self._measure("cleaning plan beside aborts", lambda: clean(self._client, cleaning))
 
     # A metastore of many tables
@@ -201,7 +203,8 @@ class Works:
             self._write_ids(ref, 1)
         name = refs[0].full_name
         self._measure(
-            "cleaning of 1 table of many", lambda: clean(self._client, CleanJob(target=name))
+            "cleaning of 1 table of many",
+            lambda: clean(self._client, CleanJob(target=name, retention="0")),
         )
         self._measure("hiveacid tables, all", lambda: self._command("tables"))
         self._measure("hiveacid tables, 1 of many", lambda: self._command("tables", name))

@@ -197,7 +197,9 @@ class Bench:
         """
         self._count += 1
         ref = TableRef("default", f"t{self._count}")
-        self.client.create_table(HiveTable.new(ref, COLUMNS))
+        self.client.create_table(
+            HiveTable.new(ref, COLUMNS, parameters={"hiveacid.retention": "0"})
+        )
         root = place_of(self.client.get_table(ref).folder)
         root.mkdir(parents=True, exist_ok=True)
         for number in range(1, DELTAS + 1):

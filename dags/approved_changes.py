@@ -127,7 +127,8 @@ with DAG(
         compact = HiveAcidCompactOperator(
             task_id="compact", job=CompactJob(target=TARGET, type="major")
         )
-        clean = HiveAcidCleanOperator(task_id="clean", job=CleanJob(target=TARGET))
+        # Not even for earlier versions may the data be kept.
+        clean = HiveAcidCleanOperator(task_id="clean", job=CleanJob(target=TARGET, retention="0"))
         ask >> delete >> compact >> clean
 
     with TaskGroup("abort"):

@@ -60,5 +60,8 @@ with DAG(
             compact = HiveAcidCompactOperator(
                 task_id="compact", job=CompactJob(target=table, type="major")
             )
-            clean = HiveAcidCleanOperator(task_id="clean", job=CleanJob(target=table))
+            # Not even for earlier versions may the data be kept.
+            clean = HiveAcidCleanOperator(
+                task_id="clean", job=CleanJob(target=table, retention="0")
+            )
             delete >> compact >> clean

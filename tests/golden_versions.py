@@ -174,7 +174,7 @@ class Adopted:
         return self.versions.folder
 
     def clean(self) -> CleanReport:
-        job = CleanJob(target=f"default.{self.versions.golden.name}")
+        job = CleanJob(target=f"default.{self.versions.golden.name}", retention="0")
         return clean(self._client, job)
 
     def rows(self, table: AcidTable, version: int | datetime) -> list[Row]:

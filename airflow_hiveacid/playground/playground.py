@@ -17,6 +17,8 @@ from hiveacid.metastore.dev.embedded import EmbeddedMetastore, free_port
 
 TABLES = ("shop.orders", "shop.customers", "shop.clicks", "shop.carts")
 _THRESHOLD = "compactorthreshold.hive.compactor.delta"
+# Under this load, a day of versions would fill a disk.
+_RETENTION = "'hiveacid.retention' = '0'"
 
 # Small tables reach Hive's own thresholds, ten deltas or a tenth of the base, with the first
 # writes. Filling them again gives the same result: an earlier start may have ended in the middle.
@@ -26,20 +28,24 @@ CREATE DATABASE IF NOT EXISTS shop;
 CREATE TABLE IF NOT EXISTS orders (id bigint, customer int, status string, amount decimal(10,2))
 COMMENT 'A fact: partitioned, bucketed, changed by a merge'
 PARTITIONED BY (day date) CLUSTERED BY (id) INTO 2 BUCKETS
-TBLPROPERTIES ('{_THRESHOLD}.num.threshold' = '5', '{_THRESHOLD}.pct.threshold' = '2');
+TBLPROPERTIES ('{_THRESHOLD}.num.threshold' = '5', '{_THRESHOLD}.pct.threshold' = '2',
+    {_RETENTION});
 
 CREATE TABLE IF NOT EXISTS customers (id int, name string, city string, points int)
 COMMENT 'A dimension: no partitions, a few rows updated each time'
-TBLPROPERTIES ('{_THRESHOLD}.num.threshold' = '4', '{_THRESHOLD}.pct.threshold' = '4');
+TBLPROPERTIES ('{_THRESHOLD}.num.threshold' = '4', '{_THRESHOLD}.pct.threshold' = '4',
+    {_RETENTION});
 
 CREATE TABLE IF NOT EXISTS clicks (at timestamp, customer int, path string)
 COMMENT 'A log: insert-only, in Parquet' STORED AS PARQUET
 TBLPROPERTIES ('transactional_properties' = 'insert_only', '{_THRESHOLD}.num.threshold' = '3',
-    '{_THRESHOLD}.pct.threshold' = '4');
+    '{_THRESHOLD}.pct.threshold' = '4',
+    {_RETENTION});
 
 CREATE TABLE IF NOT EXISTS carts (id bigint, customer int)
 COMMENT 'Narrow, with many deletes'
-TBLPROPERTIES ('{_THRESHOLD}.num.threshold' = '5', '{_THRESHOLD}.pct.threshold' = '6');
+TBLPROPERTIES ('{_THRESHOLD}.num.threshold' = '5', '{_THRESHOLD}.pct.threshold' = '6',
+    {_RETENTION});
 
 INSERT OVERWRITE TABLE orders
 SELECT id, id % 500, 'sent', CAST(id % 90 + 9.5 AS decimal(10,2)),

@@ -258,7 +258,8 @@ class CleanJob(Job):
         dry_run: Only report the files to remove.
         keep_notes_days: Notes on runs older than the newest one by more than this are removed too.
         retention: The retention time of files for earlier versions, like "7 days" or "12 h"; "0"
-            disables it, None uses the table's property hiveacid.retention.
+            removes them as soon as no open reader needs them, as Hive does. None uses the table's
+            property hiveacid.retention, else Airflow's option, else one day.
         consumer_retention: The maximum retention time of changes that consumers have not read yet;
             None uses the table's property hiveacid.consumer_retention, else 30 days.
     """

@@ -488,6 +488,8 @@ def _covers(cover: Base | Delta, old: Base | Delta | None) -> bool:
 # The table properties.
 RETENTION = "hiveacid.retention"
 CONSUMER_RETENTION = "hiveacid.consumer_retention"
+# Time travel works after the first cleaning; Hive's behaviour, "0", would end it.
+DEFAULT_RETENTION = "1 day"
 # A consumer that runs once a week, or has failed for a week, loses nothing.
 DEFAULT_CONSUMER_RETENTION = "30 days"
 _UNKNOWN = "unknown since when, so that it is kept until the next cleaning"

@@ -21,6 +21,7 @@ from hiveacid.errors import (
     TransactionAborted,
 )
 from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.options import setting
 from hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -37,6 +38,7 @@ from hiveacid.records.run_notes import NoteFile, mark_committed
 from hiveacid.rules.cleaning import (
     CONSUMER_RETENTION,
     DEFAULT_CONSUMER_RETENTION,
+    DEFAULT_RETENTION,
     RETENTION,
     KeptPath,
     Retention,
@@ -464,24 +466,30 @@ class _Cleaner:
 def retention_of(
     table: HiveTable, versions: str | None = None, consumers: str | None = None
 ) -> Retention:
-    """Return the retention for versions and consumers, of a job or else of the table.
+    """Return the effective retention: that of a job, else of the table, else of the configuration.
 
     Raises:
         InvalidJob: A retention is not a valid duration.
         StorageError: The cursors of the consumers cannot be listed.
     """
 
-    def configured(by_job: str | None, field: str, property_: str, default: str) -> timedelta:
-        if by_job is not None:
-            return parse_duration(by_job, field)
-        by_table = table.parameters.get(property_, default)
-        return parse_duration(by_table, f"The property {property_} of {table.ref}")
+    def effective(*given: tuple[str | None, str]) -> timedelta:
+        return next(parse_duration(value, what) for value, what in given if value is not None)
 
-    for_consumers = configured(
-        consumers, "consumer_retention", CONSUMER_RETENTION, DEFAULT_CONSUMER_RETENTION
+    def by_table(name: str) -> tuple[str | None, str]:
+        return table.parameters.get(name), f"The property {name} of {table.ref}"
+
+    for_consumers = effective(
+        (consumers, "consumer_retention"),
+        by_table(CONSUMER_RETENTION),
+        (DEFAULT_CONSUMER_RETENTION, ""),
     )
     return Retention(
-        versions=configured(versions, "retention", RETENTION, "0"),
+        versions=effective(
+            (versions, "retention"),
+            by_table(RETENTION),
+            (setting("retention") or DEFAULT_RETENTION, "The option retention of [hive_acid]"),
+        ),
         consumers=for_consumers,
         behind=consumer_versions(table) if for_consumers else {},
     )

@@ -191,7 +191,7 @@ class BusyTable:
         type_ = self.random.choice(["minor", "major"])
         options = {"target": name, "metastore": self.client.options}
         run(self.spark, CompactJob(**options, type=type_))
-        clean(self.client, CleanJob(**options))
+        clean(self.client, CleanJob(**options, retention="0"))
 
     def _time_out(self) -> None:
         """Abort the transactions of killed runs, as a metastore does after some minutes."""

@@ -300,7 +300,7 @@ def test_a_table_follows_another_one_beside_other_consumers(
 def _major_and_clean(feed: Feed) -> CleanReport:
     options: Any = {"target": feed.table, "metastore": feed.client.options}
     run(feed.spark, CompactJob(**options, type="major"))
-    return clean(feed.client, CleanJob(**options))
+    return clean(feed.client, CleanJob(**options, retention="0"))
 
 
 def test_a_new_consumer_that_is_killed_loses_nothing_to_a_cleaning(
@@ -314,7 +314,14 @@ def test_a_new_consumer_that_is_killed_loses_nothing_to_a_cleaning(
     assert _major_and_clean(feed).removed == ()
     feed.operator().execute(context())
     assert feed.versions() == [(1, 1), (2, 1)]
-    assert len(clean(client, CleanJob(target=feed.table, metastore=client.options)).removed) == 2
+    assert (
+        len(
+            clean(
+                client, CleanJob(target=feed.table, metastore=client.options, retention="0")
+            ).removed
+        )
+        == 2
+    )
 
 
 def test_a_new_consumer_of_an_empty_table_loses_nothing_to_a_cleaning(

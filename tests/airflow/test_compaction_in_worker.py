@@ -44,7 +44,9 @@ def test_a_small_table_is_compacted_and_cleaned_by_the_worker(
     xcoms = context["ti"].xcoms
     assert (xcoms["txn_id"], xcoms["txn_ids"]) == (done["txn_id"], [done["txn_id"]])
     assert "application_id" not in xcoms
-    HiveAcidCleanOperator(task_id="c", job=CleanJob(target=str(table.ref))).execute(context)
+    HiveAcidCleanOperator(task_id="c", job=CleanJob(target=str(table.ref), retention="0")).execute(
+        context
+    )
     assert table.directories() == done["published"]
     assert table.rows() == expected_rows()
 

@@ -35,7 +35,11 @@ def shop(hms4, spark):
     """Two tables of twelve deltas each."""
     with MetastoreClient(hms4.options) as client:
         client.create_database("dag_shop")
-        tables = [AcidFolders.create(client, f"dag_shop.{name}") for name in ("orders", "visits")]
+        at_once = {"hiveacid.retention": "0"}
+        tables = [
+            AcidFolders.create(client, f"dag_shop.{name}", parameters=at_once)
+            for name in ("orders", "visits")
+        ]
         for folders in tables:
             with AcidTable(folders.ref.full_name, hms4.uri, spark=spark) as table:
                 for number in range(DELTAS):

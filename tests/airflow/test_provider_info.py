@@ -16,6 +16,7 @@ import airflow_hiveacid
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.operators.writes import HiveAcidMergeOperator
 from airflow_hiveacid.provider_info import get_provider_info
+from hiveacid.rules.cleaning import DEFAULT_RETENTION
 
 
 def test_airflow_accepts_the_metadata():
@@ -37,6 +38,11 @@ def test_the_versions_are_those_of_the_changelog():
     versions = get_provider_info()["versions"]
     assert versions == re.findall(r"^## (\S+)", changelog, re.M)
     assert versions[0] == version("airflow-hiveacid") == airflow_hiveacid.__version__
+
+
+def test_the_documented_retention_is_the_library_s():
+    options = get_provider_info()["config"]["hive_acid"]["options"]
+    assert options["retention"]["default"] == DEFAULT_RETENTION
 
 
 def test_the_plugin_is_the_one_that_airflow_loads():

@@ -33,7 +33,9 @@ def spend_write_id(client, ref):
 def table(client, database):
     """Twelve deltas of one row each in one partition, one delta in the other."""
     ref = TableRef(database, "t")
-    client.create_table(HiveTable.new(ref, [ID], partition_keys=[DAY]))
+    client.create_table(
+        HiveTable.new(ref, [ID], partition_keys=[DAY], parameters={"hiveacid.retention": "0"})
+    )
     table = client.get_table(ref)
     client.add_partitions(ref, [HivePartition.new(table, [day]) for day in ("mon", "tue")])
     root = Path(table.folder.removeprefix("file:"))

@@ -88,7 +88,7 @@ class Load:
         self.tables.run(self.tables.insert(ref, [LATER]))
         self.tables.run(CompactJob(target=str(ref), type="major", parallel=1))
         for _ in range(2):
-            self.tables.run(CleanJob(target=str(ref)))
+            self.tables.run(CleanJob(target=str(ref), retention="0"))
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ class Lost:
 
     def clean(self) -> None:
         """Remove obsolete files, and check that nothing else is left."""
-        job = CleanJob(target=self.case.name, metastore=self.case.client.options)
+        job = CleanJob(target=self.case.name, metastore=self.case.client.options, retention="0")
         clean(self.case.client, job)
         assert clean(self.case.client, job).kept == ()
         self._check_nothing_left()

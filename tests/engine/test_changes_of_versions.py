@@ -102,7 +102,7 @@ def test_compactions_change_nothing(told: Case) -> None:
     told.append(A)
     told.compact("major")
     check_all(told)
-    clean(told.client, CleanJob(target=told.name, metastore=told.client.options))
+    clean(told.client, CleanJob(target=told.name, metastore=told.client.options, retention="0"))
     with pytest.raises(VersionGone):
         changes(told, 5, 6)
 

@@ -120,7 +120,7 @@ class Changed:
         with self.open() as table, refusal if refused else nullcontext():
             (report,) = table.compact(kind).partitions
             assert report.outcome == "compacted", report
-        clean(self.client, CleanJob(target=self.name))
+        clean(self.client, CleanJob(target=self.name, retention="0"))
 
     def check(self, capsys) -> None:
         names, wanted = [*self.columns], self.expected()

@@ -23,7 +23,7 @@ def run_in(request: pytest.FixtureRequest) -> Place:
 @pytest.fixture
 def cleaned(busy: Case, hms: EmbeddedMetastore):
     def run() -> CleanReport:
-        return clean(busy.client, CleanJob(target=busy.name, metastore=hms.options))
+        return clean(busy.client, CleanJob(target=busy.name, metastore=hms.options, retention="0"))
 
     return run
 

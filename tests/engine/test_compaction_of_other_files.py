@@ -64,7 +64,9 @@ def test_original_files_alone_become_the_oldest_of_all_bases(make: Callable[...,
     ids = [(0, zero, 0), (0, zero, 1), (0, zero, 2), (0, one, 0)]
     in_base = row_ids(case.client.get_table(case.ref), "base")
     assert sorted(row_id[1:] for row_id in in_base) == ids
-    cleaned = clean(case.client, CleanJob(target=case.name, metastore=case.client.options))
+    cleaned = clean(
+        case.client, CleanJob(target=case.name, metastore=case.client.options, retention="0")
+    )
     assert len(cleaned.removed) == 3
     assert cleaned.warnings == ()
     assert CompactionQueue(case.client).live(case.ref) == []
@@ -87,7 +89,7 @@ def test_changed_original_files_become_a_base_and_can_be_cleaned(
     assert done.published[0].startswith("base_0000002")
     assert case.rows() == before
     assert case.problems() == []
-    job = CleanJob(target=case.name, metastore=case.client.options)
+    job = CleanJob(target=case.name, metastore=case.client.options, retention="0")
     assert "000000_0" in {removal.path for removal in clean(case.client, job).removed}
     assert not (root_of(case) / "000000_0").exists()
     assert case.rows() == before
@@ -178,7 +180,7 @@ def test_a_stream_that_was_cut_off_can_be_sorted_by_spark(
         (done,) = case.compact(type_).partitions
         assert done.outcome == ("compacted" if type_ == "minor" else "skipped"), done
         assert rows_of(case) == expected
-    clean(case.client, CleanJob(target=case.name, metastore=case.client.options))
+    clean(case.client, CleanJob(target=case.name, metastore=case.client.options, retention="0"))
     assert case.problems() == []
 
 

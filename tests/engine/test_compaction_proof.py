@@ -126,7 +126,7 @@ def test_the_report_and_the_note_contain_the_counts(case: Case) -> None:
         assert (proof.rows_written, minor.rows) == (23, 23)
         assert (proof.events_read, proof.events_written, minor.deletes) == (3, 3, 3)
         assert case.rows() == ROWS
-        clean(case.client, CleanJob(target=case.name, metastore=case.client.options))
+        clean(case.client, CleanJob(target=case.name, metastore=case.client.options, retention="0"))
     report = case.compact("major")
     (major,) = report.partitions
     assert major.outcome == "compacted", major

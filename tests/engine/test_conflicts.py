@@ -62,7 +62,7 @@ class Overlap:
         with self.job(policy="hive", token="orders/nightly/load/-1") as table:
             self.run(table, kind, partition)
         if {kind, then} <= {MINOR, MAJOR}:
-            clean(self.case.client, CleanJob(target=self.case.name))
+            clean(self.case.client, CleanJob(target=self.case.name, retention="0"))
         # Without its token, or the second would be taken for the first.
         if kind in (OVERWRITE, MAJOR):
             for _ in range({MINOR: 2, MAJOR: 1}.get(then, 0)):

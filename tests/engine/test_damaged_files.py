@@ -82,7 +82,9 @@ def root(case: Case) -> Path:
 
 
 def cleaned(case: Case) -> CleanReport:
-    return clean(case.client, CleanJob(target=case.name, metastore=case.client.options))
+    return clean(
+        case.client, CleanJob(target=case.name, metastore=case.client.options, retention="0")
+    )
 
 
 def diagnosed(case: Case, capsys: pytest.CaptureFixture[str]) -> str:

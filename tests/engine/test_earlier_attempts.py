@@ -70,5 +70,7 @@ def test_a_try_spares_what_a_driver_of_another_run_may_come_back_to(staged):
 @FAKES
 def test_a_later_cleaning_removes_spared_directories(staged):
     path = staged.stage(OTHER)
-    clean(staged.client, CleanJob(target=staged.name, metastore=staged.client.options))
+    clean(
+        staged.client, CleanJob(target=staged.name, metastore=staged.client.options, retention="0")
+    )
     assert not path.exists()

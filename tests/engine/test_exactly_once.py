@@ -78,7 +78,7 @@ class Events:
         report = run(self.spark, CompactJob(**options, type="major"))
         assert isinstance(report, CompactReport)
         assert [result.outcome for result in report.partitions] == ["compacted"]
-        reports = [clean(self.client, CleanJob(**options)) for _ in range(2)]
+        reports = [clean(self.client, CleanJob(**options, retention="0")) for _ in range(2)]
         if self.forgets:
             assert [len(report.requests_cleaned) for report in reports] == [1, 0]
             self.wait_to_forget()
@@ -359,7 +359,7 @@ def test_a_note_of_a_later_version_that_cannot_be_read_is_for_a_person(events):
         note = note.rename(path)
         with pytest.raises(UnprovenRun, match="later version"):
             events.insert()
-    clean(events.client, CleanJob(target=events.job.target))
+    clean(events.client, CleanJob(target=events.job.target, retention="0"))
     assert note.exists()
     assert events.ids() == [1]
 

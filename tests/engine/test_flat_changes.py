@@ -119,7 +119,7 @@ def test_merged_writes_are_reported_as_long_as_they_are_kept(
     case.append(A)
     case.append(B)
     case.compact("minor")
-    clean(case.client, CleanJob(target=case.name, metastore=case.client.options))
+    clean(case.client, CleanJob(target=case.name, metastore=case.client.options, retention="0"))
     with pytest.raises(VersionGone):
         changes(case, 0)
     case.append(D)

@@ -50,7 +50,7 @@ def test_the_history_of_jobs_survives_their_directories(
     assert (before.obsolete_directories, before.deltas) == (2, 0)
     written = table_history(case.client, case.ref, directories=True)
     assert [[each.rows for each in entry.directories] for entry in written] == [[1], [1], [2]]
-    clean(case.client, CleanJob(target=case.name, metastore=case.client.options))
+    clean(case.client, CleanJob(target=case.name, metastore=case.client.options, retention="0"))
     # The facts in the note of the compaction equal those in the notes on the runs.
     kept = [
         (None, "major", (None, None), "current", ("d/today/compact/-1", "manual__3")),
@@ -66,7 +66,7 @@ def test_the_history_of_jobs_survives_their_directories(
         table.append(case.frame((3, "c", "x")))
     times = {entry.write_id: entry.time for entry in table_history(case.client, case.ref)}
     case.compact("major")
-    clean(case.client, CleanJob(target=case.name, metastore=case.client.options))
+    clean(case.client, CleanJob(target=case.name, metastore=case.client.options, retention="0"))
     shutil.rmtree(folder(case.client.get_table(case.ref)) / RUN_NOTES)
     after_two = table_history(case.client, case.ref)
     assert [entry.write_id for entry in after_two] == [None, 3, 2, 1]

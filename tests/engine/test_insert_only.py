@@ -263,7 +263,7 @@ def test_a_table_asks_for_compaction_and_is_cleaned(
     assert (needed.type, len(needed.size.deltas)) == (CompactionType.MAJOR, 3)
     (done,) = report_of_compaction(acid).partitions
     assert done.outcome == "compacted"
-    report = clean(client, CleanJob(target=table.ref.full_name))
+    report = clean(client, CleanJob(target=table.ref.full_name, retention="0"))
     assert sorted(removal.path for removal in report.removed) == sorted(done.replaced)
     assert rows_of(acid.to_df()) == [(0,), (1,), (2,)]
     assert sorted(path.name for path in folder(table).iterdir()) == list(done.published)

@@ -97,7 +97,7 @@ def test_a_table_that_is_renamed_meanwhile_keeps_its_proof(load, kill):
     load.create_again(load.other)
     away = replace(load.main, name="away")
     load.tables.run(RenameTableJob(target=str(load.main), new_name=str(away)))
-    load.tables.run(CleanJob(target=str(away)))
+    load.tables.run(CleanJob(target=str(away), retention="0"))
     load.tables.run(RenameTableJob(target=str(away), new_name=str(load.main)))
     assert load.run().already_done
     assert load.rows(load.main) == [MAIN]

@@ -70,7 +70,7 @@ def test_appends_continue_and_readers_keep_their_files(make: Callable[..., Case]
     assert left_behind(case.client) == []
     for _ in range(2):
         with case.open() as table:
-            clean(case.client, CleanJob(target=case.name))
+            clean(case.client, CleanJob(target=case.name, retention="0"))
     assert case.directories() == [done.published[0]]
     assert case.rows() == everybody
 

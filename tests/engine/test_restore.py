@@ -145,7 +145,7 @@ def test_a_table_that_is_compacted_and_cleaned_is_restored_as_long_as_its_versio
     assert told.rows() == VERSIONS[2]
     told.compact("major")
     before = told.directories()
-    clean(told.client, CleanJob(target=told.name, metastore=told.client.options))
+    clean(told.client, CleanJob(target=told.name, metastore=told.client.options, retention="0"))
     after = told.directories()
     assert len(after) < len(before)
     with pytest.raises(VersionGone):

@@ -53,7 +53,7 @@ def seen(case: Case, **version: Any) -> list[tuple[Any, ...]]:
 
 
 def clean_up(case: Case) -> None:
-    clean(case.client, CleanJob(target=case.name, metastore=case.client.options))
+    clean(case.client, CleanJob(target=case.name, metastore=case.client.options, retention="0"))
 
 
 def check_all(case: Case) -> None:
@@ -172,7 +172,7 @@ def test_versions_of_an_insert_only_table(
         check(0)
         table.compact("minor")
         check(0)
-    clean(client, CleanJob(target=name, metastore=client.options))
+    clean(client, CleanJob(target=name, metastore=client.options, retention="0"))
     with AcidTable(name, client.options, spark=spark) as table:
         check(3)
         with pytest.raises(VersionGone, match="The oldest available version is 3"):

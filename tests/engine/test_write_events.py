@@ -171,7 +171,7 @@ def test_a_cleaning_keeps_files_that_the_next_dump_can_find(
         for number in range(3):
             table.append(rows(spark, (number, "a", "a b")))
         table.compact("major")
-    removed = clean(client, CleanJob(target=f"{database}.t")).removed
+    removed = clean(client, CleanJob(target=f"{database}.t", retention="0")).removed
     directories = {f"{known.folder}/{each.path}" for each in removed}
     deltas = {each for each in directories if "/delta_" in each}
     assert len(deltas) == 3

@@ -135,7 +135,7 @@ def test_merges_whose_metastore_is_lost_are_applied_once(
         if number % _LOOK_AFTER_EVERY == 0:
             type_ = random.choice(["minor", "major"])
             campaign.run(CompactJob(target=str(table.ref), type=type_, run_token=f"c/{number}"))
-            campaign.run(CleanJob(target=str(table.ref)))
+            campaign.run(CleanJob(target=str(table.ref), retention="0"))
             assert outsider.rows() == table.rows, f"after merge {number}\n{campaign.told()}"
     seconds = time.monotonic() - began
     with capsys.disabled():
@@ -147,5 +147,5 @@ def test_merges_whose_metastore_is_lost_are_applied_once(
         3 * TIMEOUT_SECONDS,
     )
     assert observer.show_locks() == []
-    clean(observer, CleanJob(target=str(table.ref)))
+    clean(observer, CleanJob(target=str(table.ref), retention="0"))
     assert outsider.rows() == table.rows

@@ -413,7 +413,9 @@ OPERATIONS = {
     "insert-only compaction in the worker": Operation(
         _filled_insert_only, _compaction("major", "worker"), excludes=_REBALANCES
     ),
-    "cleaning": Operation(_compacted, lambda t: CleanJob(target=str(t.main)), rebuild=_updated),
+    "cleaning": Operation(
+        _compacted, lambda t: CleanJob(target=str(t.main), retention="0"), rebuild=_updated
+    ),
     "conversion": Operation(
         _plain_files, lambda t: ConvertJob(target=str(t.main)), excludes=_REBALANCES | _PARTITIONS
     ),

@@ -391,10 +391,10 @@ class Run:
         for ref in filter(self._is_acid, self.tables.both):
             with silently():
                 for job in (
-                    CleanJob(target=str(ref)),
+                    CleanJob(target=str(ref), retention="0"),
                     CompactJob(target=str(ref), type="major", parallel=1),
-                    CleanJob(target=str(ref)),
-                    CleanJob(target=str(ref)),
+                    CleanJob(target=str(ref), retention="0"),
+                    CleanJob(target=str(ref), retention="0"),
                 ):
                     self.tables.run(job)
         if isinstance(self.metastore, FakeMetastore):

@@ -64,8 +64,8 @@ def test_a_killed_compaction_changes_nothing_and_the_next_run_completes_it(
     assert done.outcome == ("skipped" if ended else "compacted"), done
     assert rows_of(hms.uri, name) == rows
 
-    clean(client, CleanJob(target=name, metastore=hms.options))
-    clean(client, CleanJob(target=name, metastore=hms.options))
+    clean(client, CleanJob(target=name, metastore=hms.options, retention="0"))
+    clean(client, CleanJob(target=name, metastore=hms.options, retention="0"))
     assert rows_of(hms.uri, name) == rows
     assert find_open_transactions(client, *job.tokens) == []
     left = Storage.of(table.folder).list_directories()

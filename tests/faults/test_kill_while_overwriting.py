@@ -62,6 +62,6 @@ def test_readers_after_a_kill_see_the_earlier_rows(
         }
         assert outcomes["p=b"] == "compacted"
         assert rows_of(hms.uri, name) == changed
-        assert clean(client, CleanJob(target=name)).kept == ()
+        assert clean(client, CleanJob(target=name, retention="0")).kept == ()
         assert rows_of(hms.uri, name) == changed
         assert not [path for path in appeared if os.path.exists(path)]

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.hdfs
 def compact_and_clean(tables: Tables) -> list[str]:
     """All that a night's maintenance removes."""
     tables.run(CompactJob(target=str(tables.main), type="major", parallel=1))
-    reports = [tables.run(CleanJob(target=str(tables.main))) for _ in range(2)]
+    reports = [tables.run(CleanJob(target=str(tables.main), retention="0")) for _ in range(2)]
     return [removal.path for report in reports for removal in report.removed]
 
 
@@ -116,10 +116,10 @@ def test_only_the_default_acl_permits_cleaning_files_of_others(
 
     monkeypatch.setenv("HADOOP_USER_NAME", "stranger")
     with pytest.raises(PermissionRefused, match="Permission denied: user=stranger"):
-        clean(tables.client, CleanJob(target=str(tables.main)))
+        clean(tables.client, CleanJob(target=str(tables.main), retention="0"))
     assert {each.path for each in made} <= {each.path for each in files.list_status(path, True)}
     monkeypatch.setenv("HADOOP_USER_NAME", "etl")
-    assert len(clean(tables.client, CleanJob(target=str(tables.main))).removed) >= 4
+    assert len(clean(tables.client, CleanJob(target=str(tables.main), retention="0")).removed) >= 4
 
 
 def test_a_name_service_is_that_of_the_settings(

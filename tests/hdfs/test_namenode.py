@@ -62,7 +62,7 @@ def test_an_interruption_in_the_middle_of_a_cleaning_delays_it(
             killer.join()
 
     strike("rename", 2, interrupted)
-    assert len(tables.run(CleanJob(target=str(tables.main))).removed) >= before
+    assert len(tables.run(CleanJob(target=str(tables.main), retention="0")).removed) >= before
     assert left == [before - 2]
     assert to_clean.rows() == rows
     assert to_clean.left_over() == []
@@ -81,11 +81,11 @@ def test_a_cleaning_that_gives_up_is_completed_by_the_next(
     with monkeypatch.context() as patch:
         patch.setenv("HADOOP_CONF_DIR", str(impatient_conf(hdfs, tmp_path / "conf")))
         with pytest.raises(StorageUnreachable, match=r"Connection refused|StandbyException"):
-            tables.run(CleanJob(target=str(tables.main)))
+            tables.run(CleanJob(target=str(tables.main), retention="0"))
     hdfs.revive()
     assert replaced(to_clean) == before - 2
     assert to_clean.rows() == rows
-    tables.run(CleanJob(target=str(tables.main)))
+    tables.run(CleanJob(target=str(tables.main), retention="0"))
     assert to_clean.rows() == rows
     assert to_clean.left_over() == []
 

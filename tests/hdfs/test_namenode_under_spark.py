@@ -65,10 +65,10 @@ class Judged:
         assert self.outsider.rows() == self.new
         target = str(self.tables.main)
         for job in (
-            CleanJob(target=target),
+            CleanJob(target=target, retention="0"),
             CompactJob(target=target, type="major", parallel=1),
-            CleanJob(target=target),
-            CleanJob(target=target),
+            CleanJob(target=target, retention="0"),
+            CleanJob(target=target, retention="0"),
         ):
             assert self.tables.run(job).error is None
         assert self.outsider.rows() == self.new

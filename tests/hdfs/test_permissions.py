@@ -56,7 +56,7 @@ def fill(
             else:
                 acid.append(frame((4, "d", "z")))
             acid.compact("major")
-            clean(client, CleanJob(target=f"{database}.t"))
+            clean(client, CleanJob(target=f"{database}.t", retention="0"))
             acid.overwrite(frame((5, "e", "y")))
         return table
 

@@ -66,7 +66,7 @@ class History:
         self._versions = Versions(self._table, writers, spark, self._more)
         self._restores = self._more.random() < restores
         # All of a history takes less time.
-        self._retention = Random(f"retention {seed}").choice([None, "1 h"])
+        self._retention = Random(f"retention {seed}").choice(["0", "1 h"])
         self._overwritten = 0
         # The events, and their frequencies.
         self._steps: dict[Callable[[], None], int] = {
@@ -110,7 +110,7 @@ class History:
             while self._readers:
                 self._close_reader()
             self._clean()
-            if self._retention is not None:
+            if self._retention != "0":
                 self._check_queue()
                 self._retention = "0"
             # The first cleaning after a foreign overwrite only records its time.

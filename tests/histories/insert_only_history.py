@@ -105,7 +105,7 @@ class InsertOnlyHistory:
         self._cleaned: set[int] = set()
         self._compacted = 0
         # All of a history takes less time.
-        self._retention = Random(f"retention {seed}").choice([None, "1 h"])
+        self._retention = Random(f"retention {seed}").choice(["0", "1 h"])
         # Some compactions sort, too.
         self._sorts = Random(f"rebalance {seed}")
         self._rows = 0
@@ -243,7 +243,7 @@ class InsertOnlyHistory:
         gone = [removal.path for removal in report.removed]
         # Of the directories kept for them, only those with rows of several fates are removed
         # nevertheless.
-        if any(map(may_be_mixed, gone)) if self._retention else gone:
+        if any(map(may_be_mixed, gone)) if self._retention == "1 h" else gone:
             self._cleaned = {write.write_id for write in self._committed}
             now = Snapshot.take(self.client, [self.ref]).write_ids[self.ref.full_name]
             self._compacted = min(now.high_watermark, now.min_open_write_id - 1)

@@ -98,7 +98,7 @@ class Checked:
 
     def clean(self):
         with self.client() as client:
-            return clean(client, CleanJob(target=self.name))
+            return clean(client, CleanJob(target=self.name, retention="0"))
 
     def compact_with_hive(self, kind):
         """Have Hive compact, too; it then trusts its statistics of a major compaction."""

@@ -177,7 +177,7 @@ class MixedTable:
     def clean(self):
         self.note("we: clean")
         with self.client() as client:
-            clean(client, CleanJob(target=self.name))
+            clean(client, CleanJob(target=self.name, retention="0"))
         self.forget_versions()
 
     def forget_versions(self):

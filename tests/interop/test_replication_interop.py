@@ -121,7 +121,7 @@ def steps(db):
 
         def cleaned(table):
             with MetastoreClient(db.options) as client:
-                clean(client, CleanJob(target=f"{db.name}.{table}"))
+                clean(client, CleanJob(target=f"{db.name}.{table}", retention="0"))
 
         yield lambda: plain.append(rows(*range(1, 9))), ["plain"]
         yield lambda: days.append(rows(1, 2, day="2024-01-01")), ["days"]

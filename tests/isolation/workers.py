@@ -167,7 +167,7 @@ class House:
         try:
             match self.dice.choice(["minor", "major", "clean", "clean", "travel"]):
                 case "clean":
-                    removed = clean(self.client, CleanJob(**options)).removed
+                    removed = clean(self.client, CleanJob(**options, retention="0")).removed
                     self.log.tell(done="clean", count=len(removed))
                 case "travel":
                     self._travel()

@@ -102,7 +102,7 @@ class _Table:
 
     def clean(self, player: Player) -> str:
         with MetastoreClient(self.metastore.options) as client:
-            job = CleanJob(target=str(_REF), metastore=self.metastore.options)
+            job = CleanJob(target=str(_REF), metastore=self.metastore.options, retention="0")
             clean(client, job, phases=PhaseClock([player]))
         return DONE
 

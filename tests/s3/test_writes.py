@@ -54,7 +54,7 @@ class Table:
         return [tuple(row.values()) for row in rows_of(self.hms.uri, self.name)]
 
     def clean(self) -> None:
-        job = CleanJob(target=self.name, metastore=self.hms.options)
+        job = CleanJob(target=self.name, metastore=self.hms.options, retention="0")
         clean(self.client, job)
         assert clean(self.client, job).kept == ()
 
@@ -250,7 +250,7 @@ def test_a_cleaning_removes_uploads_without_an_owner(table: Table) -> None:
     for path in (*left, hoped, strange):
         with uploads.begin(path) as file:
             file.write(b"a driver that was killed")
-    job = CleanJob(target=table.name, metastore=table.hms.options, dry_run=True)
+    job = CleanJob(target=table.name, metastore=table.hms.options, dry_run=True, retention="0")
     would = [removed.path for removed in clean(table.client, job).removed]
     assert sorted(would) == sorted(left)
     table.clean()
@@ -275,6 +275,6 @@ def test_a_table_is_compacted_and_cleaned_without_java(
         assert "compacted" in outcomes
         assert "failed" not in outcomes
         assert table.rows() == rows
-    assert hiveacid_without_java("clean", table.name)["removed"] != []
+    assert hiveacid_without_java("clean", table.name, "--retention", "0")["removed"] != []
     assert table.rows() == rows
     assert table.left() == []

@@ -132,7 +132,7 @@ def test_the_next_try_makes_it_right(
     assert outsider.rows() == expected
 
     tables.run(OPERATIONS["major compaction"].job(tables))
-    clean = CleanJob(target=str(tables.main))
+    clean = CleanJob(target=str(tables.main), retention="0")
     assert fails_and_is_tried_again(clean, "delete_directory", expected).removed
     assert outsider.rows() == expected
     assert outsider.left_over() == []

@@ -119,7 +119,10 @@ class Comparison:
         """Compact all partitions, and clean them: version 4 takes no other request before that."""
         report = self._run(CompactJob(target="", type=kind))
         assert report.error is None
-        clean(self._client, CleanJob(target=self._ref.full_name, metastore=self._client.options))
+        clean(
+            self._client,
+            CleanJob(target=self._ref.full_name, metastore=self._client.options, retention="0"),
+        )
         root = place_of(self._client.get_table(self._ref).folder)
         # A minor compaction on version 3 may have made the base already.
         most = 0 if kind == "major" else 2

@@ -250,7 +250,11 @@ class House(Actor):
             # The next work of a successor ends the transaction of a killed one.
             "run_token": f"soak/{self.name}",
         }
-        job = CleanJob(**options) if kind == "clean" else CompactJob(**options, type=kind)
+        job = (
+            CleanJob(**options, retention="0")
+            if kind == "clean"
+            else CompactJob(**options, type=kind)
+        )
         try:
             carry_out(job)
         except HiveAcidError as error:

@@ -133,4 +133,4 @@ def look_after(case: StreamCase, random: Random) -> None:
         options: dict[str, Any] = {"target": table, "metastore": case.client.options}
         report = run(case.spark, CompactJob(**options, type=random.choice(["minor", "major"])))
         assert report.error is None
-        clean(case.client, CleanJob(**options))
+        clean(case.client, CleanJob(**options, retention="0"))

@@ -61,7 +61,7 @@ class Kills:
             kind = self.random.choice(["minor", "major"])
             report = run(self.case.spark, CompactJob(**options, type=kind))
             assert report.error is None, report
-            clean(self.case.client, CleanJob(**options))
+            clean(self.case.client, CleanJob(**options, retention="0"))
 
     def feed_until(self, over: threading.Event) -> threading.Thread:
         def feed() -> None:

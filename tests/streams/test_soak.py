@@ -237,7 +237,7 @@ def watched(
                 assert report.error is None, report
                 if any(each.outcome == "compacted" for each in report.partitions):
                     watch.compactions.append(time.time() - watch.began)
-                clean(own, CleanJob(**options))
+                clean(own, CleanJob(**options, retention="0"))
 
     driver = Driver(job, folder)
     with ThreadPoolExecutor(1) as beside:

@@ -176,12 +176,12 @@ def test_the_note_on_the_last_batch_outlives_every_cleaning(
         with pytest.raises(ZeroDivisionError):
             stream.run(job)
     options = {"target": stream.events, "metastore": stream.client.options}
-    clean(stream.client, CleanJob(**options, keep_notes_days=0))
+    clean(stream.client, CleanJob(**options, keep_notes_days=0, retention="0"))
     assert stream.run(job).already_done
     assert stream.rows(stream.events) == stream.every
     stream.arrive((2, "b"))
     stream.run(job)
-    clean(stream.client, CleanJob(**options, keep_notes_days=0))
+    clean(stream.client, CleanJob(**options, keep_notes_days=0, retention="0"))
     assert not list((folder_of(stream) / "_hiveacid_runs").glob("*.json"))
 
 

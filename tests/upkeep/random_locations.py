@@ -231,7 +231,10 @@ class _Run:
         )
 
     def _clean(self, table):
-        clean(self._client, CleanJob(target=str(table.ref), metastore=self._client.options))
+        clean(
+            self._client,
+            CleanJob(target=str(table.ref), metastore=self._client.options, retention="0"),
+        )
 
     def _drop_database(self, name):
         require_job_access(self._client, "dag:d", job := DropDatabaseJob(target=name, cascade=True))

@@ -78,8 +78,10 @@ def test_a_cleaning_asks_no_more_of_a_table_with_more_partitions(hms, client, da
         for _ in range(2):
             folders.insert("p=1")
         with counted_calls() as calls:
-            clean(client, CleanJob(target=folders.ref.full_name, partitions=("p=1",)))
-            clean(client, CleanJob(target=folders.ref.full_name))
+            clean(
+                client, CleanJob(target=folders.ref.full_name, partitions=("p=1",), retention="0")
+            )
+            clean(client, CleanJob(target=folders.ref.full_name, retention="0"))
         client.drop_table(folders.ref)  # Its partitions would be compared with those of the next.
         seen.append(calls)
     assert seen[0] == seen[1]

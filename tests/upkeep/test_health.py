@@ -101,11 +101,14 @@ def test_replaced_directories_wait_for_cleaning_and_disappear(folders, measure):
 
 
 @FAKE
-@pytest.mark.parametrize("partition", [None, "p=1"])
-def test_directories_kept_for_earlier_versions_cost_no_points(client, database, measure, partition):
-    week = {"hiveacid.retention": "7 days"}
+@pytest.mark.parametrize(
+    ("partition", "parameters"), [(None, {}), ("p=1", {"hiveacid.retention": "7 days"})]
+)
+def test_directories_kept_for_earlier_versions_cost_no_points(
+    client, database, measure, partition, parameters
+):
     partitions = [partition] if partition else None
-    folders = AcidFolders.create(client, f"{database}.r", partitions, parameters=week)
+    folders = AcidFolders.create(client, f"{database}.r", partitions, parameters=parameters)
     old = [folders.insert(partition) for _ in range(3)]
     base = folders.compact(Base(3), partition)
     unknown = measure()

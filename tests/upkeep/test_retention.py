@@ -58,6 +58,60 @@ def test_directories_of_versions_are_kept_for_the_retention(client, database, ow
     assert (removed(report), report.kept, report.bytes_retained) == (old, (), 0)
 
 
+@FAKE
+@pytest.mark.parametrize(
+    ("option", "by_table", "job", "kept_days"),
+    [
+        (None, None, None, 1),
+        ("", None, None, 1),
+        ("0", None, None, 0),
+        ("2 days", None, None, 2),
+        ("0", "3 days", None, 3),
+        ("2 days", "0", None, 0),
+        ("2 days", "3 days", "0", 0),
+        ("0", "0", "4 days", 4),
+    ],
+)
+def test_the_table_precedes_the_option_and_a_job_both(
+    client, database, monkeypatch, option, by_table, job, kept_days
+):
+    if option is not None:
+        monkeypatch.setenv("AIRFLOW__HIVE_ACID__RETENTION", option)
+    parameters = {} if by_table is None else {"hiveacid.retention": by_table}
+    folders = AcidFolders.create(client, f"{database}.r", parameters=parameters)
+    old = [folders.insert(), folders.insert()]
+    base = folders.compact(Base(2))
+    for days, names in ((kept_days - 0.1, []), (kept_days + 0.1, old)):
+        if days > 0:
+            tell(folders, base, old, days=days)
+            assert removed(folders.clean(dry_run=True, retention=job)) == names
+
+
+@FAKE
+def test_an_invalid_option_is_named(folders, compacted, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__RETENTION", "a day")
+    with pytest.raises(InvalidJob, match=r"option retention of \[hive_acid\] cannot be 'a day'"):
+        folders.clean()
+    assert removed(folders.clean(retention="0", dry_run=True)) == compacted[:2]
+
+
+@FAKE
+def test_the_default_keeps_neither_aborted_directories_nor_what_no_cleanup_protects(
+    client, database
+):
+    protected = {"no_cleanup": "true"}
+    folders = AcidFolders.create(client, f"{database}.r")
+    old = [folders.insert(), folders.insert()]
+    aborted = folders.insert(commit=False)
+    tell(folders, folders.compact(Base(2)), old)
+    report = folders.clean()
+    assert (removed(report), sorted(kept(report))) == ([aborted], old)
+    folders = AcidFolders.create(client, f"{database}.p", parameters=protected)
+    old = [folders.insert(), folders.insert()]
+    tell(folders, folders.compact(Base(2)), old, days=2)
+    assert set(kept(folders.clean()).values()) == {"The table has the property no_cleanup."}
+
+
 def test_a_job_can_override_the_retention_of_the_table(client, database):
     week = {"hiveacid.retention": "7 days"}
     folders = AcidFolders.create(client, f"{database}.r", parameters=week)
@@ -100,9 +154,9 @@ def test_files_kept_for_a_consumer_are_removed_after_it_is_forgotten(client, fol
     *old, base = compacted
     tell(folders, base, old)
     Consumer(client, folders.ref.full_name, "log", ["d.copy"]).advance(1)
-    assert removed(folders.clean()) == []
+    assert removed(folders.clean(retention="0")) == []
     assert forget_consumer(client, folders.ref, "log")
-    assert removed(folders.clean()) == old
+    assert removed(folders.clean(retention="0")) == old
 
 
 @FAKE
@@ -119,10 +173,10 @@ def test_all_is_kept_for_a_consumer_with_an_invalid_cursor(
     Consumer(client, folders.ref.full_name, "log", ["d.copy"]).advance(2)
     (cursor,) = (folders.root / "_hiveacid_consumers" / "log").iterdir()
     cursor.write_text(cursor.read_text().replace(written, instead))
-    report = folders.clean()
+    report = folders.clean(retention="0")
     assert removed(report) == []
     assert all("log (at version 0)" in reason for reason in kept(report).values())
-    assert removed(folders.clean(consumer_retention="0")) == old
+    assert removed(folders.clean(retention="0", consumer_retention="0")) == old
 
 
 @pytest.mark.parametrize(("modified", "stays"), [(30, False), (1, True), (-3650, True)])

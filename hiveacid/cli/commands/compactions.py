@@ -189,7 +189,8 @@ def _configure_clean(parser: argparse.ArgumentParser) -> None:
         "--retention",
         metavar="TIME",
         help='keep the files of earlier versions for this time, like "7 days"; "0": not at all '
-        "(default: the table's property hiveacid.retention)",
+        "(default: the table's property hiveacid.retention, otherwise Airflow's option, otherwise "
+        "1 day)",
     )
     parser.add_argument(
         "--consumer-retention",

@@ -52,5 +52,7 @@ for metastore, first in product(("hms4", "hms3"), ("merge", "deferred_merge")):
             job=CompactJob(target="{{ params.table }}", type="major", run_in="spark"),
             **in_yarn,
         )
-        clean = HiveAcidCleanOperator(task_id="clean", job=CleanJob(target="{{ params.table }}"))
+        clean = HiveAcidCleanOperator(
+            task_id="clean", job=CleanJob(target="{{ params.table }}", retention="0")
+        )
         before >> after >> compact >> clean

@@ -60,7 +60,7 @@ with DAG(
     again = HiveAcidCompactOperator(
         task_id="compact_again", job=CompactJob(target=TABLE, partitions=["day=mon"], type="major")
     )
-    clean = HiveAcidCleanOperator(task_id="clean", job=CleanJob(target=TABLE))
+    clean = HiveAcidCleanOperator(task_id="clean", job=CleanJob(target=TABLE, retention="0"))
 
     @task
     def look(compacted: dict[str, Any], again: dict[str, Any]) -> None:
