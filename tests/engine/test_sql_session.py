@@ -4,6 +4,7 @@ from datetime import date
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -13,6 +14,7 @@ from hiveacid.errors import InvalidJob, SqlError, TableNotFound
 from hiveacid.jobs.report import RunReport, ScriptReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.records.history_entries import History
 from hiveacid.rules.schema import TableKind
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind
 
@@ -49,7 +51,9 @@ def test_changes_and_queries_take_tables_and_views_of_both(
     spark.udf.register("twice", lambda value: 2 * value, "int")
     acid.sql("SET spark.sql.shuffle.partitions = 3")
     assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
-    acid.sql("CREATE TEMPORARY VIEW updates AS SELECT 2 AS id, 'late' AS status UNION SELECT 7, 'x'")
+    acid.sql(
+        "CREATE TEMPORARY VIEW updates AS SELECT 2 AS id, 'late' AS status UNION SELECT 7, 'x'"
+    )
     report = acid.sql(
         f"MERGE INTO {database}.orders o USING updates u ON o.id = u.id "
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
@@ -68,7 +72,11 @@ def test_changes_and_queries_take_tables_and_views_of_both(
         CREATE TABLE copied AS SELECT u.id, o.status FROM updates u JOIN orders o ON o.id = u.id
     """)
     assert isinstance(script, ScriptReport)
-    assert [each.report.job for each in script.statements] == ["update", "insert", "create_table_as"]
+    assert [each.report.job for each in script.statements] == [
+        "update",
+        "insert",
+        "create_table_as",
+    ]
     assert rows(acid.sql("SELECT id, status FROM orders")) == [(1, "x"), (2, "late"), (7, "x")]
     assert rows(acid.sql("SELECT * FROM lines")) == [(2,), (3,), (12,), (17,)]
     assert rows(acid.sql("SELECT * FROM copied")) == [(2, "late"), (7, "x")]
@@ -84,7 +92,7 @@ def test_all_tables_of_a_query_are_read_in_one_transaction_that_ends(
     with acid:
         frame = acid.sql("SELECT o.id FROM orders o JOIN lines l ON o.id = l.id")
         assert isinstance(frame, DataFrame)
-        (txn,) = client.get_open_txns_info()
+        assert len(client.get_open_txns_info()) == 1
         acid.sql("DELETE FROM orders WHERE id = 2; INSERT INTO lines VALUES (1)")
         assert rows(frame) == [(2,)]
         assert rows(acid.sql("SELECT o.id FROM orders o JOIN lines l ON o.id = l.id")) == [(1,)]
@@ -125,7 +133,7 @@ def test_questions_are_answered_as_frames(acid: AcidSession, database: str) -> N
     assert rows(acid.sql("DESCRIBE mine")) == [("id", "bigint", None)]
     assert ("abs",) in rows(acid.sql("SHOW FUNCTIONS"))
     history = acid.sql("SHOW HISTORY orders")
-    assert isinstance(history, hiveacid.records.history_entries.History)
+    assert isinstance(history, History)
     assert [entry.operation for entry in history] == ["insert"]
     assert acid.sql("DESCRIBE DETAIL orders").deltas == 1  # type: ignore[union-attr]
     locks = acid.sql("SHOW LOCKS")
@@ -141,13 +149,14 @@ def test_registered_views_are_changed_by_the_names_of_their_tables(
     acid: AcidSession, hms: EmbeddedMetastore, database: str
 ) -> None:
     with register_views(hms.uri, f"{database}.orders", spark=acid.spark):
-        for text in ("UPDATE orders SET status = 'x'", "DELETE FROM orders",
-            "MERGE INTO orders USING (SELECT 1 id) s ON orders.id = s.id WHEN MATCHED THEN DELETE",
-            "INSERT INTO orders VALUES (1, 'x')"):
-            try:
+        # Spark refuses these before it asks anybody: docs/notebook.md names the remedy.
+        for text in (
+            "UPDATE orders SET id = 3",
+            "DELETE FROM orders",
+            "INSERT INTO orders VALUES (3)",
+        ):
+            with pytest.raises((PySparkException, Py4JError)):
                 acid.spark.sql(text)
-            except Exception as e:
-                print("SAYS", type(e), e)
         acid.sql("DELETE FROM orders WHERE id = 1")
     with AcidTable(f"{database}.orders", hms.uri, spark=acid.spark) as table:
         assert [row.id for row in table.to_df().collect()] == [2]
