@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import singledispatch
 
-from hiveacid.cli.answers import Answer, Cell, Rows
 from hiveacid.errors import DataError, InvalidJob, TableExists
 from hiveacid.jobs.definition_jobs import (
     AnalyzeJob,
@@ -83,6 +82,7 @@ from hiveacid.sql.questions import Explained, RowChange, Select
 from hiveacid.sql.views import view_query
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import list_files, read_state
+from hiveacid.tables.definitions.answers import Answer, Cell, Rows
 from hiveacid.tables.definitions.partitions import (
     partitioned_table,
     partitions_to_add,

@@ -11,15 +11,15 @@ from hiveacid.rules.texts import print_lines
 if TYPE_CHECKING:
     from pyarrow import Table
 
-    from hiveacid.cli.answers import Answer
     from hiveacid.jobs.options import MetastoreOptions
     from hiveacid.sql.questions import Select
+    from hiveacid.tables.definitions.answers import Answer
 
 
 def selected(question: "Select", arguments: argparse.Namespace) -> "Answer":
     """The rows of a query; Spark is started unless it asks for columns of a table as they are."""
-    from hiveacid.cli.answers import Answer
     from hiveacid.cli.values import json_values
+    from hiveacid.tables.definitions.answers import Answer
 
     limit = arguments.limit if question.limit is None else question.limit
     # One additional row shows whether more rows exist.

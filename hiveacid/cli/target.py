@@ -9,11 +9,13 @@ from typing import Any, get_args
 from hiveacid.errors import InvalidConnection, UserError
 from hiveacid.jobs.fields import require_partition_names
 from hiveacid.jobs.options import (
+    FROM_ENVIRONMENT,
     KERBEROS,
     METASTORE_VARIABLE,
     NO_PROOF,
     PROTECTIONS,
     MetastoreOptions,
+    settings_of_environment,
 )
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import ConflictPolicy
@@ -52,14 +54,6 @@ def connection_options(conn_id: str) -> MetastoreOptions:
 
 
 # The metastore's address, unless an argument specifies it.
-_OF_KERBEROS = (
-    "auth_mechanism",
-    "kerberos_service_name",
-    "kerberos_principal",
-    "kerberos_keytab",
-    "kerberos_ccache",
-    "kerberos_min_protection",
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -222,7 +216,7 @@ def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
         arguments.tls
         or arguments.tls_ca_file
         or arguments.column_mapping
-        or any(getattr(arguments, name) for name in _OF_KERBEROS)
+        or any(getattr(arguments, name) for name in FROM_ENVIRONMENT)
     ):
         raise UserError(
             "--tls, --column-mapping and the arguments for Kerberos need --metastore: a connection has"
@@ -243,9 +237,8 @@ def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
 
 def _kerberos(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the Kerberos settings of the arguments, or else of the environment."""
-    given = {name: getattr(arguments, name, None) for name in _OF_KERBEROS}
-    options = {name: given[name] or os.environ.get(f"HIVEACID_{name.upper()}") for name in given}
-    return {name: value for name, value in options.items() if value}
+    given = {name: getattr(arguments, name, None) for name in FROM_ENVIRONMENT}
+    return settings_of_environment() | {name: value for name, value in given.items() if value}
 
 
 def job_fields(arguments: argparse.Namespace) -> dict[str, Any]:

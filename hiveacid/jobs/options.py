@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 from urllib.parse import urlsplit
 
-from hiveacid.errors import AccessRefused, InvalidJob
+from hiveacid.errors import AccessRefused, InvalidJob, UserError
 from hiveacid.jobs.fields import awaits_rendering, require_choice, require_text
 from hiveacid.rules.locks import ConflictPolicy
 from hiveacid.rules.schema import ColumnMapping
@@ -62,12 +62,27 @@ def _read(file: Path) -> dict[str, str]:
 NO_PROOF, KERBEROS, DELEGATION_TOKEN = "NONE", "GSSAPI", "DIGEST-MD5"
 # The environment variable with the uris of a metastore for the command line.
 METASTORE_VARIABLE = "HIVEACID_METASTORE"
+# Further settings of the environment are HIVEACID_AUTH_MECHANISM and so on.
+FROM_ENVIRONMENT = (
+    "auth_mechanism",
+    "kerberos_service_name",
+    "kerberos_principal",
+    "kerberos_keytab",
+    "kerberos_ccache",
+    "kerberos_min_protection",
+)
 AUTH_MECHANISMS = (NO_PROOF, KERBEROS, DELEGATION_TOKEN)
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
 WRITE_EVENTS = (AUTO, ALWAYS, NEVER)
 # The values of hadoop.rpc.protection, the weakest first.
 PROTECTIONS = ("authentication", "integrity", "privacy")
 _OF_KERBEROS = ("kerberos_principal", "kerberos_keytab", "kerberos_ccache")
+
+
+def settings_of_environment() -> dict[str, Any]:
+    """Return the settings of a connection that the environment of this process has."""
+    given = {name: os.environ.get(f"HIVEACID_{name.upper()}") for name in FROM_ENVIRONMENT}
+    return {name: value for name, value in given.items() if value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +157,20 @@ class MetastoreOptions:
             allowed = AllowedLocations.parse(options.allowed_locations or "").within(limit)
             options = replace(options, allowed_locations=str(allowed))
         return options
+
+    @classmethod
+    def of_environment(cls) -> "MetastoreOptions":
+        """Return the options that the environment of this process has, as for the command line.
+
+        Raises:
+            UserError: No metastore is named.
+        """
+        if not (uris := os.environ.get(METASTORE_VARIABLE)):
+            raise UserError(
+                "No metastore is named.",
+                remedy=f'Write metastore="thrift://host:9083", or set {METASTORE_VARIABLE}.',
+            )
+        return cls(uris=uris, **settings_of_environment())
 
     def with_delegation_token(self, variable: str) -> "MetastoreOptions":
         """Return the options for a process with a delegation token in place of a ticket.

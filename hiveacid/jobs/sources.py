@@ -156,9 +156,14 @@ class BatchSource:
     Example::
 
         QuerySource("SELECT id, upper(name) AS name FROM b WHERE id > 0", {"b": BatchSource()})
+
+    Attributes:
+        name: A table or a view of a Spark session, in the statements of an AcidSession.
     """
 
     kind: ClassVar[str] = "batch"
+
+    name: str = ""
 
     def validate(self) -> None:
         """Accept every instance."""

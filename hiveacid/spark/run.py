@@ -2,14 +2,14 @@
 
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from typing import Self
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.errors import HiveAcidError, InvalidJob
 from hiveacid.jobs.definition_jobs import CatalogJob, CreateTableAsJob, CreateViewJob, TruncateJob
@@ -131,17 +131,21 @@ class Driver:
         metastore: The metastore.
         observers: Observers of the phases, besides the log.
         about: The number of the statement in a script; empty outside of scripts.
+        batches: Tables and views of the session that the job reads, by their names.
+        log: Whether steps are printed.
     """
 
     spark: SparkSession
     metastore: MetastoreOptions
     observers: Sequence[PhaseObserver] = ()
     about: str = ""
+    batches: Mapping[str, DataFrame] = field(default_factory=dict)
+    log: bool = True
 
     @property
     def watching(self) -> list[PhaseObserver]:
         """All observers."""
-        return watching(self.observers, self.about)
+        return watching(self.observers, self.about) if self.log else [*self.observers]
 
     def client(self) -> MetastoreClient:
         """Return a client of the metastore, to be used as a context manager."""
@@ -212,7 +216,7 @@ def _compact(job: CompactJob, driver: Driver) -> CompactReport:
 @execute.register
 def _create_as(job: CreateTableAsJob, driver: Driver) -> RunReport:
     with driver.client() as client:
-        left = create_table_of(driver.spark, client, job)
+        left = create_table_of(driver.spark, client, job, driver.batches)
     if left is not None:
         return left
     try:
@@ -248,7 +252,8 @@ def _write(job: Job, driver: Driver) -> RunReport:
     watching = driver.watching
     with driver.client() as client:
         statements = [statement_of(part, driver.spark, job.orc_codec) for part in job.parts]
-        done = run_statements(SparkEngine(driver.spark), client, options, watching, statements)
+        engine = SparkEngine(driver.spark, driver.batches)
+        done = run_statements(engine, client, options, watching, statements)
     if done.already_done and done.txn_id is not None:
         # The observers of the earlier attempt may be killed with it.
         for observer in watching:

@@ -30,6 +30,7 @@ from hiveacid.jobs.fields import header_options
 from hiveacid.jobs.job import paths_of, paths_written
 from hiveacid.jobs.options import MetastoreOptions, marked_token
 from hiveacid.jobs.report import RunReport, TableReport
+from hiveacid.jobs.sources import BatchSource
 from hiveacid.jobs.stream_job import (
     LOCATION_OPTIONS,
     SECRET_OPTION,
@@ -637,7 +638,7 @@ class StreamRun:
                 _Fence(self._places, self._query_id, batch_id),
                 *([self._fault] if self._fault else []),
             ]
-            engine = SparkEngine(self._spark, rows)
+            engine = SparkEngine(self._spark, {BatchSource().name: rows})
             report = run_statements(engine, client, options, observers, statements)
         require_same_batch(self._job, batch_id, report.offsets, offsets)
         self._measures.applied(self._query_id, batch_id, report)

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from hiveacid.errors import InvalidJob, UserError
-from hiveacid.jobs.sources import ChangesSource, Input, QuerySource, TableSource
+from hiveacid.jobs.sources import BatchSource, ChangesSource, Input, QuerySource, TableSource
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.write_ids import AsOf
 from hiveacid.sql.statement import Edit, SqlStatement
@@ -343,7 +343,7 @@ class Inputs:
         self._relations = Relations(statement, tree)
         self._prefix = prefix
         self._taken = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-        self._names: dict[TableSource | ChangesSource, str] = {}
+        self._names: dict[TableSource | ChangesSource | BatchSource, str] = {}
 
     def query(self, tokens: Sequence[Token]) -> QuerySource:
         """Return the query that some tokens of the statement are, as a source of its own."""
@@ -443,12 +443,15 @@ class Inputs:
         tokens = self._statement.tokens[self._index(start) + 1 :]
         return Words(replace(self._statement, tokens=tokens)).brackets()
 
-    def _source(self, table: exp.Table) -> TableSource:
-        """A table, and which version of it."""
+    def _source(self, table: exp.Table) -> TableSource | BatchSource:
+        """A table, and which version of it; a table that a session reads by itself has no versions."""
         source = TableSource(self._statement.full_name(table))
         version = table.args.get("version")
         if version is None:
-            return source
+            known = self._statement.of_session
+            names = [source.name] if table.db else [table.name.lower(), source.name]
+            found = (BatchSource(name) for name in names if known is not None and known(name))
+            return next(found, source)
         value = version.expression
         # FOR TIMESTAMP is another word for FOR SYSTEM_TIME, and both may be left out.
         by_time = version.name == "TIMESTAMP"
@@ -498,7 +501,7 @@ class Inputs:
             raise self._statement.error(function, str(error)) from error
         return source
 
-    def _name(self, source: TableSource | ChangesSource) -> str:
+    def _name(self, source: TableSource | ChangesSource | BatchSource) -> str:
         if source not in self._names:
             base = re.sub(r"\W", "_", self._prefix + source.name.replace(".", "__"))
             name = free_name(base, self._taken)

@@ -192,8 +192,8 @@ def to_steps(
     Raises:
         SqlError: A statement is invalid or unsupported; the message contains its position.
     """
-    statements = _statements(text, database, params or {}, trusted, all_rows)
-    return tuple(_checked_step(statement) for statement in statements)
+    found = statements(text, database, params, trusted, all_rows)
+    return tuple(step_of(statement) for statement in found if not is_use(statement))
 
 
 def to_jobs(
@@ -216,8 +216,10 @@ def to_jobs(
         SqlError: A statement is invalid or unsupported; the message contains its position.
     """
     jobs = []
-    for statement in _statements(text, database, params or {}, trusted, all_rows):
-        step = _checked_step(statement)
+    for statement in statements(text, database, params, trusted, all_rows):
+        if is_use(statement):
+            continue
+        step = step_of(statement)
         if not isinstance(step, ScriptedJob):
             statement.refuse(
                 None, "It only asks something.", "Let `hiveacid sql` answer it: tasks only work."
@@ -226,7 +228,12 @@ def to_jobs(
     return tuple(jobs)
 
 
-def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
+def step_of(statement: SqlStatement) -> ScriptedJob | Question:
+    """Return the job or the question of a statement.
+
+    Raises:
+        SqlError: The statement is invalid or unsupported; the message contains its position.
+    """
     statement.refuse_names_in_double_quotes()
     require_bound(statement)
     try:
@@ -254,7 +261,7 @@ def _explain(statement: SqlStatement) -> Explain:
         statement.refuse(None, "EXPLAIN needs a statement.")
     # An explanation changes no row.
     inner = replace(statement, tokens=statement.tokens[1:], all_rows=True)
-    explained = _checked_step(inner)
+    explained = step_of(inner)
     if isinstance(explained, Explain):
         statement.refuse(statement.tokens[1], "EXPLAIN of EXPLAIN is not supported.")
     return Explain(explained)
@@ -280,16 +287,27 @@ def _step(statement: SqlStatement) -> ScriptedJob | Question:
     refuse_unknown(statement)
 
 
-def _statements(
-    text: str, database: str, params: Parameters, trusted: bool, all_rows: bool
+def statements(
+    text: str,
+    database: str = "default",
+    params: Parameters | None = None,
+    trusted: bool = False,
+    all_rows: bool = False,
 ) -> Iterator[SqlStatement]:
+    """Yield the statements of a text; each has the database of the last USE up to it."""
+    params = params or {}
     require_used(text, params)
     for tokens in _split(tokens_of(text)):
         statement = SqlStatement(text, _checked(tokens, text), database, params, trusted, all_rows)
-        if keyword_of(tokens[0]) == "USE":
+        if is_use(statement):
             database = _database_to_use(statement)
-        else:
-            yield statement
+            statement = replace(statement, database=database)
+        yield statement
+
+
+def is_use(statement: SqlStatement) -> bool:
+    """Whether a statement is USE."""
+    return keyword_of(statement.tokens[0]) == "USE"
 
 
 def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:

@@ -1,6 +1,6 @@
 """One statement of a text, with the shared context of its parts: names, values and errors."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
 from typing import Any, ClassVar, NoReturn, Self
@@ -179,6 +179,8 @@ class SqlStatement:
         params: The values of parameters of the whole text.
         trusted: Whether it may run scripts, call Java and read files by their paths.
         all_rows: Whether an UPDATE or DELETE without WHERE changes all rows.
+        of_session: Whether a Spark session reads a table by itself, named as in the text, or with
+            its database.
     """
 
     text: str
@@ -187,6 +189,7 @@ class SqlStatement:
     params: Parameters = field(default_factory=dict)
     trusted: bool = False
     all_rows: bool = False
+    of_session: Callable[[str], bool] | None = None
 
     @classmethod
     def of(cls, text: str, database: str) -> Self:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NoReturn
 
 from sqlglot import exp
@@ -432,6 +433,29 @@ def reader_of(statement: SqlStatement) -> Callable[[SqlStatement], ScriptedJob] 
         if words.take_all(*kind.words):
             return kind.read
     refuse_unknown(statement)
+
+
+# Statements that a Spark session also has, and that never concern a transactional table.
+_OF_SPARK = (("SET",), ("CREATE", "TEMPORARY"), ("CREATE", "EXTERNAL"))
+
+
+def is_of_spark(statement: SqlStatement) -> bool:
+    """Whether a statement is none of this package by its words: SET, temporary views, functions.
+
+    A statement that could concern a transactional table is of this package even if it is refused.
+    """
+    words = Words(statement)
+    if any(words.take_all(*keywords) for keywords in _OF_SPARK):
+        return True
+    creates = words.take_all("CREATE", "TABLE") or words.take_all(
+        "CREATE", "OR", "REPLACE", "TABLE"
+    )
+    if creates:
+        # Not the USING of a join, which has brackets.
+        pairs = pairwise(map(keyword_of, statement.tokens))
+        return any(word == "USING" and following not in ("", "(") for word, following in pairs)
+    known = (*(kind.words for kind in KINDS), *REFUSED, ("VALUES",), ("TABLE",), ("(",))
+    return not any(words.take_all(*keywords) for keywords in known)
 
 
 def refuse_unknown(statement: SqlStatement) -> NoReturn:

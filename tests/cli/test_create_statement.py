@@ -2,11 +2,11 @@
 
 import pytest
 
-from hiveacid.cli.answers import create_statement
 from hiveacid.jobs.definition_jobs import CreateTableJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.rules.names import TableRef
 from hiveacid.sql.script import to_jobs
+from hiveacid.tables.definitions.answers import create_statement
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hiveacid.cli.answers import create_statement
 from hiveacid.errors import (
     HiveAcidError,
     InvalidJob,
@@ -29,6 +28,7 @@ from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.sql.script import to_jobs, to_script
+from hiveacid.tables.definitions.answers import create_statement
 from hiveacid.tables.definitions.run import run_ddl, run_script_of_ddl
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.versions import REAL_4

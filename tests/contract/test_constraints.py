@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from hiveacid.cli.answers import create_statement
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.constraints import (
@@ -12,6 +11,7 @@ from hiveacid.metastore.constraints import (
 )
 from hiveacid.rules.constraints import Check, Default, Key, NotNull, TableConstraints
 from hiveacid.rules.names import TableRef
+from hiveacid.tables.definitions.answers import create_statement
 from tests.contract.test_catalog_statements import run
 from tests.fakes.metastore import REAL_AND_FAKE
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from hiveacid.cli.answers import answer
 from hiveacid.cli.explained import explain
 from hiveacid.errors import InvalidJob
 from hiveacid.metastore.catalog import HivePartition
@@ -11,6 +10,7 @@ from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.names import TableRef
 from hiveacid.sql.questions import Explain
 from hiveacid.sql.script import to_jobs, to_steps
+from hiveacid.tables.definitions.answers import answer
 from hiveacid.tables.definitions.run import run_ddl
 from tests.fakes.metastore import REAL_AND_FAKE
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.cli.answers import answer
 from hiveacid.cli.explained import tables_read
 from hiveacid.errors import TableExists, TableNotFound, UnsupportedTable
 from hiveacid.jobs.definition_jobs import CreateViewJob
@@ -14,6 +13,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
 from hiveacid.sql.questions import ShowViews
 from hiveacid.sql.script import to_jobs, to_steps
+from hiveacid.tables.definitions.answers import answer
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.tables.definitions.views import create_view
 from tests.fakes.metastore import REAL_AND_FAKE

@@ -176,12 +176,12 @@ def _answer(
     question: "Question", arguments: argparse.Namespace, results: list[dict[str, Any]]
 ) -> None:
     """Print the answer of a question, or keep it for the end."""
-    from hiveacid.cli.answers import answer
     from hiveacid.cli.explained import explain
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.records.history_entries import History
     from hiveacid.records.table_history import table_history
     from hiveacid.sql import questions
+    from hiveacid.tables.definitions.answers import answer
     from hiveacid.upkeep.table_detail import table_detail
 
     if isinstance(question, questions.Select):

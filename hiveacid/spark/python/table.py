@@ -150,7 +150,7 @@ def read_frames(
 
 
 class FrameReads:
-    """The reads of the frames of one table.
+    """The reads of the frames of one table, or of one session.
 
     Attributes:
         keeps_all: Whether a read lasts until ``end``, and not only until its last frame is
@@ -161,7 +161,7 @@ class FrameReads:
         """Begin without reads.
 
         Args:
-            client: The client of the table.
+            client: The client of the table or the session.
         """
         self.keeps_all = False
         self._client = client
@@ -170,14 +170,14 @@ class FrameReads:
         self._latest: tuple[weakref.ref[Lease], FrameRead] | None = None
 
     def frame(
-        self, spark: SparkSession, table: HiveTable, work: _Work[DataFrame]
+        self, spark: SparkSession, tables: Collection[HiveTable], work: _Work[DataFrame]
     ) -> tuple[DataFrame, Lease]:
         """Make a frame, and return it with the object that it must refer to; see ``read_frames``."""
         latest = self._latest
         # From here on the latest read cannot end because of the frames that are collected.
         lease = None if latest is None else latest[0]()
         known = None if latest is None or lease is None else latest[1]
-        frame, read = read_frames(self._client, spark, [table], known, work)
+        frame, read = read_frames(self._client, spark, tables, known, work)
         if lease is None or read is not known:
             lease = Lease(read)
             self._latest = weakref.ref(lease), read
@@ -374,7 +374,7 @@ class AcidTable(TableChanges[RunReport]):
         self, table: HiveTable, work: Callable[[TableReader, SparkSession], DataFrame]
     ) -> DataFrame:
         """Return a frame of the session, with a transaction that is open as long as needed."""
-        rows, lease = self._reads.frame(self._spark, table, work)
+        rows, lease = self._reads.frame(self._spark, [table], work)
         return in_session(rows, session_holding(self._spark, lease))
 
     def scan(self, **options: Any) -> TableScan:

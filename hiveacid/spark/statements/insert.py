@@ -224,7 +224,7 @@ class InsertStatement(SparkStatement):
     def prepare(self, preparation: Preparation) -> None:
         """Look up the source, and determine the partitions that can be written."""
         engine = engine_of(preparation)
-        self._source = SourceFrame(engine.spark, preparation.client, self.rows, engine.batch)
+        self._source = SourceFrame(engine.spark, preparation.client, self.rows, engine.batches)
         self.look_up(preparation)
         self.reads = self._source.acid_tables
         named = self.plan.named(self.spark, self.table)

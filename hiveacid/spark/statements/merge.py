@@ -464,7 +464,7 @@ class MergeStatement(SparkStatement):
         and concurrent merges of other partitions are possible.
         """
         engine = engine_of(preparation)
-        self._source = SourceFrame(engine.spark, preparation.client, self.source, engine.batch)
+        self._source = SourceFrame(engine.spark, preparation.client, self.source, engine.batches)
         self.look_up(preparation)
         self.declared.look_up(preparation.client, self.table)
         if self.merge_schema:

@@ -56,7 +56,7 @@ class RowChange(SparkStatement):
         self.look_up(preparation)
         # The inputs become views of the session that reads the table.
         self._source_inputs = SourceInputs(
-            self.spark, preparation.client, self.inputs, batch=engine_of(preparation).batch
+            self.spark, preparation.client, self.inputs, batches=engine_of(preparation).batches
         )
         self.reads = self._source_inputs.acid_tables
         self.partitions = self._partitions_to_change(preparation.client)

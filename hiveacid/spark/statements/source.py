@@ -243,7 +243,7 @@ class SourceInputs:
         client: MetastoreClient,
         inputs: Mapping[str, Input],
         within: Sequence[str] = (),
-        batch: DataFrame | None = None,
+        batches: Mapping[str, DataFrame] | None = None,
         *,
         lengths: bool = False,
         definitions: _Definitions | None = None,
@@ -255,7 +255,7 @@ class SourceInputs:
             client: The metastore.
             inputs: View name to input.
             within: The views of Hive that are being expanded.
-            batch: The rows of a stream's batch, if the job is run for one.
+            batches: The rows of a stream's batch, or tables and views of a session by their names.
             lengths: Give tables their char and varchar columns, and no rows.
             definitions: The definitions that were looked up for the same source.
         """
@@ -263,7 +263,7 @@ class SourceInputs:
         self._lengths = lengths
         self._client = client
         self._inputs = inputs
-        self._batch = batch
+        self._batches = batches or {}
         for path in paths_of(tuple(inputs.values())):
             client.allowed_locations.require(path)
         known = definitions or _Definitions(client)
@@ -365,9 +365,9 @@ class SourceInputs:
     ) -> DataFrame:
         """Read a batch, or the current rows of files that may change."""
         if isinstance(given, BatchSource):
-            if self._batch is None:
+            if given.name not in self._batches:
                 raise InvalidJob("There is a BatchSource, but no batch outside of a StreamJob.")
-            return in_session(self._batch, self._spark)
+            return in_session(self._batches[given.name], self._spark)
         if isinstance(given, PathSource):
             return path_rows(self._spark, given)
         table = self._tables[given.name]
@@ -470,7 +470,7 @@ class SourceFrame:
         spark: SparkSession,
         client: MetastoreClient,
         source: Source | DataFrame,
-        batch: DataFrame | None = None,
+        batches: Mapping[str, DataFrame] | None = None,
         *,
         lengths: bool = False,
     ) -> None:
@@ -480,7 +480,7 @@ class SourceFrame:
             spark: The session, which is not changed.
             client: The metastore.
             source: The source.
-            batch: The rows of a stream's batch, if the job is run for one.
+            batches: The rows of a stream's batch, or tables and views of a session by their names.
             lengths: Prepare only an empty frame with char and varchar columns.
         """
         # Views belong to a session: a separate one isolates equally named views of two jobs.
@@ -494,7 +494,7 @@ class SourceFrame:
             inputs = source.inputs
         elif not isinstance(source, DataFrame):
             inputs = {_ONLY: source}
-        self._inputs = SourceInputs(self._spark, client, inputs, batch=batch, lengths=lengths)
+        self._inputs = SourceInputs(self._spark, client, inputs, batches=batches, lengths=lengths)
         self.acid_tables = self._inputs.acid_tables
 
     def frame(self, reader: AcidReader | None, shared: SharedRows | None = None) -> DataFrame:

@@ -1,7 +1,7 @@
 """CREATE VIEW, and the empty table of CREATE TABLE ... AS SELECT, from a query's columns."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -52,7 +52,11 @@ _RELATIONS = frozenset({"LogicalRDD", "LocalRelation", "LogicalRelation", "OneRo
 
 
 def columns_of_query(
-    spark: SparkSession, client: MetastoreClient, ref: TableRef, query: QuerySource
+    spark: SparkSession,
+    client: MetastoreClient,
+    ref: TableRef,
+    query: QuerySource,
+    batches: Mapping[str, DataFrame] | None = None,
 ) -> tuple[HiveColumn, ...]:
     """The columns of a table that is created for the rows of a query.
 
@@ -62,9 +66,9 @@ def columns_of_query(
         TypeMismatch: A column of the query has a type that Hive lacks.
         UnknownColumn: A column has a name that some engines do not support.
     """
-    plain = new_columns(ref, SourceFrame(spark, client, query).empty().schema)
+    plain = new_columns(ref, SourceFrame(spark, client, query, batches).empty().schema)
     try:
-        frame = SourceFrame(spark, client, query, lengths=True).empty()
+        frame = SourceFrame(spark, client, query, batches, lengths=True).empty()
         declared = new_columns(ref, frame.schema)
         known = _columns_of_known_length(frame)
     except (UserError, SparkJobFailed, PySparkException, Py4JError):
@@ -213,7 +217,10 @@ def _with_different_names(text: str, names: Sequence[str]) -> str:
 
 
 def create_table_of(
-    spark: SparkSession, client: MetastoreClient, job: CreateTableAsJob
+    spark: SparkSession,
+    client: MetastoreClient,
+    job: CreateTableAsJob,
+    batches: Mapping[str, DataFrame] | None = None,
 ) -> RunReport | None:
     """Create the table of a query, unless an earlier attempt of the run has created it.
 
@@ -221,6 +228,7 @@ def create_table_of(
         spark: The session, which is not changed.
         client: The metastore.
         job: The table to create.
+        batches: Tables and views of a session that the query reads, by their names.
 
     Returns:
         The report, if another table of the name exists and must not be changed; None if rows must
@@ -236,7 +244,7 @@ def create_table_of(
     try:
         table = find_table(client, ref)
         if table is None:
-            found = columns_of_query(spark, client, ref, job.source)
+            found = columns_of_query(spark, client, ref, job.source, batches)
             columns = [ColumnSpec(each.name, each.type) for each in found]
             create_table(client, ref, job.creation(columns))
         elif not job.run_token or (by := table.parameters.get(RUN_PROPERTY)) != job.run_token:

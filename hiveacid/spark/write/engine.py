@@ -1,6 +1,6 @@
 """Spark as the engine of a write: what all its statements have in common."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -34,11 +34,11 @@ class SparkEngine(RowEngine):
 
     Attributes:
         spark: The user's session, which is not changed.
-        batch: The rows of a stream's batch, if the statements are run for one.
+        batches: The rows of a stream's batch, or tables and views of the session by their names.
     """
 
     spark: SparkSession
-    batch: DataFrame | None = None
+    batches: Mapping[str, DataFrame] = field(default_factory=dict)
 
     @contextmanager
     def running(self, what: str, group: str | None = None) -> Iterator[None]:

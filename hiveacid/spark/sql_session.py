@@ -1,0 +1,340 @@
+"""SQL from Python: one session for transactional tables and for those that Spark has itself."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Self
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from hiveacid.errors import HiveAcidError, InvalidJob, SqlError, UserError
+from hiveacid.jobs.definition_jobs import ConvertJob, DatabaseJob
+from hiveacid.jobs.fields import Parameters
+from hiveacid.jobs.job import ScriptedJob
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport
+from hiveacid.jobs.sources import BatchSource, Input, QuerySource, Source, TableSource, inputs_of
+from hiveacid.metastore.authorizer import program_user
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.table_rules import existing_table
+from hiveacid.records.history_entries import History
+from hiveacid.records.table_history import table_history
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.sql_tokens import parameters_of
+from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.python.table import FrameReads
+from hiveacid.spark.read.table_reader import TableReader
+from hiveacid.spark.rows.columns import check_readable
+from hiveacid.spark.run import Driver, execute
+from hiveacid.spark.session import cloned_session, in_session, scan_session, session_holding
+from hiveacid.spark.statements.conditions import bound_query
+from hiveacid.spark.statements.source import SourceInputs
+from hiveacid.sql import questions
+from hiveacid.sql.script import is_use, statements, step_of
+from hiveacid.sql.statement import SqlStatement
+from hiveacid.sql.statements import is_of_spark
+from hiveacid.sql.words import keyword_of
+from hiveacid.tables.definitions.answers import Answer, answer
+from hiveacid.tables.definitions.tables import find_table
+from hiveacid.tables.locations import require_job_access
+from hiveacid.upkeep.table_detail import TableDetail, table_detail
+from hiveacid.writes.statement import WriteOptions
+
+SqlResult = DataFrame | RunReport | CompactReport | ScriptReport | History | TableDetail
+# Spark has more forms of these, which read no rows and change nothing.
+_ASKING = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
+
+
+def session(
+    spark: SparkSession | None = None,
+    metastore: str | MetastoreOptions | None = None,
+    *,
+    options: WriteOptions | None = None,
+) -> "AcidSession":
+    """Return a session that runs the SQL of this package, and everything else by ``spark.sql``.
+
+    Example::
+
+        sales = session(spark, "thrift://hms:9083")
+        sales.sql("SELECT status, count(*) FROM sales.orders GROUP BY status").show()
+        sales.sql("UPDATE sales.orders SET status = 'late' WHERE id = :id", {"id": 7})
+
+    Args:
+        spark: The session, whose settings are not changed; by default the active one, or a new one.
+        metastore: The metastore's uri, or all its options; by default those of the environment, as
+            for the command line: HIVEACID_METASTORE, HIVEACID_AUTH_MECHANISM, and so on.
+        options: The options of writes.
+
+    Raises:
+        UserError: No metastore is named.
+    """
+    return AcidSession(spark or SparkSession.Builder().getOrCreate(), metastore, options)
+
+
+class AcidSession:
+    """A Spark session with the transactional tables of a metastore; see ``session``.
+
+    As for ``AcidTable``, the frames of a query keep cleaners away from their files until the end of
+    the ``with`` statement, or until ``close``; without either, until they are garbage-collected.
+
+    Attributes:
+        spark: The session of Spark.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        metastore: str | MetastoreOptions | None = None,
+        options: WriteOptions | None = None,
+    ) -> None:
+        """Use ``session``."""
+        self.spark = spark
+        given = MetastoreOptions.of_environment() if metastore is None else metastore
+        self._client = MetastoreClient(MetastoreOptions.of(given))
+        self._options = options or WriteOptions()
+        self._reads = FrameReads(self._client)
+        self._database: str | None = None
+
+    def __enter__(self) -> Self:
+        self._reads.keeps_all = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the transactions of the frames that were read, and close the connection."""
+        self._reads.end()
+        self._client.close()
+
+    @property
+    def database(self) -> str:
+        """The database of tables that are named without one; ``USE`` sets it."""
+        return self._database or self.spark.catalog.currentDatabase()
+
+    def sql(
+        self, text: str, params: Parameters | None = None, *, all_rows: bool = False
+    ) -> SqlResult:
+        """Run statements, which are separated by semicolons, and return the result of the last one.
+
+        Statements on transactional tables, ``CREATE TABLE`` without ``USING``, and ``SHOW`` of
+        databases, tables and views are those of this package, on the metastore. All transactional
+        tables of a query are read in one transaction. Sources may also be temporary views, and
+        tables that only Spark has; a temporary view precedes a table of the same name. A statement
+        without any transactional table, such as ``SET`` or ``CREATE TEMPORARY VIEW``, is run by
+        ``spark.sql``. The text is trusted like any text for ``spark.sql``: pass values as parameters.
+
+        Args:
+            text: The statements.
+            params: The values of parameters: ``{"id": 7}`` for ``:id``.
+            all_rows: Let UPDATE and DELETE without WHERE change all rows.
+
+        Returns:
+            The report of a change, or of all changes if there is nothing else; a frame of a query,
+            ``SHOW``, or ``DESCRIBE``; or what ``AcidTable.history`` and ``detail`` return.
+
+        Raises:
+            SqlError: A statement is invalid or unsupported; the message contains its position.
+            InvalidJob: A statement of Spark would read a transactional table.
+        """
+        found = [*statements(text, self.database, params, trusted=True, all_rows=all_rows)]
+        if not found:
+            raise InvalidJob("The text has no statement.")
+        results: list[SqlResult] = []
+        for number, statement in enumerate(found, start=1):
+            try:
+                results.append(self._run(replace(statement, of_session=self._is_read_by_spark)))
+            except HiveAcidError as error:
+                if len(found) > 1:
+                    error.what = f"Statement {number} of {len(found)}: {error.what}"
+                raise
+        reports = [each for each in results if isinstance(each, RunReport | CompactReport)]
+        if 1 < len(reports) == len(results):
+            return ScriptReport.of(reports[0].target, reports)
+        return results[-1]
+
+    def _run(self, statement: SqlStatement) -> SqlResult:
+        if is_use(statement):
+            return self._use(statement)
+        if is_of_spark(statement):
+            return self._by_spark(statement)
+        try:
+            step = step_of(statement)
+        except SqlError:
+            if keyword_of(statement.tokens[0]) in _ASKING:
+                return self._by_spark(statement)
+            raise
+        if self._is_left_to_spark(step):
+            return self._by_spark(statement)
+        require_job_access(self._client, program_user(), step)
+        match step:
+            case questions.Select(query):
+                return self._query(query)
+            case questions.ShowHistory(ref, limit):
+                return History(ref.full_name, table_history(self._client, ref, limit=limit))
+            case questions.DescribeDetail(ref):
+                return table_detail(self._client, ref)
+            case questions.Explain():
+                statement.refuse(
+                    None,
+                    "A session does not explain statements on transactional tables.",
+                    "Use `hiveacid sql`, or explain() of a frame.",
+                )
+            case ScriptedJob():
+                return self._change(step)
+        return self._frame(answer(self._client, step))
+
+    # The decision between this package and Spark
+
+    def _is_left_to_spark(self, step: questions.Explained) -> bool:
+        """Whether no table of a statement needs this package.
+
+        Raises:
+            InvalidJob: Spark would write the rows of a transactional table, which it cannot read.
+        """
+        match step:
+            case questions.Explain(explained):
+                return self._is_left_to_spark(explained)
+            case questions.Select(query):
+                return all(isinstance(each, BatchSource) for each in query.inputs.values())
+            case ScriptedJob():
+                if step.creates or isinstance(step, DatabaseJob | ConvertJob):
+                    return False
+                if not all(map(self._is_spark_table, step.tables)):
+                    return False
+                unread = [each for each in _inputs_of(step) if isinstance(each, TableSource)]
+                if unread:
+                    raise InvalidJob(
+                        f"{step.tables[0]} is a table of Spark, which cannot read {unread[0].name}.",
+                        remedy="Write the frame of a query: session.sql('SELECT …').write.",
+                    )
+                return True
+        table = getattr(step, "table", None)
+        return table is not None and self._is_spark_table(table.full_name)
+
+    def _is_spark_table(self, name: str) -> bool:
+        """Whether the table that a statement changes or describes is one of Spark, or a view."""
+        if self._is_read_by_spark(name):
+            return True
+        ref = TableRef.parse(name)
+        is_there = find_table(self._client, ref) is not None
+        in_reach = ref.database == self.database.lower()
+        return in_reach and not is_there and self._is_read_by_spark(ref.name)
+
+    def _is_read_by_spark(self, name: str) -> bool:
+        """Whether Spark reads a table by itself.
+
+        Args:
+            name: A name without a database, which may be that of a temporary view, or the full name
+                of a table, which must not be transactional.
+        """
+        catalog = self.spark.catalog
+        if "." not in name:
+            return (
+                catalog.tableExists(_quoted(name)) and catalog.getTable(_quoted(name)).isTemporary
+            )
+        table = find_table(self._client, TableRef.parse(name))
+        if table is not None and self._is_transactional(table):
+            return False
+        return catalog.tableExists(_quoted(name))
+
+    def _is_transactional(self, table: HiveTable) -> bool:
+        """Whether a table is transactional, or a view that reads one."""
+        if not table.is_view:
+            return table.kind is not TableKind.NOT_ACID
+        view = {"v": TableSource(table.ref.full_name)}
+        try:
+            return bool(SourceInputs(self.spark, self._client, view).acid_tables)
+        except UserError:
+            return False  # Only Spark may be able to read it.
+
+    # The statements
+
+    def _by_spark(self, statement: SqlStatement) -> DataFrame:
+        text = statement.slice(statement.tokens)
+        own = {
+            name: statement.params[name] for name in parameters_of(text) & statement.params.keys()
+        }
+        return self.spark.sql(bound_query(self.spark, text, own))
+
+    def _use(self, statement: SqlStatement) -> DataFrame:
+        """Set the database, also of Spark if it has one of the name."""
+        if self.spark.catalog.databaseExists(statement.database):
+            self._database = None
+            return self._by_spark(statement)
+        found = answer(self._client, questions.DescribeDatabase(statement.database))
+        self._database = statement.database
+        return self._frame(found)
+
+    def _change(self, job: ScriptedJob) -> RunReport | CompactReport:
+        bound = replace(job, metastore=self._client.options, **self._options.options)
+        # A later frame sees the files of a compaction.
+        self._reads.renew()
+        batches = self._batches(_inputs_of(bound))
+        driver = Driver(self.spark, self._client.options, batches=batches, log=False)
+        report = execute(bound, driver)
+        assert isinstance(report, RunReport | CompactReport)
+        if report.error is not None:
+            raise report.error.exception()
+        return report
+
+    def _query(self, query: QuerySource) -> DataFrame:
+        """Run a query in a copy of the session, in which the inputs are views."""
+        inputs = SourceInputs(
+            scan_session(self.spark),
+            self._client,
+            query.inputs,
+            batches=self._batches(query.inputs.values()),
+        )
+        tables = [existing_table(self._client, ref) for ref in inputs.acid_tables]
+        for table in tables:
+            check_readable(self.spark, table)
+
+        def rows(reader: TableReader | None) -> DataFrame:
+            copied = cloned_session(self.spark)
+            frames = {name: inputs.frame(name, reader) for name in query.inputs}
+            for name, frame in frames.items():
+                in_session(frame, copied).createOrReplaceTempView(name)
+            with translated_spark_errors("The query"):
+                return copied.sql(bound_query(self.spark, query.sql, query.params))
+
+        if not tables:
+            return in_session(rows(None), self.spark)
+        frame, lease = self._reads.frame(self.spark, tables, lambda reader, _: rows(reader))
+        return in_session(frame, session_holding(self.spark, lease))
+
+    def _batches(self, inputs: Iterable[Input]) -> dict[str, DataFrame]:
+        """The frames of the inputs that Spark reads by itself."""
+        names = [each.name for each in inputs if isinstance(each, BatchSource)]
+        return {name: self.spark.table(_quoted(name)) for name in names}
+
+    def _frame(self, found: Answer) -> DataFrame:
+        """Return an answer as a frame, with its details as further rows."""
+        rows = [*found.rows]
+        for topic, values in found.details.items():
+            rows += [
+                (f"# {topic}", None),
+                *((name, _text(value)) for name, value in values.items()),
+            ]
+        width = len(found.columns)
+        padded = [(*row, *[None] * width)[:width] for row in rows]
+        fields = []
+        for at, name in enumerate(found.columns):
+            is_number = any(isinstance(row[at], int) for row in padded)
+            fields.append(StructField(name, LongType() if is_number else StringType()))
+        return self.spark.createDataFrame(padded, StructType(fields))
+
+
+def _inputs_of(job: ScriptedJob) -> list[Input]:
+    sources: list[Source] = [source for part in job.parts for source in part.inputs_read.values()]
+    return [each for source in sources for each in inputs_of(source).values()]
+
+
+def _quoted(name: str) -> str:
+    return ".".join(f"`{part.replace('`', '``')}`" for part in name.split("."))
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
