@@ -40,6 +40,7 @@ from hiveacid.jobs.report import Report
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.delegation import cancel_token, new_token
+from hiveacid.rules.exit_status import explained_in
 from hiveacid.rules.names import VIEW_REPORTS, TableRef
 from hiveacid.storage.filesystems import require_no_login
 
@@ -156,6 +157,7 @@ _POLLS_BEFORE_LOST = 5
 _SECONDS_TO_APPEAR = 60
 # Airflow kills a task 5 seconds after on_kill began, and the transactions are aborted after this wait.
 _SECONDS_TO_END = 2
+_MORE_MEMORY = "If memory was short, raise driver_memory or spark.driver.memoryOverhead."
 # Spark redacts variables with such names. No connection's token uses this name.
 _DRIVER_TOKEN = "HIVEACID_DELEGATION_TOKEN"
 
@@ -302,7 +304,10 @@ class ClusterRun(SparkRun):
         for line in self._applications.log_tail(application.id):
             self._log.info("%s", line)
         message = f"Application {application.id}: {application.state}. {application.diagnostics}"
-        return AirflowException(without_secrets(message.strip()))
+        message = without_secrets(message.strip())
+        if why := explained_in(application.diagnostics):
+            message = f"{message.rstrip('.')}. {why} {_MORE_MEMORY}"
+        return AirflowException(message)
 
     def ends_within(self, seconds: float) -> bool:
         """Whether the application ends by itself in time.

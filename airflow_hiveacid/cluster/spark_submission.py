@@ -31,6 +31,7 @@ from hiveacid.jobs.job_json import to_json
 from hiveacid.jobs.options import kept_tokens
 from hiveacid.jobs.report import ErrorReport
 from hiveacid.progress import PROGRESS, SUBMITTED_VARIABLE
+from hiveacid.rules.exit_status import Memory, explained, signal_of
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -189,7 +190,8 @@ def uses_local_paths(properties: Iterable[str], env_vars: Mapping[str, str]) -> 
 
 _POLL_SECONDS = 0.2
 _LOG_LEVEL = "spark.log.level"
-_EXIT_CODE = re.compile(r"Error code is: -?\d+\.")
+_EXIT_CODE = re.compile(r"Error code is: (-?\d+)\.")
+_MORE_MEMORY = "Give the worker more memory, or Spark less: by driver_memory, or by fewer tasks as in local[2]. "
 # Beginnings of error messages of Java, Python and spark-submit.
 _RAISED = re.compile(
     r"(Exception in thread \S+ |Caused by: )?[\w.$]*(Error|Exception)(: |$)|(\S+ ){0,2}ERROR "
@@ -299,6 +301,7 @@ class SparkSubmission:
         :raises JavaMissing: The Java found is too old to run Spark.
         """
         self._require_active()
+        memory = Memory.now()
         try:
             if self._in_cluster:
                 self._submit()
@@ -308,11 +311,16 @@ class SparkSubmission:
             if "UnsupportedClassVersionError" in str(error):
                 raise JavaMissing("The Java that spark-submit found is too old.") from error
             code = _EXIT_CODE.search(str(error))
-            reason = f" Its message: {why.rstrip('.')}." if (why := self._output.why) else ""
+            status = int(code[1]) if code else 0
+            # A process that a signal has ended did not write why.
+            reason = explained(status, memory) or (
+                f"Its message: {why.rstrip('.')}." if (why := self._output.why) else ""
+            )
+            remedy = _MORE_MEMORY if signal_of(status) is signal.SIGKILL else ""
             failed = ErrorReport(
                 id=SparkJobFailed.__name__,
-                message=f"spark-submit has failed. {code.group() if code else error}{reason}",
-                remedy="Its complete output is above.",
+                message=f"spark-submit has failed. {code[0] if code else error} {reason}".rstrip(),
+                remedy=f"{remedy}Its complete output is above.",
             )
             # The message of the Spark provider repeats the command, and pages of output.
             raise AirflowException(failed.lines) from None

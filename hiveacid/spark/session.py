@@ -9,11 +9,14 @@ from functools import wraps
 from typing import Any
 from urllib.parse import urlsplit
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from hiveacid.errors import UserError
+from hiveacid.metastore.dev.distribution import find_java
 from hiveacid.metastore.txn.transaction import end_all_reads
 from hiveacid.spark.spark_versions import (
+    error_condition,
     java_class,
     java_datasets,
     java_sessions,
@@ -79,7 +82,11 @@ _REPEATING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 def application_session(name: str) -> SparkSession:
-    """Return the session of an application of this package, with its submitted settings."""
+    """Return the session of an application of this package, with its submitted settings.
+
+    Raises:
+        JavaMissing: No Java, or one of an unsupported version, was found to start Spark with.
+    """
     # Tasks on this machine run in the driver's interpreter, which has all their imports.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.Builder().appName(name)
@@ -87,7 +94,12 @@ def application_session(name: str) -> SparkSession:
         builder = builder.config(key, value)
     for logger in _REPEATING_LOGGERS:
         silence(logger)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error_condition(error) == "JAVA_GATEWAY_EXITED":
+            find_java()  # Raises the error of `hiveacid doctor` if Java is the cause.
+        raise
 
 
 def scan_session(spark: SparkSession) -> SparkSession:

@@ -57,6 +57,8 @@ if plan["report"] is not None:
 print(plan["output"], flush=True)
 while plan["hang"]:
     time.sleep(60)
+if plan["exit_code"] < 0:
+    os.kill(os.getpid(), -plan["exit_code"])
 sys.exit(plan["exit_code"])
 """
 

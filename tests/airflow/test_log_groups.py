@@ -104,6 +104,28 @@ def test_a_failure_without_a_report_ends_with_its_cause(spark_submit, context, o
     assert failed.value.__suppress_context__
 
 
+@pytest.mark.parametrize(
+    ("exit_code", "why"),
+    [
+        (-9, "Error code is: -9. It was ended by SIGKILL: usually for lack of memory"),
+        (137, "Error code is: 137. It was ended by SIGKILL: usually for lack of memory"),
+        (-15, "Error code is: -15. It was ended by SIGTERM: usually by a stop of its machine"),
+    ],
+)
+def test_a_killed_driver_is_reported_by_its_signal(spark_submit, context, exit_code, why):
+    warning = "WARN: spark.old is deprecated\nWARN: java.lang.Exception: not the reason"
+    spark_submit.will(exit_code=exit_code, output=warning)
+
+    with pytest.raises(AirflowException) as failed:
+        OPERATOR.execute(context)
+
+    message, remedy, _ = str(failed.value).splitlines()
+    assert message.startswith(f"SparkJobFailed: spark-submit has failed. {why}")
+    assert "reason" not in message
+    assert "deprecated" not in message
+    assert ("driver_memory" in remedy) == (exit_code != -15)
+
+
 def test_an_error_of_the_worker_is_not_chained_either(context):
     with pytest.raises(HiveAcidTaskFailure) as failed:
         HiveAcidDeleteOperator(

@@ -89,6 +89,7 @@ def test_after_a_lost_process_others_do_the_next_tasks(scheduler: WorkerSchedule
     ):
         tasks.run(functions.killed, [1])
     assert lost.value.retryable
+    assert "It was ended by SIGKILL: usually for lack of memory" in lost.value.what
     assert "memory" in lost.value.remedy
     with scheduler.tasks(2, "it", INLINE_BYTES) as tasks:
         assert tasks.run(functions.doubled, [1, 2, 3]) == [2, 4, 6]

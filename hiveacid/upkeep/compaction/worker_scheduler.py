@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from hiveacid.errors import HiveAcidError, WorkerFailed
+from hiveacid.rules.exit_status import Memory, explained
 from hiveacid.upkeep.compaction import task_process
 from hiveacid.upkeep.compaction.scheduling import Caught, Scheduler, Tasks
 
@@ -156,7 +157,7 @@ class _WorkerTasks(Tasks):
                 self._require_active()
                 raise WorkerFailed(
                     f"{self._what}: a process of the worker ended in the middle of a task, with"
-                    f" status {status}.",
+                    f" status {status}. {explained(status, process.memory)}".rstrip(),
                     remedy="It may have exceeded the memory of the worker: give the worker more"
                     " memory, or run a compaction with run_in='spark'.",
                 ) from error
@@ -182,6 +183,7 @@ class _Process:
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": paths},
         )
+        self.memory = Memory.now()
         # A killed process needs a moment to end.
         self._is_killed = False
 
