@@ -60,6 +60,7 @@ def statement_of(job: Job, orc_codec: str | None = None) -> Statement:
                 job.params,
                 job.source_alias,
                 job.target_alias,
+                job.exclude,
             )
     raise SparkNeeded(f"{job.tag} statements" if not isinstance(job, MergeJob) else "merge_schema")
 

@@ -222,6 +222,7 @@ class Statement(ABC):
         reads: Transactional tables that it reads.
         partitions: The partitions that can be changed, if known.
         declared: The constraints of the target.
+        columns_added: The names of the columns that it has added to the target.
     """
 
     target: TableRef
@@ -231,6 +232,7 @@ class Statement(ABC):
     reads: Sequence[TableRef] = field(init=False, default=())
     partitions: Sequence[str] | None = field(init=False, default=None)
     declared: DeclaredRules = field(init=False, repr=False, default_factory=DeclaredRules)
+    columns_added: Sequence[str] = field(init=False, repr=False, default=())
 
     @property
     @abstractmethod
@@ -461,4 +463,5 @@ class Part:
             bytes=self.output.size,
             partitions=tuple(self.output.partitions),
             column_mapping=self.column_mapping,
+            columns_added=tuple(self.statement.columns_added),
         )

@@ -40,7 +40,12 @@ def _insert(job: InsertJob, spark: SparkSession, orc_codec: str | None = None) -
         job.partitions, job.by_position, job.columns, job.static, job.dynamic, job.defaults
     )
     return InsertStatement(
-        *_target_and_codec(job, orc_codec), job.source, plan, job.overwrite, job.merge_schema
+        *_target_and_codec(job, orc_codec),
+        job.source,
+        plan,
+        job.overwrite,
+        job.merge_schema,
+        job.exclude,
     )
 
 
@@ -84,6 +89,7 @@ def _merge(job: MergeJob, spark: SparkSession, orc_codec: str | None = None) -> 
         job.source_alias,
         job.target_alias,
         job.merge_schema,
+        job.exclude,
     )
 
 
