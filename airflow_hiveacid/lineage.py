@@ -60,7 +60,8 @@ def _origins(job: Job, columns: Sequence[str]) -> _Origins:
 def _insert(job: InsertJob, columns: Sequence[str]) -> _Origins:
     if job.by_position and job.query is None:
         return {}
-    origins = {column: {(SOURCE, column)} for column in columns}
+    excluded = {name.lower() for name in job.exclude}
+    origins = {column: {(SOURCE, column)} for column in columns if column not in excluded}
     return origins if job.query is None else _through_query(_by_name(job, columns), origins)
 
 
@@ -108,7 +109,10 @@ def _by_name(job: InsertJob, columns: Sequence[str]) -> str:
 
 def _merged(job: MergeJob, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The columns that a merge writes, each with its expression in one of the clauses."""
-    by_name = {column: f"{job.source_alias}.`{column}`" for column in columns}
+    excluded = {name.lower() for name in job.exclude}
+    by_name = {
+        column: f"{job.source_alias}.`{column}`" for column in columns if column not in excluded
+    }
     for clause in job.when:
         if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
             yield from (by_name if clause.set is None else clause.set).items()

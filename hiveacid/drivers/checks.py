@@ -57,6 +57,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import (
     check_kind,
     column_names,
+    columns_of_row,
     columns_there,
     existing_table,
     find_columns,
@@ -72,7 +73,13 @@ from hiveacid.metastore.table_rules import (
 from hiveacid.metastore.txn.owner import Snapshot, find_open_transactions
 from hiveacid.records.run_notes import RunNoteFolder
 from hiveacid.records.table_history import version_of
-from hiveacid.rules.merge import Clause, MatchedUpdate, NotMatchedInsert, assignments_of
+from hiveacid.rules.merge import (
+    Clause,
+    MatchedUpdate,
+    MergePlan,
+    NotMatchedInsert,
+    assignments_of,
+)
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.sql_tokens import names_in, values_per_row
@@ -422,16 +429,29 @@ class Preflight:
             _require_values(job, job.source, table)
         elif isinstance(job.source, PathSource):
             names = job.source.schema and columns_of_schema(job.source.schema)
-            if names and not job.by_position and not job.merge_schema:
-                find_columns(table, names, what)
-        elif (given := self._columns(job.source)) and not job.by_position and not job.merge_schema:
-            find_columns(table, given, what)
+            if names and not job.by_position:
+                self._check_row(job, columns_of_row(names, job.exclude, what), table, what)
+        elif (given := self._columns(job.source)) and not job.by_position:
+            self._check_row(job, columns_of_row(given, job.exclude, what), table, what)
+
+    def _check_row(self, job: SourceJob, names: Sequence[str], table: HiveTable, what: str) -> None:
+        """Refuse columns that the table lacks; with merge_schema, note that they are added."""
+        if not job.merge_schema:
+            find_columns(table, names, what)
+            return
+        known = {*map(str.lower, column_names(table))}
+        if added := [name.lower() for name in names if name.lower() not in known]:
+            self._note(f"merge_schema adds columns to {table.ref.full_name}: {', '.join(added)}.")
 
     @_check_names.register
     def _(self, job: MergeJob, table: HiveTable) -> None:
-        if job.merge_schema:
-            return  # The merge may add the columns.
         target, source = column_names(table), self._columns(job.source)
+        row = None if source is None else columns_of_row(source, job.exclude, "The merge")
+        if job.merge_schema:
+            taken = MergePlan.of(job.when).columns_taken
+            used = [each for each in row or () if taken is None or each.lower() in taken]
+            self._check_row(job, used, table, "The merge")
+            return
         own = not self._may_name(job.source, job.target_alias.lower())
 
         def require(text: str, what: str) -> None:
@@ -448,7 +468,7 @@ class Preflight:
                 require(clause.condition, "A condition of the merge")
             given = assignments_of(clause)
             if given is None:
-                self._require_all_columns(clause, job, table)
+                _require_all_columns(clause, job, table, row)
             if given is not None:
                 find_columns(table, list(given), what)
             for name, value in (given or {}).items():
@@ -456,15 +476,6 @@ class Preflight:
                     require(value, f"{what}: the value of column {name}")
             if isinstance(clause, NotMatchedInsert):
                 require_full_row(table, clause.row)
-
-    def _require_all_columns(self, clause: Clause, job: MergeJob, table: HiveTable) -> None:
-        """Refuse UPDATE SET * and INSERT * if the source lacks a column."""
-        takes_all = isinstance(clause, MatchedUpdate) or (
-            isinstance(clause, NotMatchedInsert) and clause.row is None
-        )
-        source = self._columns(job.source)
-        if takes_all and source is not None:
-            require_all_columns(table, source, "The merge")
 
     def _columns(self, source: Source) -> Sequence[str] | None:
         """Return the columns of a source; None if they are unknown."""
@@ -511,6 +522,17 @@ def _require_values(job: InsertJob, source: QuerySource, table: HiveTable) -> No
             f" {len(names)} columns: {', '.join(names)}.",
             remedy="Give a value for each of them, in this order, or name the columns.",
         )
+
+
+def _require_all_columns(
+    clause: Clause, job: MergeJob, table: HiveTable, row: Sequence[str] | None
+) -> None:
+    """Refuse UPDATE SET * and INSERT * if the source lacks a column."""
+    takes_all = isinstance(clause, MatchedUpdate) or (
+        isinstance(clause, NotMatchedInsert) and clause.row is None
+    )
+    if takes_all and row is not None:
+        require_all_columns(table, row, "The merge", exclude=job.exclude)
 
 
 def _refuse_name(unknown: "UnknownName | None", what: str) -> None:

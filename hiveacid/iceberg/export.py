@@ -134,6 +134,7 @@ class Export:
             target=self._ref.full_name,
             table=self._job.table,
             location=target.location,
+            metadata_location=None if mirror is None else mirror[0].metadata_location,
             write_id=visible.write_ids.high_watermark,
             outcome=CREATED if mirror is None else UPDATED,
             dry_run=self._job.dry_run,
@@ -182,8 +183,8 @@ class Export:
                     removed=plan.removed,
                     removed_deletes=plan.removed_deletes(written.hidden),
                 )
-                snapshot = self._commit(target, files, txn, table, visible, attempt, format_)
-        return _done(report, plan, written, snapshot)
+                committed = self._commit(target, files, txn, table, visible, attempt, format_)
+        return _done(report, plan, written, *committed)
 
     def _planned(
         self,
@@ -240,7 +241,8 @@ class Export:
         visible: VisibleTable,
         attempt: Attempt,
         format_: IcebergFileFormat,
-    ) -> int:
+    ) -> tuple[int, str | None]:
+        """Commit a snapshot, and return its number and the metadata file of the table."""
         summary = {
             attempts.ATTEMPT: str(attempt.id),
             attempts.SOURCE: table.ref.full_name,
@@ -262,13 +264,15 @@ class Export:
                 target.commit()
             except HiveAcidError as error:
                 # The catalog may have carried out a call whose answer was lost.
-                if not self._is_committed(attempt):
+                known = self._committed(attempt)
+                if known is None:
                     attempt.may_be_committed = isinstance(error, CommitUncertain)
                     raise
-        return snapshot
+                return snapshot, known.metadata_location
+        return snapshot, target.metadata_location
 
-    def _is_committed(self, attempt: Attempt) -> bool:
-        """Return whether the commit of an attempt took place.
+    def _committed(self, attempt: Attempt) -> Table | None:
+        """Return the table if the commit of an attempt took place.
 
         Raises:
             CommitUncertain: The catalog does not answer.
@@ -276,7 +280,7 @@ class Export:
         try:
             self._lake.close_connections()
             table = self._lake.table()
-            return table is not None and attempt.is_part_of(table)
+            return table if table is not None and attempt.is_part_of(table) else None
         except Exception as error:
             raise CommitUncertain(
                 f"It is unknown whether {self._job.table} has the changes: {error}",
@@ -339,6 +343,7 @@ class Export:
             target=self._ref.full_name,
             table=self._job.table,
             location=known.location(),
+            metadata_location=known.metadata_location,
             write_id=int(summary.get(attempts.WRITE_ID, 0)),
             snapshot_id=found.snapshot_id,
             outcome=CREATED if is_first else UPDATED,
@@ -403,7 +408,11 @@ def _is_later(state: MirrorState, table: HiveTable, visible: VisibleTable) -> bo
 
 
 def _done(
-    report: IcebergExportReport, plan: ChangePlan, written: WrittenFiles, snapshot: int
+    report: IcebergExportReport,
+    plan: ChangePlan,
+    written: WrittenFiles,
+    snapshot: int,
+    metadata: str | None,
 ) -> IcebergExportReport:
     """Return the report on a committed export."""
     hidden = written.hidden
@@ -411,6 +420,7 @@ def _done(
     done = replace(
         report,
         snapshot_id=snapshot,
+        metadata_location=metadata,
         rows=plan.rows(hidden)
         + written.rows
         - sum(count for path, count in hidden.items() if path in new),

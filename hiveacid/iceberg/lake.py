@@ -413,6 +413,11 @@ class ChangedTable(ABC):
         self.sequence: int = metadata.next_sequence_number()
 
     @property
+    def metadata_location(self) -> str:
+        """Its metadata file, after the commit."""
+        return str(self._transaction._table.metadata_location)
+
+    @property
     def key_names(self) -> list[str]:
         """The names of the partition keys."""
         return [field.name for field in self._transaction.table_metadata.spec().fields]

@@ -65,6 +65,8 @@ class IcebergExportReport(Report):
     Attributes:
         table: The Iceberg table.
         location: Its folder.
+        metadata_location: Its current metadata file, which readers can open without the catalog; None
+            for the dry run of a new table.
         write_id: The version of the Hive table: the largest write id that the export saw.
         snapshot_id: The new snapshot, or the current one of an unchanged table; None for a dry run.
         outcome: "created", "updated", or, if the Iceberg table had all changes, "unchanged".
@@ -89,6 +91,7 @@ class IcebergExportReport(Report):
     job: str = "to_iceberg"
     table: str
     location: str | None = None
+    metadata_location: str | None = None
     write_id: int | None = None
     snapshot_id: int | None = None
     outcome: str = CREATED

@@ -143,6 +143,7 @@ class TableReport:
         partitions: The names of the changed partitions.
         column_mapping: The mapping of the columns of rewritten rows in their files, "position" or
             "name"; None if both give the same values.
+        columns_added: The columns that ``merge_schema`` has added.
     """
 
     table: str
@@ -153,6 +154,7 @@ class TableReport:
     bytes: int = 0
     partitions: tuple[str, ...] = ()
     column_mapping: str | None = None
+    columns_added: tuple[str, ...] = ()
 
     def __add__(self, other: Self) -> Self:
         """Combine the reports of two statements on one table."""
@@ -165,6 +167,7 @@ class TableReport:
             bytes=self.bytes + other.bytes,
             partitions=tuple(sorted({*self.partitions, *other.partitions})),
             column_mapping=self.column_mapping or other.column_mapping,
+            columns_added=(*self.columns_added, *other.columns_added),
         )
 
 
@@ -219,6 +222,7 @@ class RunReport(Report):
         partitions: The names of the changed partitions of the target.
         column_mapping: The mapping of the columns of rewritten rows in the target's files,
             "position" or "name"; None if both give the same values.
+        columns_added: The columns that ``merge_schema`` has added to the target.
         tables: The changes of each table.
         changes: The versions whose changes were read, if the job named them by write ids.
         offsets: A digest of the offsets of a stream's batch; None for other runs.
@@ -236,6 +240,7 @@ class RunReport(Report):
     bytes: int = 0
     partitions: tuple[str, ...] = ()
     column_mapping: str | None = None
+    columns_added: tuple[str, ...] = ()
     tables: tuple[TableReport, ...] = ()
     changes: tuple[ChangesRange, ...] = ()
     offsets: str | None = None

@@ -93,10 +93,12 @@ class SourceJob(RowJob):
     Attributes:
         source: The source of the rows.
         merge_schema: Add columns that only the source has to the table, and widen numbers.
+        exclude: Columns of the source that are not part of its rows, such as the ``op`` of a feed.
     """
 
     source: Source
     merge_schema: bool = False
+    exclude: Sequence[str] = ()
 
     @property
     def inputs_read(self) -> Mapping[str, Source]:
@@ -112,6 +114,12 @@ class SourceJob(RowJob):
     def defines(self) -> tuple[str, ...]:
         """The table if columns may be added to it."""
         return (self.target,) if self.merge_schema else ()
+
+    def _validate_source(self) -> None:
+        require_source(self.source)
+        require_list(self.exclude, "exclude", 'exclude=["op"]')
+        for name in self.exclude:
+            require_text(name, "exclude")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +141,7 @@ class InsertJob(SourceJob):
         dynamic: The other partition keys, whose values the rows have. They are the last ones of the
             table, in its order; other keys are an error. Without them, no key is compared.
         merge_schema: Add columns that only the source has to the table, and widen numbers.
+        exclude: Columns of the source that are not part of its rows.
         defaults: With by_position: the positions, from 0, of columns of the source whose rows can
             get the default value of the table's column instead. For each of them the source has
             another column at its end, which is true in the rows that get it.
@@ -149,7 +158,7 @@ class InsertJob(SourceJob):
     defaults: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        for name in ("partitions", "columns", "dynamic", "defaults"):
+        for name in ("partitions", "columns", "dynamic", "defaults", "exclude"):
             freeze(self, name)
 
     @property
@@ -163,7 +172,7 @@ class InsertJob(SourceJob):
         return False
 
     def _validate_own(self) -> None:
-        require_source(self.source)
+        self._validate_source()
         if self.partitions is not None:
             _require_partitions(self.partitions)
         if self.static is not None:
@@ -172,8 +181,8 @@ class InsertJob(SourceJob):
             require_mapping(self.static, "static", 'static={"d": "1"}')
             _require_partitions([self.static], "static")
         self._validate_dynamic()
-        if self.merge_schema and self.by_position:
-            raise InvalidJob("merge_schema finds columns by name; it excludes by_position.")
+        if self.by_position:
+            require_names(self.merge_schema, self.exclude)
         if self.defaults and not self.by_position:
             raise InvalidJob("defaults gives places of columns; it needs by_position=True.")
         if len(set(self.defaults)) < len(self.defaults) or min(self.defaults, default=0) < 0:
@@ -324,6 +333,9 @@ class MergeJob(SourceJob):
         target_alias: The target's name in conditions and expressions.
         merge_schema: Add columns to the table that only the source has and that a clause uses, and
             widen numbers.
+        exclude: Columns of the source that are not part of its rows: a clause for all columns does
+            not take them, and ``merge_schema`` does not add them. Conditions and expressions may
+            use them.
         params: The values of parameters in ``on`` and ``when``: name to value, ``{"id": 7}`` for
             ``:id``. A query has its own.
         trusted: Whether ``on`` and ``when`` may run scripts (TRANSFORM), call Java and read files by
@@ -341,6 +353,7 @@ class MergeJob(SourceJob):
 
     def __post_init__(self) -> None:
         freeze(self, "when")
+        freeze(self, "exclude")
 
     @property
     def operation(self) -> Operation:
@@ -354,7 +367,7 @@ class MergeJob(SourceJob):
         return (self.on, *clauses)
 
     def _validate_own(self) -> None:
-        require_source(self.source)
+        self._validate_source()
         require_sql(self.on, "on")
         validate_clauses(self.when)
         for index, clause in enumerate(self.when):
@@ -365,6 +378,13 @@ class MergeJob(SourceJob):
             require_alias(getattr(self, name), name)
         if self.source_alias.lower() == self.target_alias.lower():
             raise InvalidJob(f"Source and target have the same alias {self.source_alias!r}.")
+
+
+def require_names(merge_schema: bool, exclude: Sequence[str]) -> None:
+    """Raise InvalidJob if an insert by position has an option that finds columns by name."""
+    for option, given in (("merge_schema", merge_schema), ("exclude", exclude)):
+        if given:
+            raise InvalidJob(f"{option} finds columns by name; it excludes by_position.")
 
 
 def _condition(job: UpdateJob | DeleteJob) -> tuple[str, ...]:

@@ -131,26 +131,56 @@ def find_columns(table: HiveTable, names: Sequence[str], what: str) -> list[str]
     return [known[name.strip("`").lower()] for name in names]
 
 
+def columns_of_row(names: Sequence[str], exclude: Collection[str], what: str) -> list[str]:
+    """Return the columns of a source that are part of its rows, without excluded ones.
+
+    Args:
+        names: The columns of the source.
+        exclude: The names of its excluded columns, in any case.
+        what: The name of the operation, at the beginning of the message.
+
+    Raises:
+        UnknownColumn: The source lacks an excluded column.
+    """
+    known, without = {name.lower() for name in names}, {name.lower() for name in exclude}
+    if unknown := [name for name in exclude if name.lower() not in known]:
+        raise UnknownColumn(
+            f"{what} excludes {', '.join(unknown)}, but the source has no such column.",
+            remedy=columns_there(unknown, names),
+        )
+    return [name for name in names if name.lower() not in without]
+
+
 def require_all_columns(
-    table: HiveTable, names: Sequence[str], what: str, *, some: bool = False
+    table: HiveTable,
+    names: Sequence[str],
+    what: str,
+    *,
+    some: bool = False,
+    exclude: Collection[str] = (),
 ) -> None:
     """Reject a source without one of the columns of a table.
 
     Args:
         table: The table.
-        names: The columns of the source.
+        names: The columns of the source that are part of its rows.
         what: The name of the operation, at the beginning of the message.
         some: Require only the partition keys.
+        exclude: The excluded columns of the source, which are not required unless they are
+            partition keys.
 
     Raises:
         UnknownColumn: The source lacks a column.
     """
     have = {name.lower() for name in names}
+    optional = {name.lower() for name in exclude} - table.key_types.keys()
     wanted = [key.name for key in table.partition_keys] if some else column_names(table)
-    if missing := [name for name in wanted if name.lower() not in have]:
+    if missing := [name for name in wanted if name.lower() not in have | optional]:
+        keys = [name for name in missing if name.lower() in table.key_types]
+        grown = "" if keys else "; with merge_schema=True of the job, updates keep such columns"
         raise UnknownColumn(
             f"{what} takes all columns from the source, which has no {', '.join(missing)}.",
-            remedy=f"Add them to the source or name the columns; it has {', '.join(names)}.",
+            remedy=f"Add them to the source or name the columns{grown}; it has {', '.join(names)}.",
         )
 
 

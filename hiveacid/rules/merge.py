@@ -115,6 +115,19 @@ class MergePlan:
         )
 
     @property
+    def columns_taken(self) -> set[str] | None:
+        """The target's columns in clauses, in lower case; None if a clause uses all columns."""
+        given: list[Mapping[str, str] | None] = [
+            clause.set
+            for clause in (*self.matched, *self.not_matched_by_source)
+            if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate)
+        ]
+        given += [clause.values for clause in self.not_matched if clause.row is None]
+        if None in given:
+            return None
+        return {name.strip("`").lower() for names in given for name in names or ()}
+
+    @property
     def inserts_rows(self) -> bool:
         """Whether the merge can insert rows."""
         updates = MatchedUpdate | NotMatchedBySourceUpdate

@@ -66,6 +66,7 @@ def _statement_of(job: Job, orc_codec: str | None) -> Statement:
                 job.params,
                 job.source_alias,
                 job.target_alias,
+                job.exclude,
             )
     raise SparkNeeded(f"{job.tag} statements" if not isinstance(job, MergeJob) else "merge_schema")
 

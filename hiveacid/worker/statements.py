@@ -18,9 +18,11 @@ from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import (
+    columns_of_row,
     find_columns,
     names_of_partitions,
     partitions_of_insert,
+    require_all_columns,
     specified_partitions,
 )
 from hiveacid.progress import Phase
@@ -519,13 +521,13 @@ class InsertRows(SourceStatement):
             names = [*self._source.names]
         elif job.columns is not None:
             names = [name.lower() for name in find_columns(self.table, job.columns, what)]
-        keys = self.table.key_types
-        missing = {*keys} - {*names} - {*fixed}
+        row, keys = columns_of_row(names, job.exclude, what), self.table.key_types
+        missing = {*keys} - {*row} - {*fixed}
         if (
             len(names) != len(self._source.types)
             or len({*names}) < len(names)
-            or {*names} - {*target}
-            or {*names} & {*fixed}
+            or {*row} - {*target}
+            or {*row} & {*fixed}
             or missing
         ):
             raise SparkNeeded("a source with other columns than the table")
@@ -534,7 +536,7 @@ class InsertRows(SourceStatement):
         texts = {}
         for name in target:
             default = None if name in keys else rules.default(name)
-            texts[name] = f"`{name}`" if name in names else default or "NULL"
+            texts[name] = f"`{name}`" if name in row else default or "NULL"
             if name in fixed and (value := fixed[name]) is not None:
                 texts[name] = _key_literal(value, keys[name])
         self._names = [f"#.{name}" for name in names]
@@ -604,6 +606,7 @@ class MergeRows(SourceStatement):
     params: Parameters = field(default_factory=dict)
     source_alias: str = "s"
     target_alias: str = "t"
+    exclude: Sequence[str] = ()
 
     @property
     def operation(self) -> Operation:
@@ -626,6 +629,7 @@ class MergeRows(SourceStatement):
         target = types_of(self.table)
         if "" in self._source.names or len({*self._source.names}) < len(self._source.names):
             raise SparkNeeded("a column of the source without a name")
+        columns_of_row(self._source.names, self.exclude, "The merge")
         source = dict(zip(self._source.names, self._source.types, strict=True))
         t, s = self.target_alias.lower(), self.source_alias.lower()
         both = Scope({t: target, s: source}, self.params)
@@ -664,22 +668,21 @@ class MergeRows(SourceStatement):
                 raise SparkNeeded("a row with another number of columns than the table")
             given = dict(zip(target, clause.row, strict=True))
         if given is None:
-            missing = [name for name in target if name not in source]
-            if missing:
-                raise SparkNeeded(f"the missing column {missing[0]}")
-            texts = {name: f"`{self.source_alias}`.`{name}`" for name in target}
+            row = columns_of_row([*source], self.exclude, "The merge")
+            require_all_columns(self.table, row, "The merge", exclude=self.exclude)
+            by_name = {name: f"`{self.source_alias}`.`{name}`" for name in target if name in row}
         else:
             names = find_columns(self.table, [*given], self.what)
             values = with_defaults(given, rules)
             by_name = {n.lower(): values[key] for n, key in zip(names, given, strict=True)}
-            keys = self.table.key_types
+        keys = self.table.key_types
 
-            def other(name: str) -> str:
-                if not inserts:
-                    return f"`{self.target_alias}`.`{name}`"
-                return (None if name in keys else rules.default(name)) or "NULL"
+        def other(name: str) -> str:
+            if not inserts:
+                return f"`{self.target_alias}`.`{name}`"
+            return (None if name in keys else rules.default(name)) or "NULL"
 
-            texts = {name: by_name.get(name) or other(name) for name in target}
+        texts = {name: by_name.get(name) or other(name) for name in target}
         self._stays &= all(
             self._is_value_of_partition(key, tree_of(texts[key], scope), scope)
             for key in self.table.key_types

@@ -434,6 +434,7 @@ class AtomicWrite:
             bytes=sum(table.bytes for table in tables.values()),
             partitions=tables[names[0]].partitions,
             column_mapping=tables[names[0]].column_mapping,
+            columns_added=tables[names[0]].columns_added,
             tables=tuple(tables.values()),
             changes=self.options.changes,
             offsets=self.options.offsets,

@@ -230,6 +230,7 @@ class Statement(ABC):
         partitions: The partitions that can be changed, if known.
         declared: The constraints of the target.
         on_empty: See ``RowJob``.
+        columns_added: The names of the columns that it has added to the target.
     """
 
     target: TableRef
@@ -240,6 +241,7 @@ class Statement(ABC):
     partitions: Sequence[str] | None = field(init=False, default=None)
     declared: DeclaredRules = field(init=False, repr=False, default_factory=DeclaredRules)
     on_empty: str | None = field(init=False, default=None)
+    columns_added: Sequence[str] = field(init=False, repr=False, default=())
 
     @property
     @abstractmethod
@@ -505,4 +507,5 @@ class Part:
             bytes=self.output.size,
             partitions=tuple(self.output.partitions),
             column_mapping=self.column_mapping,
+            columns_added=tuple(self.statement.columns_added),
         )

@@ -132,6 +132,12 @@ def test_a_query_is_shown_with_its_inputs(told):
     assert lineage["job_facets"]["sql"]["query"] == "SELECT * FROM feed"
 
 
+def test_excluded_columns_are_not_read(told):
+    inserted = columns_of(told(InsertJob, source=FEED, exclude=["Note"]))
+    assert inserted.keys() == {"id", "amount", "day"}
+    assert merge(told, MatchedUpdate(), exclude=["id", "note", "day"]).keys() == {"amount"}
+
+
 def test_writes_are_reported(told):
     report = RunReport(
         job="insert",

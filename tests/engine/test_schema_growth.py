@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from hiveacid.errors import (
     HiveAcidError,
+    InvalidJob,
     TypeMismatch,
     UnknownColumn,
     UnsupportedTable,
@@ -18,6 +19,7 @@ from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.catalog import HivePartition
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.progress import PhaseObserver
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
@@ -25,6 +27,16 @@ from tests.engine.acid_tables import ONLY_HIVE4, create, files, left_behind, row
 from tests.engine.compaction_case import report_of_compaction
 
 COLUMNS = {"id": "int", "amount": "decimal(6,2)", "name": "varchar(9)"}
+
+
+class Said(PhaseObserver):
+    """Keeps the notes of runs."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 def types_of(client: MetastoreClient, name: str) -> dict[str, str]:
@@ -93,6 +105,60 @@ def test_appends_and_merges_add_columns_and_widen_numbers(
             (2, 4, None),
             (3, 6, None),
         ]
+    assert left_behind(client) == []
+
+
+@pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
+def test_control_columns_are_not_part_of_the_row(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
+) -> None:
+    name = f"{database}.t"
+    create(client, name, {"id": "int", "seq": "bigint", "name": "string"})
+    said = Said()
+    with AcidTable(name, hms.uri, spark=spark, observers=[said]) as acid:
+        rows = spark.sql("select 1 as id, 7L as seq, 'a' as name, 'I' as op, true as flag")
+        report = acid.append(rows, merge_schema=True, exclude=["OP"])
+        assert report.columns_added == report.tables[0].columns_added == ("flag",)
+        assert f"merge_schema adds columns of {name}: flag boolean" in said.notes
+        feed = spark.sql(
+            "select id, seq, op, name, 1.5D as score from values (1, 8L, 'U', 'b'), (2, 8L, 'I', 'c'),"
+            " (3, 8L, 'D', 'd') as v(id, seq, op, name)"
+        )
+        # A column of the table that is excluded is not taken either.
+        merge = acid.merge(feed, "t.id = s.id", merge_schema=True, exclude=["op", "Seq"])
+        merge = merge.when_matched_update_all("s.op = 'U'")
+        assert merge.when_not_matched_insert_all("s.op <> 'D'").execute().columns_added == (
+            "score",
+        )
+        merge = acid.merge(feed.drop("score", "seq"), "t.id = s.id", exclude=["op"])
+        with pytest.raises(UnknownColumn, match=r"has no seq, flag, score\. .*merge_schema=True"):
+            merge.when_matched_update_all().execute()
+        merge = acid.merge(
+            feed.selectExpr("*", "true as flag"), "t.id = s.id", exclude=["op", "seq"]
+        )
+        assert merge.when_matched_update_all().execute().columns_added == ()
+        overwritten = acid.to_df().selectExpr("*", "1 as n")
+        assert rows_of(overwritten) == [
+            (1, 7, "b", True, 1.5, 1),
+            (2, None, "c", True, 1.5, 1),
+        ]
+        acid.overwrite(overwritten, exclude=["n", "name"])
+        assert rows_of(acid.to_df()) == [(1, 7, None, True, 1.5), (2, None, None, True, 1.5)]
+        unknown = r"excludes o, but the source has no such column\."
+        for change in (
+            lambda: acid.append(rows, exclude=["o"]),
+            lambda: acid.append(rows, merge_schema=True, exclude=["o"]),
+            lambda: (
+                acid.merge(feed, "t.id = s.id", exclude=["o"])
+                .when_matched_update({"name": "s.op"})
+                .execute()
+            ),
+        ):
+            with pytest.raises(UnknownColumn, match=unknown):
+                change()
+        with pytest.raises(InvalidJob, match="exclude finds columns by name"):
+            acid.append(rows, by_position=True, exclude=["op"])
+    assert list(types_of(client, name)) == ["id", "seq", "name", "flag", "score"]
     assert left_behind(client) == []
 
 

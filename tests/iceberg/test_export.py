@@ -151,6 +151,10 @@ def test_a_commit_whose_answer_is_lost_is_looked_up(case: ExportCase) -> None:
     with opened_as("sql", AnswersAreLost):
         report = case.run(run_token="run")
     assert report.snapshot_id is not None
+    table = case.table()
+    assert table is not None
+    assert report.metadata_location == table.metadata_location
+    assert f"metadata: {report.metadata_location}\n" in case.command().stdout
     assert case.rows() == case.expected
     assert case.files() == case.used_files()
 
@@ -186,7 +190,7 @@ def test_a_dry_run_reports_the_work_and_writes_nothing(case: ExportCase) -> None
     for name in ("files", "stripes_copied", "bytes_copied", "stripes_encoded", "bytes_encoded"):
         assert getattr(plan, name) >= getattr(done, name)
     assert plan.columns == done.columns
-    assert plan.rows is None
+    assert plan.rows is plan.metadata_location is None
 
 
 @pytest.mark.parametrize("where", ["", "/inside", "/.."])

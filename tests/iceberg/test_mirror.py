@@ -63,6 +63,7 @@ class Mirror(LakeCase):
         report = self.run(*observers, **fields)
         assert self.rows() == self.hive.rows()
         assert report.rows == len(self.rows())
+        assert report.metadata_location == self.iceberg.metadata_location
         assert self.files() == self.used_files()
         return report
 
@@ -204,6 +205,7 @@ def test_a_dry_run_reports_the_update(mirror: Mirror) -> None:
     before = mirror.files()
     plan = mirror.run(dry_run=True)
     assert (plan.outcome, plan.files, plan.files_kept, plan.files_removed) == ("updated", 2, 0, 1)
+    assert plan.metadata_location == mirror.iceberg.metadata_location
     assert mirror.files() == before
     assert mirror.counts() == ("updated", 2, 0, 1)
 

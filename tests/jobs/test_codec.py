@@ -56,6 +56,7 @@ JOBS = (
         by_position=st.booleans(),
         columns=st.none() | st.lists(TEXT, max_size=2),
         static=st.none() | st.dictionaries(TEXT, MAYBE, max_size=2),
+        exclude=st.lists(TEXT, max_size=2),
     )
     | st.builds(UpdateJob, **COMMON, set=TEXTS, where=MAYBE, inputs=INPUTS, target_alias=TEXT)
     | st.builds(DeleteJob, **COMMON, where=MAYBE, inputs=INPUTS)

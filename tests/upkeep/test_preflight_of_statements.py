@@ -25,7 +25,7 @@ from hiveacid.jobs.definition_jobs import (
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.script_job import ScriptJob
-from hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
+from hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
 from hiveacid.jobs.write_jobs import RestoreJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
@@ -157,6 +157,25 @@ def test_objects_created_by_the_script_are_not_required(check: Check) -> None:  
     check(script(DropDatabaseJob(target="shop"), replace(DELETE, target="shop.gone")))
     grown = replace(INSERT, source=TableSource("shop.nested"), merge_schema=True)
     check(script(grown, replace(INSERT, by_position=True, columns=["t"])))
+
+
+def test_new_columns_are_named_before_they_are_added(check: Check) -> None:  # noqa: F811
+    grown = replace(INSERT, source=TableSource("shop.nested"), merge_schema=True)
+    assert check(grown) == ["merge_schema adds columns to shop.log: t."]
+    assert check(replace(grown, exclude=["T"])) == []
+    schema = PathSource("s3a://b/f", "csv", schema="id int, op string, Score double")
+    told = ["merge_schema adds columns to shop.log: score."]
+    assert check(replace(grown, source=schema, exclude=["OP"])) == told
+    changes = QuerySource("SELECT * FROM c", {"c": ChangesSource("shop.orders", "0", "0")})
+    merge = replace(MERGE, source=changes, merge_schema=True, when=[MatchedUpdate()])
+    told = ["merge_schema adds columns to shop.orders: _change_type, _write_id, _row_id."]
+    assert check(merge) == told
+    named = MatchedUpdate({"_change_type": "s._change_type", "id": "s.id"})
+    assert check(replace(merge, when=[named])) == [told[0].replace(", _write_id, _row_id", "")]
+    assert check(replace(merge, exclude=["_change_type", "_Write_id", "_row_id"])) == []
+    for job in (grown, merge, replace(merge, merge_schema=False)):
+        with pytest.raises(UnknownColumn, match="excludes nope, but the source has no such"):
+            check(replace(job, exclude=["nope"]))
 
 
 def test_a_script_may_need_what_its_earlier_statements_add(check: Check) -> None:  # noqa: F811

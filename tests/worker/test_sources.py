@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -13,11 +14,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
-from hiveacid.errors import SparkNeeded, StorageError
+from hiveacid.errors import SparkNeeded, StorageError, UnknownColumn
 from hiveacid.jobs.sources import PathSource, QuerySource, Source, TableSource
-from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.jobs.write_jobs import InsertJob, MergeJob
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.tables.scan.table_scan import TableScan
@@ -39,6 +41,7 @@ ARROW = pa.Table.from_pylist(
         [("id", pa.int64()), ("v", pa.string()), ("p", pa.decimal128(10, 2)), ("d", pa.date32())]
     ),
 )
+SCHEMA_OF_FEED = ARROW.schema.append(pa.field("op", pa.string()))
 SCHEMA = ", ".join(f"{name} {type_}" for name, type_ in COLUMNS.items())
 Insert = Callable[[Source], list[dict[str, Any]]]
 
@@ -155,6 +158,52 @@ def test_what_spark_might_read_differently_is_left_to_it(
     with pytest.raises(SparkNeeded):
         insert(PathSource(f"file:{tmp_path}/{name}", form, **{"schema": SCHEMA, **more}))
     assert client.show_locks() == []
+
+
+def test_control_columns_are_not_part_of_the_row(
+    client: MetastoreClient, database: str, tmp_path: Path
+) -> None:
+    name = f"{database}.t"
+    create(client, name)
+    feed = PathSource(f"file:{tmp_path}", "parquet")
+    inserting = replace(worker_insert(client, name, feed), exclude=["OP", "d"])
+    merging = MergeJob(
+        target=name,
+        source=feed,
+        on="t.id = s.id",
+        when=[
+            MatchedDelete("s.op = 'D'"),
+            MatchedUpdate(),
+            NotMatchedInsert(condition="s.op <> 'D'"),
+        ],
+        exclude=["op", "P"],
+        metastore=client.options,
+        run_in="worker",
+    )
+
+    def write(*rows: dict[str, Any]) -> None:
+        parquet.write_table(pa.Table.from_pylist([*rows], SCHEMA_OF_FEED), str(tmp_path / "1"))
+
+    write(*({**row, "op": "I"} for row in ROWS))
+    change_rows(client, inserting)
+    first, second = ({**row, "d": None} for row in ROWS)
+    assert TableScan(name, client.options).to_arrow().to_pylist() == [first, second]
+    third = {"id": 3, "v": "c", "p": Decimal(3), "d": date(2026, 3, 3)}
+    changed = {**first, "v": "A", "p": Decimal(9)}
+    write({**changed, "op": "U"}, {"id": 2, "op": "D"}, {**third, "op": "I"}, {"id": 4, "op": "D"})
+    report = change_rows(client, merging)
+    assert (report.rows_inserted, report.rows_updated, report.rows_deleted) == (1, 1, 1)
+    rows = TableScan(name, client.options).to_arrow().to_pylist()
+    assert sorted(rows, key=lambda row: int(row["id"])) == [
+        {**changed, "p": first["p"]},
+        {**third, "p": None},
+    ]
+    for job in (inserting, merging):
+        with pytest.raises(UnknownColumn, match="excludes nope, but the source has no such"):
+            change_rows(client, replace(job, exclude=["nope"]))
+    small = QuerySource("SELECT id, v, op FROM f", {"f": feed})
+    with pytest.raises(UnknownColumn, match=r"has no p, d\. .*merge_schema=True"):
+        change_rows(client, replace(merging, source=small, exclude=["op"]))
 
 
 def test_files_that_spark_may_know_otherwise(insert: Insert, tmp_path: Path) -> None:

@@ -157,6 +157,7 @@ def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
 def _print_to_iceberg(report: IcebergExportReport) -> None:
     if report.outcome == UNCHANGED:
         print(f"{report.table} has all changes of {report.target}: {report.rows} rows")
+        print(f"  metadata: {report.metadata_location}")
         return
     if report.outcome == UPDATED:
         done = "would update" if report.dry_run else "updated"
@@ -177,6 +178,8 @@ def _print_to_iceberg(report: IcebergExportReport) -> None:
         f" {report.stripes_encoded} ({bytes_in_words(report.bytes_encoded)}) encoded"
     )
     print(f"  location: {report.location}")
+    if report.metadata_location is not None:
+        print(f"  metadata: {report.metadata_location}")
     print_table(("id", "column", "type", "note"), _columns(report), right=[0])
 
 

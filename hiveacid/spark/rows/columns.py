@@ -1,7 +1,7 @@
 """Columns of a table as Spark reads and writes them: names, types, and the texts of chars."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 
 from hiveacid.errors import TypeMismatch, UnsupportedTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat, layout_of
-from hiveacid.metastore.table_rules import require_all_columns
+from hiveacid.metastore.table_rules import columns_of_row, require_all_columns
 from hiveacid.rules import schema
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.schema import LOCAL_ZONE
@@ -63,7 +63,13 @@ def all_columns(table: HiveTable) -> tuple[HiveColumn, ...]:
 
 
 def columns_by_name(
-    table: HiveTable, names: Sequence[str], what: str, alias: str, *, some: bool = False
+    table: HiveTable,
+    names: Sequence[str],
+    what: str,
+    alias: str,
+    *,
+    some: bool = False,
+    exclude: Collection[str] = (),
 ) -> dict[str, str]:
     """Map every column of the table to the source's column of the same name, as an expression.
 
@@ -73,17 +79,25 @@ def columns_by_name(
         what: The name of the operation, at the beginning of error messages.
         alias: The name of the source.
         some: Omit columns that the source lacks, except partition keys.
+        exclude: The columns of the source that are not part of its rows.
 
     Raises:
         UnknownColumn: The source lacks one of the columns.
     """
-    require_all_columns(table, names, what, some=some)
+    names = columns_of_row(names, exclude, what)
+    require_all_columns(table, names, what, some=some, exclude=exclude)
     have = {name.lower(): name for name in names}
     return {
         column.name: f"`{alias}`.{quoted(have[column.name.lower()])}"
         for column in all_columns(table)
         if column.name.lower() in have
     }
+
+
+def without(rows: DataFrame, exclude: Collection[str], what: str) -> DataFrame:
+    """Return rows without some columns; see ``columns_of_row``."""
+    names = columns_of_row(rows.columns, exclude, what)
+    return rows.select(*map(quoted, names)) if exclude else rows
 
 
 def quoted(name: str) -> str:

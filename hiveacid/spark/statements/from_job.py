@@ -54,7 +54,12 @@ def _insert(job: InsertJob, spark: SparkSession, orc_codec: str | None) -> State
         job.partitions, job.by_position, job.columns, job.static, job.dynamic, job.defaults
     )
     return InsertStatement(
-        *_target_and_codec(job, orc_codec), job.source, plan, job.overwrite, job.merge_schema
+        *_target_and_codec(job, orc_codec),
+        job.source,
+        plan,
+        job.overwrite,
+        job.merge_schema,
+        job.exclude,
     )
 
 
@@ -98,6 +103,7 @@ def _merge(job: MergeJob, spark: SparkSession, orc_codec: str | None) -> Stateme
         job.source_alias,
         job.target_alias,
         job.merge_schema,
+        job.exclude,
     )
 
 

@@ -9,6 +9,7 @@ from pyspark.sql.types import DataType, StructType
 
 from hiveacid.errors import InvalidJob, TypeMismatch, UnknownColumn, UserError
 from hiveacid.jobs.sources import Source
+from hiveacid.jobs.write_jobs import require_names
 from hiveacid.metastore.alteration import change_columns
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.table_rules import (
@@ -34,6 +35,7 @@ from hiveacid.spark.rows.columns import (
     hive_type,
     quoted,
     select_as,
+    without,
 )
 from hiveacid.spark.rows.conversion import stored, text_as_sql
 from hiveacid.spark.session import evaluating_session, in_session
@@ -115,18 +117,35 @@ class SchemaGrowth:
         check_writable(grown, preparation.client.version)
         return grown
 
-    def apply(self, preparation: Preparation) -> HiveTable:
-        """Store the change, if any, and return the changed table."""
-        if self._columns(self.table) == self.table.columns:
-            return self.table
-        preparation.phases.note(f"Changing the columns of {self.table.ref.full_name}")
-        return change_columns(
+    def apply(self, preparation: Preparation) -> tuple[HiveTable, Sequence[str]]:
+        """Store the change, if any, and return the changed table and the names of new columns."""
+        columns = self._columns(self.table)
+        if columns == self.table.columns:
+            return self.table, ()
+        size = len(self.table.columns)
+        wider = [c for c in columns[:size] if c not in self.table.columns]
+        for verb, some in (("adds", columns[size:]), ("widens", wider)):
+            if some:
+                shown = ", ".join(f"{column.name} {column.type}" for column in some)
+                preparation.phases.note(
+                    f"merge_schema {verb} columns of {self.table.ref.full_name}: {shown}"
+                )
+        added: list[Sequence[str]] = []
+
+        def choose(table: HiveTable) -> tuple[HiveColumn, ...]:
+            chosen = self._columns(table)
+            added.append([column.name for column in chosen[len(table.columns) :]])
+            return chosen
+
+        table = change_columns(
             preparation.client,
             self.table,
-            self._columns,
+            choose,
             run_token=preparation.options.run_token,
             lock_wait_seconds=preparation.options.lock_wait_seconds,
         )
+        # The first table is that under the lock, to which others may have added the same columns.
+        return table, added[0]
 
     def _columns(self, table: HiveTable) -> tuple[HiveColumn, ...]:
         return grown_columns(table, self.source, self.only)
@@ -204,17 +223,19 @@ class InsertStatement(SparkStatement):
         plan: The mapping of the source's columns.
         replaces: Replace all rows of the table, or of the partitions that are named or written.
         merge_schema: Add the columns to the table that only the source has, and widen numbers.
+        exclude: The columns of the source that are not part of its rows.
     """
 
     rows: DataFrame | Source
     plan: InsertPlan
     replaces: bool
     merge_schema: bool = False
+    exclude: Sequence[str] = ()
     _source: SourceFrame = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.merge_schema and self.plan.by_position:
-            raise InvalidJob("merge_schema finds columns by name; it excludes by_position.")
+        if self.plan.by_position:
+            require_names(self.merge_schema, self.exclude)
 
     @property
     def operation(self) -> Operation:
@@ -233,10 +254,10 @@ class InsertStatement(SparkStatement):
                 preparation.client, self.table, named, replaces=self.replaces
             )
         if self.merge_schema:
-            empty = self._source.empty()
+            empty = self._part_of_row(self._source.empty())
             growth = SchemaGrowth(self.table, empty.schema)
             rows_for(growth.grown(preparation), empty, self.plan)
-            self.table = growth.apply(preparation)
+            self.table, self.columns_added = growth.apply(preparation)
 
     def files_without_bytes(self) -> Sequence[str]:
         """See the base class."""
@@ -249,6 +270,7 @@ class InsertStatement(SparkStatement):
     def stage(self, context: WriteContext) -> Counts:
         """Stage the rows of the source."""
         source = self._source.frame(reader_of(context), reader_of(context).shared)
+        source = self._part_of_row(source)
         self.check_times(context, source)
         with context.phases(Phase.WRITE, "the new rows"):
             rows = rows_for(context.table, source, self.plan, self.rules)
@@ -259,6 +281,9 @@ class InsertStatement(SparkStatement):
                 emptied = self.partitions or () if context.table.partition_keys else [None]
                 context.output.write_empty_bases(emptied)
         return Counts(inserted=context.output.rows)
+
+    def _part_of_row(self, source: DataFrame) -> DataFrame:
+        return without(source, self.exclude, f"The insert into {self.target.full_name}")
 
 
 @dataclass(eq=False)

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from hiveacid.errors import BadCondition, ConstraintViolated, TypeMismatch
 from hiveacid.jobs.sources import Source
 from hiveacid.metastore.catalog import HiveTable, layout_of
+from hiveacid.metastore.table_rules import columns_of_row
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase
 from hiveacid.rules.constraints import WriteRules
@@ -30,7 +31,14 @@ from hiveacid.spark.read.pruning import (
 )
 from hiveacid.spark.read.table_reader import TableReader
 from hiveacid.spark.read.value_pruning import ColumnValues, only_with
-from hiveacid.spark.rows.columns import all_columns, as_operand, quoted, select_as, select_texts
+from hiveacid.spark.rows.columns import (
+    all_columns,
+    as_operand,
+    quoted,
+    select_as,
+    select_texts,
+    without,
+)
 from hiveacid.spark.rows.conversion import assignments
 from hiveacid.spark.session import evaluating_session, in_session
 from hiveacid.spark.statements.insert import SchemaGrowth
@@ -415,6 +423,7 @@ class MergeStatement(SparkStatement):
         source_alias: The source's name in expressions.
         target_alias: The target's name in expressions.
         merge_schema: Add columns to the table that only the source has and that a clause uses.
+        exclude: The columns of the source that are not part of its rows.
     """
 
     source: DataFrame | Source
@@ -423,6 +432,7 @@ class MergeStatement(SparkStatement):
     source_alias: str = "s"
     target_alias: str = "t"
     merge_schema: bool = False
+    exclude: Sequence[str] = ()
     _source: SourceFrame = field(init=False, repr=False)
     # The rows of a source that is the same under every snapshot.
     _rows: SourceRows | None = field(init=False, repr=False, default=None)
@@ -525,10 +535,10 @@ class MergeStatement(SparkStatement):
         """Add the columns that clauses use, after checking that the merge is valid with them."""
         empty = self._source.empty()
         nothing = empty.withColumn(SOURCE_ROW, F.lit(0).cast("bigint"))
-        taken = self._join_with(self.table, nothing).columns_taken()
-        growth = SchemaGrowth(self.table, empty.schema, taken)
+        row, taken = without(empty, self.exclude, "The merge"), MergePlan.of(self.clauses)
+        growth = SchemaGrowth(self.table, row.schema, taken.columns_taken)
         self._join_with(growth.grown(preparation), nothing).check()
-        self.table = growth.apply(preparation)
+        self.table, self.columns_added = growth.apply(preparation)
 
     def _keep_source(self, preparation: Preparation) -> None:
         """Evaluate the source before locks are acquired.
@@ -571,6 +581,7 @@ class MergeStatement(SparkStatement):
             return KeptSource.of(join, txn)
 
     def _join_with(self, table: HiveTable, rows: DataFrame) -> MergeJoin:
+        columns_of_row(rows.columns, self.exclude, "The merge")
         rules = self.declared.of(table)
         return MergeJoin(
             self.spark,
@@ -582,6 +593,7 @@ class MergeStatement(SparkStatement):
             self.source_alias,
             some_columns=self.merge_schema,
             rules=rules,
+            exclude=self.exclude,
         )
 
 

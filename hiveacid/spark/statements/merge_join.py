@@ -53,6 +53,7 @@ class MergeJoin:
             keeps these columns, and in new rows they get their default value, or null.
         small: Whether the source is sent to every task, instead of shuffling the target.
         rules: The constraints of the target, for the defaults of columns that an insert omits.
+        exclude: The columns of the source that a clause for all columns does not take.
     """
 
     spark: SparkSession
@@ -65,6 +66,7 @@ class MergeJoin:
     some_columns: bool = False
     small: bool = False
     rules: WriteRules | None = None
+    exclude: Sequence[str] = ()
 
     @property
     def scope(self) -> Scope:
@@ -160,18 +162,6 @@ class MergeJoin:
             for index, clause in enumerate(clauses, start)
         )
         return f"CASE{cases} ELSE -1 END" if cases else "-1"
-
-    def columns_taken(self) -> set[str] | None:
-        """The target's columns in clauses, in lower case; None if a clause uses all columns."""
-        given: list[Mapping[str, str] | None] = [
-            clause.set
-            for clause in (*self.plan.matched, *self.plan.not_matched_by_source)
-            if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate)
-        ]
-        given += [clause.values for clause in self.plan.not_matched if clause.row is None]
-        if None in given:
-            return None
-        return {name.strip("`").lower() for names in given for name in names or ()}
 
     def check(self) -> None:
         """Check names and types, without rows."""
@@ -307,6 +297,7 @@ class MergeJoin:
             "The merge",
             self.source_alias,
             some=self.some_columns,
+            exclude=self.exclude,
         )
 
 

@@ -65,6 +65,7 @@ class TableChanges(ABC, Generic[R]):
         columns: Sequence[str] | None = None,
         static: PartitionSpec | None = None,
         merge_schema: bool = False,
+        exclude: Sequence[str] = (),
     ) -> R:
         """Add rows, by default with columns found by name.
 
@@ -83,10 +84,11 @@ class TableChanges(ABC, Generic[R]):
             columns: With by_position: the table's columns in the rows, in order.
             static: Some partition keys, each with its value for all rows.
             merge_schema: Add columns to the table that only the rows have, and widen numbers.
+            exclude: Columns of the given rows that are not part of the new rows.
         """
         plan = InsertPlan(partitions, by_position, columns, static)
         return self._run(
-            InsertStatement(self.ref, self._orc_codec, rows, plan, False, merge_schema)
+            InsertStatement(self.ref, self._orc_codec, rows, plan, False, merge_schema, exclude)
         )
 
     def overwrite(
@@ -98,6 +100,7 @@ class TableChanges(ABC, Generic[R]):
         columns: Sequence[str] | None = None,
         static: PartitionSpec | None = None,
         merge_schema: bool = False,
+        exclude: Sequence[str] = (),
     ) -> R:
         """Replace rows.
 
@@ -110,9 +113,12 @@ class TableChanges(ABC, Generic[R]):
             columns: With by_position: the table's columns in the rows, in order.
             static: Some partition keys, each with its value for all rows.
             merge_schema: Add columns to the table that only the rows have, and widen numbers.
+            exclude: Columns of the given rows that are not part of the new rows.
         """
         plan = InsertPlan(partitions, by_position, columns, static)
-        return self._run(InsertStatement(self.ref, self._orc_codec, rows, plan, True, merge_schema))
+        return self._run(
+            InsertStatement(self.ref, self._orc_codec, rows, plan, True, merge_schema, exclude)
+        )
 
     def truncate(self, partition: PartitionSpec | None = None) -> R:
         """Remove all rows.
@@ -192,6 +198,7 @@ class TableChanges(ABC, Generic[R]):
         source_alias: str = "s",
         target_alias: str = "t",
         merge_schema: bool = False,
+        exclude: Sequence[str] = (),
         params: Parameters | None = None,
         trusted: bool = False,
     ) -> "MergeBuilder[R]":
@@ -206,6 +213,8 @@ class TableChanges(ABC, Generic[R]):
             merge_schema: Add columns to the table that only the source has and that a clause uses,
                 and widen numbers. A clause for all columns then does not change the columns that
                 the source lacks.
+            exclude: Columns of the source that are not part of its rows: a clause for all columns
+                does not take them. Conditions and expressions may use them.
             params: The values of parameters in the condition and in the clauses: ``{"id": 7}`` for
                 ``:id``.
             trusted: Whether the SQL may run scripts, call Java and read files by their paths.
@@ -220,6 +229,7 @@ class TableChanges(ABC, Generic[R]):
             source_alias,
             target_alias,
             merge_schema,
+            exclude,
         )
         return MergeBuilder(self, statement, given)
 
