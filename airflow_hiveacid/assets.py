@@ -11,6 +11,7 @@ from airflow.sdk.definitions.asset import AssetRef
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import by_table
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.texts import plural
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset
@@ -157,8 +158,8 @@ def _add_partitions(event: Any, partitions: list[str]) -> None:
     fitting = sorted(name for name in partitions if len(name) <= _LONGEST_PARTITION_KEY)
     if len(fitting) < len(partitions):
         log.warning(
-            "No separate event for %d partitions: their names have more than %d characters.",
-            len(partitions) - len(fitting),
+            "No separate event for %s with a name of more than %d characters.",
+            plural(len(partitions) - len(fitting), "partition"),
             _LONGEST_PARTITION_KEY,
         )
     if len(fitting) > _MOST_PARTITION_KEYS:

@@ -30,6 +30,7 @@ from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import ColumnMapping
+from hiveacid.rules.texts import plural
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -129,7 +130,10 @@ class HiveAcidMetastoreHook(BaseHook):
         try:
             with self.get_conn() as client:
                 databases = client.get_databases()
-                return True, f"{client.version.name}, {len(databases)} databases, as {client.user}"
+                return (
+                    True,
+                    f"{client.version.name}, {plural(len(databases), 'database')}, as {client.user}",
+                )
         except HiveAcidError as error:
             return False, str(error)
 

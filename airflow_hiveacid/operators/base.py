@@ -26,7 +26,7 @@ from hiveacid.jobs.job import Job
 from hiveacid.jobs.job_json import job_types
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.progress import PhaseClock, PhaseObserver, watching
-from hiveacid.rules.texts import bytes_in_words
+from hiveacid.rules.texts import bytes_in_words, plural
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -60,7 +60,7 @@ def _done(report: Mapping[str, Any]) -> str:
         case "script":
             reports = [part["run"] or part["compaction"] for part in report["statements"]]
             done = "; ".join(map(_done, reports))
-            return f"{_count(len(reports), 'statement')}: {done}" if len(reports) > 1 else done
+            return f"{plural(len(reports), 'statement')}: {done}" if len(reports) > 1 else done
         case "compact":
             return _sentence(report["target"], _compacted(report["partitions"]))
         case "analyze" if "write_id" in report:
@@ -70,10 +70,10 @@ def _done(report: Mapping[str, Any]) -> str:
         case "to_iceberg":
             return _sentence(report["target"], _exported(report))
         case "compare_iceberg":
-            rows = f"{report['hive_rows']} rows equal those of {report['table']}"
+            rows = f"{plural(report['hive_rows'], 'row equals that', 'rows equal those')} of {report['table']}"
             return _sentence(report["target"], iter([rows]))
         case "stream":
-            batches = _count(report["batches"], "batch", "batches")
+            batches = plural(report["batches"], "batch", "batches")
             return f"stream {report['name']}, {batches}: {_written(report)}"
     return _written(report)
 
@@ -94,7 +94,7 @@ def _changed(table: Mapping[str, Any], job: str) -> Iterator[str]:
         # The report may come from a version that has more jobs.
         yield job_types().get(job, Job).done
     if partitions := table.get("partitions"):
-        yield _count(len(partitions), "partition")
+        yield plural(len(partitions), "partition")
     if size := table.get("bytes"):
         yield bytes_in_words(size)
 
@@ -103,7 +103,7 @@ def _compacted(partitions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     done = [partition for partition in partitions if partition["outcome"] == "compacted"]
     for kind in dict.fromkeys(partition["type"] for partition in done):
         number = sum(partition["type"] == kind for partition in done)
-        yield f"{_count(number, f'{kind} compaction')}"
+        yield f"{plural(number, f'{kind} compaction')}"
     if done:
         read, written = (
             bytes_in_words(sum(partition[key] for partition in done))
@@ -118,15 +118,16 @@ def _compacted(partitions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _analyzed(partitions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield f"{sum(partition['rows'] for partition in partitions)} rows analyzed"
+    rows = sum(partition["rows"] for partition in partitions)
+    yield f"{plural(rows, 'row')} analyzed"
     if any(partition["partition"] is not None for partition in partitions):
-        yield _count(len(partitions), "partition")
+        yield plural(len(partitions), "partition")
     if inexact := sum(not partition["accurate"] for partition in partitions):
         yield f"{inexact} not exact"
 
 
 def _cleaned(report: Mapping[str, Any]) -> Iterator[str]:
-    removed = _count(len(report["removed"]), "directory", "directories")
+    removed = plural(len(report["removed"]), "directory", "directories")
     yield f"{removed} {'would be ' if report['dry_run'] else ''}removed"
     if report["bytes"]:
         yield bytes_in_words(report["bytes"])
@@ -136,19 +137,15 @@ def _cleaned(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _exported(report: Mapping[str, Any]) -> Iterator[str]:
     if report["dry_run"]:
-        yield f"{_count(report['files'], 'file')} would be exported to {report['table']}"
+        yield f"{plural(report['files'], 'file')} would be exported to {report['table']}"
         return
-    yield f"{report['rows']} rows exported to {report['table']}"
-    yield _count(report["files"], "file")
+    yield f"{plural(report['rows'], 'row')} exported to {report['table']}"
+    yield plural(report["files"], "file")
     yield bytes_in_words(report["bytes"] or 0)
 
 
 def _sentence(table: str, parts: Iterator[str]) -> str:
     return f"{table}: {', '.join(parts)}"
-
-
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
 # KillableOperator: an operator that starts nothing after its task was killed

@@ -16,6 +16,7 @@ from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.texts import (
     aligned,
     duration_in_words,
+    plural,
     print_lines,
     printable,
     printable_lines,
@@ -37,7 +38,11 @@ _NARROWEST = 24
 
 
 def print_table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Collection[int] = (),
+    *,
+    one_line: bool = False,
 ) -> None:
     """Print rows below the names of their columns.
 
@@ -48,14 +53,21 @@ def print_table(
         head: The names.
         rows: The cells.
         right: The columns that are aligned to the right, by their numbers.
+        one_line: End the last column at the edge of the terminal instead of folding a column.
     """
     head = [printable(name) for name in head]
     rows = [[printable(cell) for cell in row] for row in rows]
-    if not (sys.stdout.isatty() and _print_rich(head, rows, right)):
+    if not (sys.stdout.isatty() and _print_rich(head, rows, right, one_line=one_line)):
         print_lines(aligned([head, *rows], right))
 
 
-def _print_rich(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int]) -> bool:
+def _print_rich(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Collection[int],
+    *,
+    one_line: bool,
+) -> bool:
     try:
         from rich.cells import cell_len
         from rich.console import Console
@@ -66,7 +78,8 @@ def _print_rich(head: Sequence[str], rows: Sequence[Sequence[str]], right: Colle
     width = shutil.get_terminal_size().columns
     console = Console(file=raw_stream(sys.stdout), width=width, highlight=False, soft_wrap=False)
     widths = [max(map(cell_len, column)) for column in zip(head, *rows, strict=True)]
-    widest = max(range(len(head)), key=lambda number: widths[number])
+    last = len(head) - 1
+    widest = last if one_line else max(range(len(head)), key=lambda number: widths[number])
     least = _GAP * len(head) + sum(widths) - widths[widest] + min(widths[widest], _NARROWEST)
     if least > width:
         names = Table(box=None, show_header=False, padding=(0, _GAP, 0, 0))
@@ -85,8 +98,8 @@ def _print_rich(head: Sequence[str], rows: Sequence[Sequence[str]], right: Colle
         table.add_column(
             Text(name),
             justify="right" if number in right else "left",
-            no_wrap=number != widest,
-            overflow="fold",
+            no_wrap=one_line or number != widest,
+            overflow="ellipsis" if one_line else "fold",
         )
     for row in rows:
         table.add_row(*[Text(cell, _STYLES.get(cell, "")) for cell in row])
@@ -241,4 +254,4 @@ def first_decisions(decisions: Sequence[Decision], limit: int) -> list[Decision]
 def print_rest(number: int) -> None:
     """Print the number of partitions that are not shown, if there are any."""
     if number:
-        print(f"{number} more partition{'' if number == 1 else 's'}; --limit N shows more.")
+        print(f"{plural(number, 'more partition')}; --limit N shows more.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hiveacid.cli import local_spark, target
 from hiveacid.cli.output import print_table
-from hiveacid.rules.texts import print_lines
+from hiveacid.rules.texts import plural, print_lines
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -29,7 +29,10 @@ def selected(question: "Select", arguments: argparse.Namespace) -> "Answer":
     if found is None:
         found = _queried(question, metastore, wanted, arguments.master)
     if len(found) > limit:
-        print(f"hiveacid: there are more than {limit} rows; --limit N shows more", file=sys.stderr)
+        print(
+            f"hiveacid: there are more than {plural(limit, 'row')}; --limit N shows more",
+            file=sys.stderr,
+        )
         found = found.slice(0, limit)
     columns = [json_values(column.combine_chunks()) for column in found.columns]
     rows: list[tuple[Any, ...]] = [*zip(*columns, strict=True)] if columns else []

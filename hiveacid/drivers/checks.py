@@ -83,7 +83,7 @@ from hiveacid.rules.merge import (
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.sql_tokens import names_in, values_per_row
-from hiveacid.rules.texts import did_you_mean
+from hiveacid.rules.texts import did_you_mean, plural
 from hiveacid.rules.versions import as_of_write_id, check_order
 from hiveacid.rules.write_ids import AsOf
 from hiveacid.storage.folder import ReadOnlyStorage
@@ -518,8 +518,8 @@ def _require_values(job: InsertJob, source: QuerySource, table: HiveTable) -> No
     values = values_per_row(source.sql)
     if values is not None and values - len(job.defaults) != len(names):
         raise UnknownColumn(
-            f"The insert into {table.ref.full_name} has {values - len(job.defaults)} values for"
-            f" {len(names)} columns: {', '.join(names)}.",
+            f"The insert into {table.ref.full_name} has {plural(values - len(job.defaults), 'value')} for"
+            f" {plural(len(names), 'column')}: {', '.join(names)}.",
             remedy="Give a value for each of them, in this order, or name the columns.",
         )
 

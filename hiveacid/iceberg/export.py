@@ -60,6 +60,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.rules.names import Base, TableRef
+from hiveacid.rules.texts import plural
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.tables.locations import require_free
 from hiveacid.tables.scan.columns import TableColumns
@@ -381,7 +382,9 @@ class Export:
         if not definition.rejected or self._job.dry_run:
             return
         first, *more = definition.rejected
-        others = f" {len(more)} more columns are rejected." if more else ""
+        others = (
+            f" {plural(len(more), 'more column is', 'more columns are')} rejected." if more else ""
+        )
         raise UnsupportedTable(
             f"The column {first.name} of {self._ref.full_name} is of the type {first.type}:"
             f" {first.reason}.{others}",

@@ -356,6 +356,21 @@ def unmarked_token(token: str) -> str:
     return run + statement
 
 
+def task_and_run(token: str) -> tuple[str, str]:
+    """Split a token for display into "dag.task", with the index of a mapped task, and its run.
+
+    Args:
+        token: A run token, or the stored part of it in the metastore. One that no task of Airflow
+            has is the run of no task.
+    """
+    run = run_of(token).removeprefix("source of ")
+    dag, *between = run.split("/")
+    if len(between) >= 3:
+        *run_id, task, index = between
+        return f"{dag}.{task}{'' if index == '-1' else f'[{index}]'}", "/".join(run_id)
+    return "", unmarked_token(token)
+
+
 def dag_of(token: str, instance: str) -> str | None:
     """Return the DAG of a token's run; None if the DAG is not of this Airflow.
 

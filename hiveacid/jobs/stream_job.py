@@ -20,7 +20,7 @@ from hiveacid.jobs.sources import (
     TableSource,
 )
 from hiveacid.jobs.write_jobs import StatementsJob, TransactionJob
-from hiveacid.rules.texts import parse_duration
+from hiveacid.rules.texts import parse_duration, plural
 
 # Progress of a stream after each batch, and its results at the end
 
@@ -58,11 +58,13 @@ class StreamProgress:
     committed_at: float | None = None
 
     def __str__(self) -> str:
-        parts = [f"{self.rows} rows in {self.seconds:.1f} s, {self.rows_per_second:.0f} rows/s"]
+        parts = [
+            f"{plural(self.rows, 'row')} in {self.seconds:.1f} s, {self.rows_per_second:.0f} rows/s"
+        ]
         if self.latency is not None:
             parts.append(f"readable after at most {self.latency:.1f} s")
         if self.backlog is not None:
-            parts.append(f"{self.backlog} rows behind")
+            parts.append(f"{plural(self.backlog, 'row')} behind")
         return f"batch {self.batch_id}: {', '.join(parts)}"
 
 

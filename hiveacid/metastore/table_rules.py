@@ -39,7 +39,7 @@ from hiveacid.rules.partitions import (
 )
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.sql_tokens import columns_of
-from hiveacid.rules.texts import did_you_mean
+from hiveacid.rules.texts import did_you_mean, plural
 
 
 def existing_table(client: MetastoreClient, ref: TableRef) -> HiveTable:
@@ -189,8 +189,8 @@ def require_full_row(table: HiveTable, row: Sequence[str] | None) -> None:
     names = column_names(table)
     if row is not None and len(names) != len(row):
         raise UnknownColumn(
-            f"An insert clause of the merge has {len(row)} values, but "
-            f"{table.ref.full_name} has {len(names)} columns: {', '.join(names)}.",
+            f"An insert clause of the merge has {plural(len(row), 'value')}, but "
+            f"{table.ref.full_name} has {plural(len(names), 'column')}: {', '.join(names)}.",
             remedy="Give a value for each of them, or name the columns.",
         )
 

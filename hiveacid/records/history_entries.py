@@ -8,10 +8,11 @@ is known.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Self, overload
 
+from hiveacid.jobs.options import task_and_run
 from hiveacid.rules.directory import AcidDirectory
 from hiveacid.rules.names import Base, parse_directory
 from hiveacid.rules.notes import WriteFacts, merged_ranges, moment, seconds_of, text, whole
@@ -20,6 +21,7 @@ from hiveacid.rules.texts import (
     bytes_in_words,
     duration_in_words,
     html_table,
+    plural,
     timestamp_in_words,
 )
 from hiveacid.rules.write_ids import ValidWriteIdList
@@ -500,11 +502,10 @@ def _proof(proof: object) -> str | None:
 # Text and HTML view of a table's history and details
 
 
-_HEAD = (
-    "version", "time (UTC)", "operation", "state", "inserted", "updated", "deleted", "partitions",
-    "size", "took", "by",
-)  # fmt: skip
-_RIGHT = (0, 4, 5, 6, 8, 9)
+_HEAD = ("version", "time (UTC)", "did", "state", "rows", "size", "by")
+_RIGHT = (0, 5)
+# Of a younger write, the time of the day says more than the year.
+_RECENT = 180 * 86400
 
 
 class History(Sequence[HistoryEntry]):
@@ -561,27 +562,32 @@ class History(Sequence[HistoryEntry]):
         yield head
         for line, entry in zip(lines, self, strict=True):
             yield line
-            if directories and entry.directories:
+            if directories:
                 rows = [*map(_directory_cells, entry.directories)]
-                yield from (f"        {row}" for row in aligned(rows, right=[2, 3]))
+                yield from (f"        {row}" for row in rows and aligned(rows, right=[2, 3]))
+                yield from (f"          {part}" for part in _details(entry))
 
 
 def _cells(entry: HistoryEntry) -> tuple[str, ...]:
+    counts = [(entry.rows_inserted, "+"), (entry.rows_updated, "~"), (entry.rows_deleted, "-")]
     return (
         "" if entry.write_id is None else str(entry.write_id),
-        "?" if entry.time is None else timestamp_in_words(entry.time),
+        _short_time(entry.time),
         entry.operation or "+".join(entry.kinds) or "?",
         entry.state.value,
-        _count(entry.rows_inserted),
-        _count(entry.rows_updated),
-        _count(entry.rows_deleted),
-        entry.partitions[0]
-        if len(entry.partitions) == 1 == entry.partition_count
-        else str(entry.partition_count or ""),
+        " ".join(f"{sign}{count}" for count, sign in counts if count),
         "" if entry.bytes is None else bytes_in_words(entry.bytes),
-        "" if entry.seconds is None else _took(entry.seconds),
         _origin(entry),
     )
+
+
+def _short_time(time: float | None) -> str:
+    if time is None:
+        return "?"
+    day, *clock = timestamp_in_words(time).split()
+    if not clock or abs(datetime.now(UTC).timestamp() - time) > _RECENT:
+        return day
+    return f"{day[5:]} {clock[0][:5]}"
 
 
 def _directory_cells(directory: HistoryDirectory) -> tuple[str, ...]:
@@ -589,27 +595,40 @@ def _directory_cells(directory: HistoryDirectory) -> tuple[str, ...]:
         "/".join(filter(None, [directory.partition, directory.name])),
         directory.state.value,
         bytes_in_words(directory.bytes),
-        "" if directory.rows is None else f"{directory.rows} rows",
+        "" if directory.rows is None else plural(directory.rows, "row"),
         directory.engine or "",
     )
 
 
 def _origin(entry: HistoryEntry) -> str:
-    """Return the author of a write, or the merged write ids and the proof of a compaction."""
+    """Return the author of a write, or the partition and the merged write ids of a compaction."""
     if entry.write_id is not None:
-        return entry.run_token or entry.user or "/".join(_engines(entry))
+        task, run = task_and_run(entry.run_token or "")
+        return task or run or entry.user or "/".join(_engines(entry))
     merged = ", ".join(
         str(last) if first == last else f"{first}-{last}" for first, last in entry.merged
     )
-    return "; ".join(filter(None, [merged and f"of {merged}", entry.proof]))
+    return " ".join(filter(None, [*entry.partitions, merged and f"of {merged}"]))
+
+
+def _details(entry: HistoryEntry) -> Iterator[str]:
+    """Yield the facts that do not fit into the line of an entry."""
+    if entry.time is not None:
+        took = "" if entry.seconds is None else f", took {_took(entry.seconds)}"
+        yield f"{timestamp_in_words(entry.time)}{took}"
+    if entry.partition_count:
+        named = (
+            ", ".join(entry.partitions) if len(entry.partitions) == entry.partition_count else ""
+        )
+        yield named or plural(entry.partition_count, "partition")
+    if entry.run_token:
+        yield f"run {entry.run_id or entry.run_token}"
+    if entry.proof:
+        yield entry.proof
 
 
 def _engines(entry: HistoryEntry) -> list[str]:
     return sorted({each.engine for each in entry.directories if each.engine is not None})
-
-
-def _count(rows: int | None) -> str:
-    return "" if rows is None else str(rows)
 
 
 def _took(seconds: float) -> str:

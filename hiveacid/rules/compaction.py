@@ -24,7 +24,7 @@ from hiveacid.rules.names import (
     parse_directory,
     parse_file,
 )
-from hiveacid.rules.texts import bytes_in_words
+from hiveacid.rules.texts import bytes_in_words, plural
 from hiveacid.rules.trino import RIGHT, Misread, overlap
 
 # The beginning of the names of this package's own pools and workers in the queue of HMS 4; no user
@@ -498,7 +498,9 @@ class Forecast:
         if self.delete_events > limits.max_delete_events:
             return f"{self.delete_events} delete events (limit {limits.max_delete_events})."
         if self.encoded_rows > limits.max_encoded_rows:
-            return f"{self.encoded_rows} rows to encode (limit {limits.max_encoded_rows})."
+            return (
+                f"{plural(self.encoded_rows, 'row')} to encode (limit {limits.max_encoded_rows})."
+            )
         if self.core_seconds > limits.max_core_seconds:
             return f"{self.core_seconds:.3g} s of processor time (limit {limits.max_core_seconds:g} s)."
         return None

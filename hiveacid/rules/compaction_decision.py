@@ -14,7 +14,7 @@ from hiveacid.rules.compaction import (
     repair_type,
 )
 from hiveacid.rules.compaction_policy import USUAL_DELTAS, CompactionPolicy
-from hiveacid.rules.texts import bytes_in_words, duration_in_words
+from hiveacid.rules.texts import bytes_in_words, duration_in_words, plural
 
 _NAMED_BLOCKERS = 3
 # Share of everything that is read, if no base exists for a comparison with the deltas.
@@ -81,7 +81,7 @@ class Excess:
 
     def in_words(self, number: int) -> str:
         """Format a number of the policy's measure."""
-        return bytes_in_words(number) if self._base_rows is None else f"{number} rows"
+        return bytes_in_words(number) if self._base_rows is None else plural(number, "row")
 
     @property
     def _base_rows(self) -> int | None:
@@ -182,26 +182,31 @@ def _call(
         and size.base_age_hours > policy.major_after_hours
         and size.deltas
     ):
-        age = f"the base is {_hours(size.base_age_hours)} old"
-        limit = f"(limit {_hours(policy.major_after_hours)})"
+        age = f"{_hours(size.base_age_hours)} old (limit {_hours(policy.major_after_hours)})"
         if policy.is_quiet(now):
-            return CompactionType.MAJOR, f"{facts}; {age} {limit}."
-        waits = f"; {age} {limit} and waits for the quiet hours {policy.quiet_hours}"
+            return CompactionType.MAJOR, f"The base is {age}, {facts}."
+        waits = f"; the base is {age} and waits for the quiet hours {policy.quiet_hours}"
     return (CompactionType.MINOR if excess.many else None), f"{facts}{waits}."
 
 
 def _facts(excess: Excess) -> str:
-    """Describe the measurements and their limits."""
+    """Describe the measurements and their limits, those above their limits first."""
     base, deltas, limit = excess.base, excess.in_words(excess.deltas), excess.limit
-    count = f"{_directories(len(excess.size.deltas))}{'' if limit is None else f' (limit {limit})'}"
+    count = (
+        f"{plural(len(excess.size.deltas), 'delta')}{'' if limit is None else f' (limit {limit})'}"
+    )
     if base:
-        largest = excess.policy.max_delta_ratio
-        share = f"{_percent(excess.deltas / base)} of the base's {excess.in_words(base)}"
-        return f"{count} of {deltas}, {share}{'' if largest is None else f' (limit {_percent(largest)})'}"
-    deleted = ""
+        largest, whole = excess.policy.max_delta_ratio, f"the base's {excess.in_words(base)}"
+        share = percent(excess.deltas / base)
+        if excess.large and largest is not None:
+            return f"Deltas are {share} of {whole} (limit {percent(largest)}), {count} of {deltas}"
+        most = "" if largest is None else f" (limit {percent(largest)})"
+        return f"{count} of {deltas}, {share} of {whole}{most}"
+    without = f"{count} of {deltas} without a base"
     if excess.deleted:
-        deleted = f", {_percent(excess.delete_share)} deletes (limit {_percent(MANY_DELETES)})"
-    return f"{count} of {deltas} without a base{deleted}"
+        share = f"{percent(excess.delete_share)} deletes (limit {percent(MANY_DELETES)})"
+        return f"{without}, {share}" if excess.many else f"{share}, {without}"
+    return without
 
 
 def _call_for_trino(size: PartitionSize) -> tuple[CompactionType | None, str]:
@@ -252,19 +257,17 @@ def _hours_waited(size: PartitionSize, max_deltas: int | None, max_ratio: float 
 
 
 def _describe_waiting(names: Sequence[str], blockers: Sequence[Blocker], now: datetime) -> str:
-    what = f"{_directories(len(names))} more cannot be taken yet"
+    what = f"{plural(len(names), 'delta')} more cannot be taken yet"
     if not blockers:
         return f"{what}: a write id is still open."
     who = " and ".join(blocker.describe(now) for blocker in blockers[:_NAMED_BLOCKERS])
     others = len(blockers) - _NAMED_BLOCKERS
-    return f"{what} because of {who}{f' and {others} others' if others > 0 else ''}."
+    more = f" and {plural(others, 'other')}" if others > 0 else ""
+    return f"{what} because of {who}{more}."
 
 
-def _directories(count: int) -> str:
-    return f"{count} delta director{'y' if count == 1 else 'ies'}"
-
-
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """Format a share of the whole, like "0.399 %"."""
     return f"{100 * share:.3g} %" if share < 10 else f"{100 * share:.0f} %"
 
 

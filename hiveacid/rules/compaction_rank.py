@@ -11,7 +11,7 @@ from dataclasses import replace
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.compaction_policy import Budget
-from hiveacid.rules.texts import bytes_in_words
+from hiveacid.rules.texts import bytes_in_words, plural
 
 READS_PROPERTY = "hiveacid.reads_per_day"
 
@@ -49,7 +49,7 @@ def rank(decisions: Sequence[Decision], budget: Budget) -> list[Decision]:
     for decision in sorted(due, key=lambda each: _position(each, budget)):
         over = None
         if budget.max_partitions is not None and len(now) >= budget.max_partitions:
-            over = f"{budget.max_partitions} partition{'' if budget.max_partitions == 1 else 's'}"
+            over = plural(budget.max_partitions, "partition")
         elif budget.max_bytes is not None and now and total + decision.bytes > budget.max_bytes:
             over = bytes_in_words(budget.max_bytes)
         if over is None:

@@ -13,7 +13,7 @@ from typing import Self
 
 from hiveacid.errors import InvalidJob
 from hiveacid.rules.names import LocatedTable
-from hiveacid.rules.texts import duration_in_words
+from hiveacid.rules.texts import duration_in_words, plural
 from hiveacid.rules.versions import newest_version
 from hiveacid.rules.write_ids import ValidWriteIdList
 
@@ -65,7 +65,7 @@ class MirrorLag:
     def __str__(self) -> str:
         if not self.versions:
             return f"at version {self.version}, up to date"
-        behind = f"{self.versions} version{'' if self.versions == 1 else 's'} behind"
+        behind = f"{plural(self.versions, 'version')} behind"
         return f"at version {self.version}, {behind} for at most {duration_in_words(self.seconds)}"
 
 

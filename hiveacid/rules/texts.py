@@ -82,7 +82,7 @@ def _escape(found: re.Match[str]) -> str:
     return "\\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}"
 
 
-# Sizes, timestamps and durations in words
+# Numbers, sizes, timestamps and durations in words
 
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -99,6 +99,17 @@ def bytes_in_words(size: float) -> str:
             break
         size /= 1024
     return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """Format a number of things, like "1 table" or "2 tables".
+
+    Args:
+        count: The number.
+        one: The name of a single one.
+        many: The name of several; by default with an s.
+    """
+    return f"{count} {one if count == 1 else many or f'{one}s'}"
 
 
 def timestamp_in_words(seconds: float) -> str:

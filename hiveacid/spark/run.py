@@ -26,6 +26,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import abort_open_transactions
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import REPORT_SECONDS, PhaseLog, PhaseObserver, watching
+from hiveacid.rules.texts import plural
 from hiveacid.spark.compaction import compact_table
 from hiveacid.spark.export import export_changes
 from hiveacid.spark.failures import translated_spark_errors
@@ -76,13 +77,13 @@ class SparkProgressLog:
             return None
         tasks = sum(stage.numTasks() for stage in stages)
         done = sum(stage.numCompleteTasks() for stage in stages)
-        message = f"Spark has done {done} of {tasks} tasks"
+        message = f"Spark has done {done} of {plural(tasks, 'task')}"
         for count, verb in (
             (sum(stage.outputRecords() for stage in stages), "written"),
             (sum(stage.inputRecords() for stage in stages), "read"),
         ):
             if count:
-                return f"{message}, {count} rows {verb} so far"
+                return f"{message}, {plural(count, 'row')} {verb} so far"
         return message
 
     def _log_progress(self) -> None:

@@ -20,6 +20,7 @@ from hiveacid.rules.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
+from hiveacid.rules.texts import plural
 from hiveacid.sql.relations import (
     QUERY_WORDS,
     Inputs,
@@ -495,7 +496,8 @@ class _Target:
         values = separated(inner)
         if len(values) != len(names) or not all(values):
             self._statement.refuse(
-                tokens[0], f"SET has {len(names)} columns and {len(values)} values."
+                tokens[0],
+                f"SET has {plural(len(names), 'column')} and {plural(len(values), 'value')}.",
             )
         return [text(value) for value in values]
 
@@ -633,6 +635,7 @@ def _insert_clause(
         return NotMatchedInsert(None, condition, row=tuple(values))
     if len(columns) != len(values):
         statement.refuse(
-            at, f"The INSERT names {len(columns)} columns and has {len(values)} values."
+            at,
+            f"The INSERT names {plural(len(columns), 'column')} and has {plural(len(values), 'value')}.",
         )
     return NotMatchedInsert(dict(zip(columns, values, strict=True)), condition)

@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import Token
 
 from hiveacid.jobs.sources import QuerySource
 from hiveacid.jobs.write_jobs import InsertJob, TransactionJob
+from hiveacid.rules.texts import plural
 from hiveacid.sql.relations import QUERY_WORDS, Inputs, free_name, names_in, query_with
 from hiveacid.sql.statement import Edit, SqlStatement
 from hiveacid.sql.words import Words, keyword_of, separated
@@ -69,11 +70,11 @@ def _require_values(
     for row in rows:
         number, expected = len(separated(row[1:-1])), len(separated(rows[0][1:-1]))
         if columns is not None and number != len(columns):
-            what = f"The row has {number} values, and the INSERT names {len(columns)} columns."
+            what = f"The row has {plural(number, 'value')}, and the INSERT names {plural(len(columns), 'column')}."
             statement.refuse(row[0], what)
         if number != expected:
             statement.refuse(
-                row[0], f"The row has {number} values, and the first row has {expected}."
+                row[0], f"The row has {plural(number, 'value')}, and the first row has {expected}."
             )
 
 

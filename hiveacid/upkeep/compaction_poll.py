@@ -12,6 +12,7 @@ from hiveacid.rules.compaction import PartitionSize
 from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
 from hiveacid.rules.compaction_rank import rank
+from hiveacid.rules.texts import plural
 from hiveacid.upkeep.metric_collection import survey_samples
 from hiveacid.upkeep.metrics import Sample
 from hiveacid.upkeep.survey import Survey
@@ -99,7 +100,10 @@ class CompactionPoll:
             *_summary(others, len(refs)),
         )
         if unwritten := len(refs) - len({decision.size.table for decision in decisions}):
-            log = (*log, f"Not written since the last survey, or empty: {_tables(unwritten)}.")
+            log = (
+                *log,
+                f"Not written since the last survey, or empty: {plural(unwritten, 'table')}.",
+            )
         return PollResult(needs, log, tuple(_problems(others)), samples)
 
 
@@ -116,7 +120,7 @@ def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:
         yield f"{_name(size)} needs none: {decision.reason}"
     if len(others) > _NAMED:
         rest = len(others) - _NAMED
-        yield f"{rest} more of {_tables(tables)} need none."
+        yield f"{rest} more of {plural(tables, 'table')} need none."
     if not others and not tables:
         yield "No transactional table matches."
 
@@ -132,7 +136,3 @@ def _problems(others: Sequence[Decision]) -> Iterator[str]:
 
 def _name(size: PartitionSize) -> str:
     return size.table if size.partition is None else f"{size.table}/{size.partition}"
-
-
-def _tables(count: int) -> str:
-    return f"{count} table{'' if count == 1 else 's'}"

@@ -19,6 +19,7 @@ from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
 from hiveacid.rules.compaction_rank import rank
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
+from hiveacid.rules.texts import plural
 from hiveacid.tables.locations import folder_of
 from hiveacid.upkeep.health_score import BlockingTxn, QueueEntry, TableHealth, score_of
 from hiveacid.upkeep.inspection import InspectedFolder, Inspection
@@ -160,7 +161,8 @@ class HealthMeter:
                 _named(decision) for decision in decisions if decision.size.problem is not None
             ]
         score, penalties = score_of(health, policy, decisions, problems)
-        return replace(health, score=score, penalties=penalties)
+        health = replace(health, score=score, penalties=penalties)
+        return health if health.error else replace(health, verdict=_verdict(health, problems))
 
     def _without_retained(
         self, health: TableHealth, table: HiveTable, decisions: Sequence[Decision]
@@ -233,26 +235,37 @@ def measured(health: TableHealth, decisions: Sequence[Decision], now: datetime) 
         aborted_directories=sum(len(size.aborted) for size in sizes),
         unreadable_partitions=sum(size.problem is not None for size in sizes),
         needs=tuple(need.to_dict() for need in map(CompactionNeed.of, needs) if need),
-        verdict=_verdict(decisions, needs),
+        verdict=_plan(decisions, needs),
     )
 
 
-def _verdict(decisions: Sequence[Decision], needs: Sequence[Decision]) -> str:
-    """Return the planned action, worded by the most important decision."""
+def _verdict(health: TableHealth, problems: Sequence[str]) -> str:
+    """Return the policy's plan, after what costs points but calls for no compaction."""
+    if health.needs:
+        return " ".join([*problems[:1], health.verdict])
+    if problems:
+        return health.verdict  # It names the problem.
+    if health.penalties:
+        return f"{health.penalties[0].reason} No compaction: {health.verdict}"
+    return f"Nothing to do: {health.verdict}"
+
+
+def _plan(decisions: Sequence[Decision], needs: Sequence[Decision]) -> str:
+    """Describe the most important decision, the rule that fired first."""
     if not decisions:
-        return "Nothing to do: there is no partition."
+        return "there is no partition."
     if needs:
         first = needs[0]
-        what = f"A {first.type} compaction is worth it"
+        what = f"{first.reason} A {first.type} compaction is worth it"
         if first.size.partition is None:
-            return f"{what}: {first.reason}"
-        where = f"in {len(needs)} of {len(decisions)} partitions"
-        return f"{what} {where}, first of all {_named(first)}"
+            return f"{what}."
+        where = f"in {len(needs)} of {plural(len(decisions), 'partition')}"
+        return f"{what} {where}, first of all in {first.size.partition}."
     telling = max(
         decisions,
         key=lambda decision: (decision.size.problem is not None, len(decision.size.deltas)),
     )
-    return f"Nothing to do: {_named(telling)}"
+    return _named(telling)
 
 
 def _named(decision: Decision) -> str:

@@ -24,9 +24,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.rules.compaction_decision import Decision, Excess
+from hiveacid.rules.compaction_decision import MANY_DELETES, Decision, Excess, percent
 from hiveacid.rules.compaction_policy import CompactionPolicy
-from hiveacid.rules.texts import bytes_in_words, duration_in_words, printable
+from hiveacid.rules.texts import bytes_in_words, duration_in_words, plural, printable
 
 if TYPE_CHECKING:
     from hiveacid.jobs.report import ErrorReport
@@ -208,16 +208,19 @@ def _for_deltas(decisions: Sequence[Decision], policy: CompactionPolicy) -> Iter
         count, limit = len(most.size.deltas), most.limit
         assert limit is not None
         points = 30 if count >= 5 * limit else 20 if count >= 2 * limit else 10
-        yield Penalty(points, f"Readers open {count} delta directories (limit {limit}).")
+        yield Penalty(points, f"{plural(count, 'delta')} (limit {limit}).")
     large = [excess for excess in called if excess.large]
     if large:
         most = max(large, key=lambda excess: excess.deltas / excess.base)
-        deltas, base = most.in_words(most.deltas), most.in_words(most.base)
+        share = percent(most.deltas / most.base)
         points = 20 if most.deltas > most.base else 10
-        yield Penalty(points, f"{deltas} of deltas above a base of {base}.")
+        limit_ = percent(policy.max_delta_ratio or 0)
+        yield Penalty(points, f"Deltas are {share} of the base (limit {limit_}).")
     share = max((excess.delete_share for excess in called if excess.deleted), default=0.0)
     if share:
-        yield Penalty(10, f"{100 * share:.0f} % of the read rows are deletes, without a base.")
+        yield Penalty(
+            10, f"{percent(share)} deletes without a base (limit {percent(MANY_DELETES)})."
+        )
 
 
 def _for_garbage(health: TableHealth) -> Iterator[Penalty]:
@@ -225,10 +228,10 @@ def _for_garbage(health: TableHealth) -> Iterator[Penalty]:
     if health.obsolete_bytes > _MUCH_OBSOLETE * read:
         size = bytes_in_words(health.obsolete_bytes)
         points = 10 if health.obsolete_bytes > read else 5
-        yield Penalty(points, f"{size} that no reader needs wait to be cleaned.")
+        yield Penalty(points, f"{size} wait for a cleaning.")
     if count := health.aborted_directories:
-        what = "directory is" if count == 1 else "directories are"
-        yield Penalty(5, f"{count} {what} of aborted transactions.")
+        what = plural(count, "directory", "directories")
+        yield Penalty(5, f"{what} of aborted transactions.")
 
 
 def _for_waiting(health: TableHealth) -> Iterator[Penalty]:

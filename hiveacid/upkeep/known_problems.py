@@ -20,6 +20,7 @@ from hiveacid.metastore.compactions import (
     QueuedCompaction,
 )
 from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.texts import plural
 
 INITIATOR_ON = "metastore.compactor.initiator.on"
 CLEANER_ON = "metastore.compactor.cleaner.on"
@@ -163,7 +164,7 @@ def _blocked_cleaner(evidence: Evidence) -> Finding:
         )
     tables = len({entry.table for entry in blocked})
     state = (
-        f"{len(blocked)} requests of {tables} tables are ready for cleaning, and their compactions are "
+        f"{plural(len(blocked), 'request')} of {plural(tables, 'table')} wait for cleaning, and their compactions are "
         f"younger than the open transaction {evidence.min_open}; {setting}."
     )
     remedy = (

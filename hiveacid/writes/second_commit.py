@@ -22,6 +22,7 @@ from hiveacid.progress import Phase, PhaseClock
 from hiveacid.records.overlaps import committed_since, writers_in, written_by
 from hiveacid.rules.locks import WriteKind
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.texts import plural
 from hiveacid.tables.visible_files import FilesReader
 from hiveacid.writes.output import TakenFolders
 from hiveacid.writes.row_overlaps import RowOverlaps
@@ -144,8 +145,8 @@ class SecondCommit:
         """Add the savings to the report on the run, and log them."""
         retry = self.report(made)
         self.phases.note(
-            f"Committed {retry.rows} rows and deletes of {retry.bytes} bytes once more in"
-            f" {retry.seconds:.1f} s; to read and write them had taken {retry.seconds_saved:.1f} s"
+            f"Committed {plural(retry.rows, 'row')} and deletes of {plural(retry.bytes, 'byte')} once"
+            f" more in {retry.seconds:.1f} s; to read and write them had taken {retry.seconds_saved:.1f} s"
         )
         return replace(report, commit_retry=retry)
 

@@ -243,4 +243,4 @@ def test_a_partition_whose_name_is_too_long_for_a_key_does_not_fail_the_task(cap
     outlet = table_asset("sales.orders", "hms-1")
     report = MERGED | {"partitions": ["d=1", "d=" + "x" * 249]}
     assert events_of(report, outlet, keys_at_runtime=True)[outlet].partition_keys == {"d=1"}
-    assert "No separate event for 1 partitions" in caplog.text
+    assert "No separate event for 1 partition with" in caplog.text

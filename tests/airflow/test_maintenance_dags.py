@@ -61,7 +61,7 @@ def test_twelve_deltas_come_out_compacted_and_cleaned(dag, number, airflow, shop
     (base,) = table.directories()
     assert re.fullmatch(rf"base_{DELTAS:07d}_v\d+", base)
     assert rows_of(hms4.uri, name) == before
-    assert f"{name} needs a major compaction: {DELTAS} delta directories (limit 10)" in log
+    assert f"{name} needs a major compaction: {DELTAS} deltas (limit 10)" in log
     for delta in deltas:
         assert f"Removed {delta}" in log
     assert f"{base} holds its content." in log

@@ -25,7 +25,7 @@ def need(partition=None, table="shop.orders", **more):
         "table": table,
         "partition": partition,
         "type": "minor",
-        "reason": "12 delta directories (limit 10).",
+        "reason": "12 deltas (limit 10).",
         "deltas": 12,
         "delta_bytes": 100,
         "base_bytes": 2000,
@@ -43,7 +43,7 @@ def compacted(spark_submit):
 
 
 def report_compaction(spark_submit, table):
-    partition = {"table": table, "outcome": "compacted", "reason": "12 delta directories."}
+    partition = {"table": table, "outcome": "compacted", "reason": "12 deltas."}
     spark_submit.will(report={"job": "compact", "target": table, "partitions": [partition]})
 
 
@@ -89,7 +89,7 @@ def test_the_result_of_a_sensor_determines_the_compaction(
     operator.execute(context)
     seen = compacted.seen.job
     assert (seen["target"], seen["partitions"], seen["type"]) == (target, partitions, "minor")
-    assert seen["reason"] == "12 delta directories (limit 10)."
+    assert seen["reason"] == "12 deltas (limit 10)."
     assert (seen["parallel"], seen["orc_codec"]) == (5, "zstd")
 
 

@@ -209,7 +209,7 @@ MISTAKES = {
         "parse",
         lambda here: sql("INSERT INTO db.t (id, a) VALUES (1, 'x'),\n(2)"),
         "SqlError",
-        "Line 2, column 1: The row has 1 values, and the INSERT names 2 columns.",
+        "Line 2, column 1: The row has 1 value, and the INSERT names 2 columns.",
     ),
     "an UPDATE without WHERE": Mistake(
         "parse",
@@ -275,7 +275,7 @@ MISTAKES = {
         "worker",
         lambda here: sql("INSERT INTO db.t VALUES (1)"),
         "UnknownColumn",
-        "The insert into db.t has 1 values for 2 columns: id, a. Give a value for each of them",
+        "The insert into db.t has 1 value for 2 columns: id, a. Give a value for each of them",
     ),
     "a column of the schema misspelt": Mistake(
         "worker",

@@ -34,13 +34,13 @@ def test_the_quickstart_shows_an_hourly_merge_its_compaction_and_the_cleaning(tm
         "rows deleted": "1",
         "partitions": "country=de, country=fr, country=hu",
     }
-    assert re.search(r"^1\. merge demo.customers: 1 rows updated", corrected, re.M)
+    assert re.search(r"^1\. merge demo.customers: 1 row updated", corrected, re.M)
     assert "sophie@example.org" in rows
     # Two partitions were inserted into and changed, one of them twice; two only inserted into.
     for country, count in (("de", 3), ("fr", 5)):
-        assert f"country={country} needs a major compaction: {count} delta directories" in reasons
+        assert f"country={country} needs a major compaction: {count} deltas" in reasons
     for country in ("hu", "pl"):
-        assert f"country={country} needs none: 1 delta directory" in reasons
+        assert f"country={country} needs none: 1 delta" in reasons
     signs = [line.split()[0] for line in compacted.splitlines() if "bucket_" in line]
     assert (signs.count("+"), signs.count("-")) == (2, 0)
     assert names(earlier) == names(before)

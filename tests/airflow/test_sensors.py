@@ -69,7 +69,7 @@ def test_the_count_of_deltas_is_what_one_sensor_waits_for(orders):
     assert (need["table"], need["partition"], need["type"]) == ("shop.orders", None, "minor")
     assert (need["deltas"], need["delta_bytes"], need["base_bytes"]) == (3, 4007, 10_000)
     assert need["delta_ratio"] == 0.4007
-    assert "3 delta directories (limit 2)" in need["reason"]
+    assert "3 deltas (limit 2)" in need["reason"]
 
 
 def test_the_size_of_deltas_is_what_another_waits_for(orders):
@@ -122,10 +122,10 @@ def test_the_log_contains_the_reasons(orders, capsys):
     sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders", max_deltas=1)
     orders.insert()
     sensor.poke({})
-    assert "shop.orders needs none: 1 delta directory (limit 1)" in capsys.readouterr().out
+    assert "shop.orders needs none: 1 delta (limit 1)" in capsys.readouterr().out
     orders.insert()
     sensor.poke({})
-    reason = "2 delta directories (limit 1)"
+    reason = "2 deltas (limit 1)"
     assert f"shop.orders needs a minor compaction: {reason}" in capsys.readouterr().out
 
 

@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from hiveacid.metastore.thrift.answers import TxnLiveness, TxnType
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.consumers import Consumer
 from hiveacid.rules.locks import Operation, Target
-from hiveacid.rules.names import TableRef
+from hiveacid.rules.names import Base, TableRef
 from hiveacid.upkeep.table_detail import table_detail
 from tests.cli.acid_files import ids, write_events
 from tests.engine.acid_tables import ONLY_HIVE4
@@ -45,9 +46,24 @@ def test_tables_are_listed_the_worst_first(client, database, folders, hiveacid):
     head, first, second = printed.splitlines()
     assert head.split()[:2] == ["score", "table"]
     assert first.split()[:3] == ["90", folders.ref.full_name, "12"]
-    assert "A major compaction is worth it: 12 delta directories (limit 10)" in first
+    assert first.endswith(" 12 deltas (limit 10).")
     assert second.split()[:3] == ["100", f"{database}.a", "0"]
-    assert first.index("A major") == second.index("Nothing to do")
+    assert first.index("12 deltas (") == second.index("Nothing to do.")
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+@FAKE
+def test_a_verdict_never_contradicts_the_score(client, database, folders, hiveacid):
+    cleaned = AcidFolders.create(client, f"{database}.compacted")
+    for _ in range(3):
+        cleaned.insert()
+    cleaned.compact(Base(3))
+    status, printed = hiveacid("tables", cleaned.ref.full_name)
+    assert (status, printed.splitlines()[1].split()[0]) == (0, "90")
+    assert printed.endswith(" 21 B wait for a cleaning.\n")
+    (table,) = json.loads(hiveacid("tables", cleaned.ref.full_name, "--json")[1])["tables"]
+    assert table["verdict"].startswith("21 B wait for a cleaning. No compaction: 0 deltas")
+    assert "Nothing to do" not in table["verdict"]
 
 
 @FAKE
@@ -76,7 +92,7 @@ def test_a_table_that_cannot_be_measured_is_an_exit_code(database, hiveacid):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ((), "1 delta directory (limit 10)"),
+        ((), "1 delta (limit 10)"),
         (("--type", "major"), "delta_0000001_0000001_0000 is the only directory."),
         (("--type", "minor"), "delta_0000001_0000001_0000 is the only delta."),
     ],
@@ -96,18 +112,23 @@ def test_a_compaction_with_nothing_to_do_starts_no_spark(
 
 @FAKE
 def test_the_history_of_a_table_is_shown(folders, hiveacid):
-    sidecar = {"operation": "merge", "time": "2026-11-20T12:00:00+00:00", "run_token": TOKEN}
+    recently = (datetime.now(UTC) - timedelta(days=2)).isoformat()
+    sidecar = {"operation": "merge", "time": recently, "run_token": TOKEN}
     (folders.root / "delta_0000012_0000012_0000" / "_hiveacid.json").write_text(json.dumps(sidecar))
     status, printed = hiveacid("history", folders.ref.full_name, "--limit", "2")
     assert status == 0
     title, head, newest, older = printed.splitlines()
     assert title == f"{folders.ref}: 2 entries"
-    assert head.split()[0] == "version"
-    assert newest.split()[:5] == ["12", "2026-11-20", "12:00:00", "merge", "current"]
-    assert newest.endswith(TOKEN)
+    assert head.split() == ["version", "time", "(UTC)", "did", "state", "rows", "size", "by"]
+    day, clock = sidecar["time"][5:10], sidecar["time"][11:16]
+    assert newest.split()[:5] == ["12", day, clock, "merge", "current"]
+    assert newest.endswith(" nightly.merge")
     assert older.split()[0::3][:2] == ["11", "insert"]
+    assert max(len(head), len(newest), len(older)) <= 80
     status, printed = hiveacid("history", folders.ref.full_name, "--limit", "1", "--directories")
-    assert printed.splitlines()[3].split()[:2] == ["delta_0000012_0000012_0000", "current"]
+    _, _, _, directory, _, run = printed.splitlines()
+    assert directory.split()[:2] == ["delta_0000012_0000012_0000", "current"]
+    assert run.split() == ["run", TOKEN]
     # A moment that is before the first year by another clock.
     sidecar["time"] = "0001-01-01T00:00:00+14:00"
     (folders.root / "delta_0000012_0000012_0000" / "_hiveacid.json").write_text(json.dumps(sidecar))
@@ -152,6 +173,7 @@ def test_locks_are_shown_with_their_holders(client, database, hiveacid):
         everything = json.loads(hiveacid("locks", "--json")[1])["locks"]
     head, shown = printed.splitlines()
     assert head.split()[:4] == ["lock", "txn", "type", "state"]
+    assert shown.split()[-2:] == ["nightly.merge", "scheduled__2026-01-02"]
     assert shown.split()[1:4] == [str(txn.txn_id), "excl_write", "acquired"]
     assert name in shown
     assert "ann@" in printed
@@ -168,7 +190,8 @@ def test_a_transaction_is_shown_and_aborted_with_a_reason(client, hiveacid):
     assert (shown["user"], shown["host"], shown["run_token"]) == ("ann", "here", TOKEN)
     head, *rows = hiveacid("txns", "list")[1].splitlines()[1:]
     assert head.split()[0] == "txn"
-    assert str(txn_id) in [row.split()[0] for row in rows]
+    (row,) = (row.split() for row in rows if row.split()[0] == str(txn_id))
+    assert row[-2:] == ["nightly.merge", "scheduled__2026-01-02"]
     status, printed = hiveacid("txns", "abort", str(txn_id), "--reason", "a ghost")
     assert (status, printed) == (0, f"Transaction {txn_id} of ann@here/{TOKEN} is aborted.\n")
     assert client.heartbeat(txn_id) is TxnLiveness.ABORTED
@@ -250,6 +273,7 @@ def diagnose(hms, capsys):
 def test_a_doctor_reports_known_problems_without_failing(hms, hiveacid):
     status, printed = hiveacid("doctor")
     assert status == 0
+    assert ", 1 database, as " in printed
     found = {line.split()[1]: line.split()[0] for line in printed.splitlines() if "HIVE-" in line}
     assert found["HIVE-25503:"] == ("WARN" if hms.version == "3.1.3" else "ok")
     checks = json.loads(hiveacid("doctor", "--json")[1])["checks"]
@@ -266,7 +290,7 @@ def test_a_doctor_finds_a_file_that_contradicts_its_name(folders, diagnose):
     write_events(path, [(9, 0, 9)], ids(1))
     status, wrong = diagnose("--table", folders.ref.full_name)
     assert (status, list(wrong)) == (30, ["files"])
-    assert "problems in 1 files" in wrong["files"]["found"]
+    assert "problems in 1 file." in wrong["files"]["found"]
     assert str(path) in wrong["files"]["found"]
     path.write_bytes(path.read_bytes()[:-9])
     assert diagnose("--table", folders.ref.full_name)[0] == 30

@@ -73,9 +73,9 @@ def test_a_plan_has_a_reason_for_every_partition(table, hiveacid):
     assert head.split() == ["type", "partition", "to", "read", "run", "in", "reason"]
     assert title.startswith(f"{table[0]}: 1 of 2 to compact, ")
     assert first.split()[:2] == ["major", "day=mon"]
-    assert "12 delta directories (limit 10)" in first
+    assert "12 deltas (limit 10)" in first
     assert second.split()[:2] == ["-", "day=tue"]
-    assert "1 delta directory (limit 10)" in second
+    assert "1 delta (limit 10)" in second
     assert first.index("12 delta") == second.index("1 delta")
 
 

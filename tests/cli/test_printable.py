@@ -3,6 +3,7 @@
 import argparse
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 
@@ -109,12 +110,13 @@ def test_names_in_the_metastore_forge_no_line(
         assert "\x1b" not in printed
 
 
-def test_tables_keep_their_colours(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
-    shown = Terminal()
+
+def test_tables_keep_their_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = _Terminal()
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(sys, "stdout", shown)
@@ -136,3 +138,15 @@ def test_a_bar_shows_no_control_character(monkeypatch: pytest.MonkeyPatch) -> No
     with Bar("x") as bar:
         bar.step(HOSTILE)
     assert "\x1b]0;" not in shown.getvalue()
+
+
+def test_each_row_is_one_line_of_a_terminal_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = _Terminal()
+    monkeypatch.setattr(sys, "stdout", shown)
+    rows = [("90", "sales.orders", "12 deltas (limit 10). " * 9), ("100", "sales.a", "fine")]
+    print_table(("score", "table", "reason"), rows, right=[0], one_line=True)
+    printed = re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue()).splitlines()
+    assert len(printed) == 3
+    assert "12 deltas (limit 10)" in printed[1]
+    assert max(len(line) for line in printed) <= 80

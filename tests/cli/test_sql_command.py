@@ -403,7 +403,7 @@ def test_rows_of_a_table_are_selected_without_spark(hiveacid, client, database, 
     main(["sql", f"SELECT * FROM {ref}", "--limit", "1", "--metastore", client.options.uris])
     said = capsys.readouterr()
     assert said.out.split() == ["a", "b", str(everything[0]["a"]), everything[0]["b"]]
-    assert "there are more than 1 rows" in said.err
+    assert "there are more than 1 row" in said.err
 
 
 @pytest.mark.parametrize(

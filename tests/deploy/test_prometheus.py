@@ -77,7 +77,10 @@ SITUATIONS = {
         {"hiveacid_metastore_up": "1x2 0x10"}, "15m", "20m", "The metastore does not answer."
     ),
     "HiveAcidLockWait": Situation(
-        {"hiveacid_waiting_locks": "0 3x10"}, "30m", "35m", "3 locks have waited for half an hour."
+        {"hiveacid_waiting_locks": "0 3x10"},
+        "30m",
+        "35m",
+        "Locks that have waited for half an hour: 3.",
     ),
     "HiveAcidOldTransaction": Situation(
         {"hiveacid_oldest_open_txn_age_in_sec": "86100+300x10"},
@@ -105,7 +108,7 @@ SITUATIONS = {
     ),
     "HiveAcidCompactionsFail": Situation(
         {"compaction_num_failed": "0 1x20", "compaction_num_did_not_initiate": "0 1x20"},
-        *("1h", "65m", "The last compaction of 2 partitions has failed."),
+        *("1h", "65m", "Partitions whose last compaction has failed: 2."),
     ),
     "HiveAcidCleaningWaits": Situation(
         {"oldest_ready_for_cleaning_age_in_sec": "86400+300x20"},
@@ -121,7 +124,7 @@ SITUATIONS = {
     ),
     "HiveAcidCompactionMissing": of_table(
         *("hiveacid_table_needed_compactions", "0 2x300", "24h", "24h5m"),
-        "2 partitions of sales.orders have needed a compaction for a day.",
+        "Partitions of sales.orders that have needed a compaction for a day: 2.",
     ),
     "HiveAcidObsoleteFiles": of_table(
         *("hiveacid_table_obsolete_bytes", "3072 4096x300", "24h", "24h5m"),
@@ -131,7 +134,7 @@ SITUATIONS = {
     ),
     "HiveAcidUnreadable": of_table(
         *("hiveacid_table_unreadable_partitions", "0 1x10", "30m", "35m"),
-        "1 partitions of sales.orders cannot be measured or compacted.",
+        "Partitions of sales.orders that cannot be measured or compacted: 1.",
     ),
     "HiveAcidStaleMeasurement": of_table(
         *("hiveacid_table_measured_timestamp_seconds", "0x20", "70m", "75m"),

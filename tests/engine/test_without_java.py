@@ -91,7 +91,7 @@ def test_the_command_diff_starts_no_java(
 ) -> None:
     monkeypatch.setattr("hiveacid.cli.local_spark.a_spark", None)
     assert main(["diff", tables[0], "3", "1", "--metastore", hms.uri]) == 0
-    assert capsys.readouterr().out.startswith(f"{tables[0]}: 1 rows inserted, 3 deleted\n")
+    assert capsys.readouterr().out.startswith(f"{tables[0]}: 1 row inserted, 3 deleted\n")
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

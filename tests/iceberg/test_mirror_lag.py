@@ -345,7 +345,7 @@ def test_the_command_lists_and_forgets(
     mirror.hive.insert(3)
     status, printed = hiveacid("list", mirror.target)
     title, head, row = printed.splitlines()
-    assert (status, title) == (0, f"{mirror.target}: 1 mirrors")
+    assert (status, title) == (0, f"{mirror.target}: 1 mirror")
     assert head.split()[:4] == ["mirror", "catalog", "version", "behind"]
     assert row.split()[:4] == ["ns.t", "lake", "1", "1"]
     (described,) = json.loads(hiveacid("list", mirror.target, "--json")[1])["mirrors"]

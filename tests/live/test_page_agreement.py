@@ -331,7 +331,7 @@ def test_on_a_narrow_screen_a_type_of_compaction_is_one_line(
 ) -> None:
     size = {"width": 420, "height": 860, "deviceScaleFactor": 1, "mobile": False}
     browser.call("Emulation.setDeviceMetricsOverride", **size)
-    reason = "17 delta directories (limit 10) of 31.8 MiB, 16.6 % of the base's 191.7 MiB."
+    reason = "17 deltas (limit 10) of 31.8 MiB, 16.6 % of the base's 191.7 MiB."
     need = {"table": "shop.orders", "partition": None, "type": "major", "reason": reason}
     answers.details["shop.orders"] = replace(BUSY, needs=(need,))
     show(browser, address)

@@ -40,30 +40,35 @@ ABORTS = {"aborted": ("delta_0000009_0000009_0000",), "aborted_write_ids": 5}
 @pytest.mark.parametrize(
     ("measured", "policy", "type_", "reason"),
     [
-        (size(10), HIVE, None, "10 delta directories (limit 10) of 10 B, 1 % of the base's 1000 B"),
-        (size(11), HIVE, MINOR, "11 delta directories (limit 10)"),
+        (size(10), HIVE, None, "10 deltas (limit 10) of 10 B, 1 % of the base's 1000 B"),
+        (size(11), HIVE, MINOR, "11 deltas (limit 10)"),
         (size(1), replace(HIVE, max_deltas=0), None, "is the only delta"),
         (size(3, delta_bytes=100), HIVE, None, "10 % of the base's 1000 B (limit 10 %)"),
         (size(3, delta_bytes=101), HIVE, MAJOR, "10.1 % of the base's 1000 B (limit 10 %)"),
-        (size(1, delta_bytes=5000), HIVE, MAJOR, "1 delta directory (limit 10) of 4.9 KiB, 500 %"),
-        (size(11, delta_bytes=500), HIVE, MAJOR, "50 % of the base's"),
+        (size(1, delta_bytes=5000), HIVE, MAJOR, "(limit 10 %), 1 delta (limit 10) of 4.9 KiB."),
+        (
+            size(11, delta_bytes=500),
+            HIVE,
+            MAJOR,
+            "Deltas are 50 % of the base's 1000 B (limit 10 %), 11 deltas (limit 10) of 500 B.",
+        ),
         (no_base(10), HIVE, None, "without a base"),
-        (no_base(11), HIVE, MAJOR, "11 delta directories (limit 10) of 10 B without a base"),
+        (no_base(11), HIVE, MAJOR, "11 deltas (limit 10) of 10 B without a base"),
         (no_base(1), replace(HIVE, max_deltas=0), None, "is the only directory"),
-        (no_base(10), replace(HIVE, max_deltas=None), None, "10 delta directories (limit 10) of"),
-        (no_base(11), replace(HIVE, max_deltas=None), MAJOR, "11 delta directories (limit 10) of"),
+        (no_base(10), replace(HIVE, max_deltas=None), None, "10 deltas (limit 10) of"),
+        (no_base(11), replace(HIVE, max_deltas=None), MAJOR, "11 deltas (limit 10) of"),
         (
             no_base(2, delta_bytes=100, delete_bytes=31),
             HIVE,
             MAJOR,
-            "2 delta directories (limit 10) of 100 B without a base, 31 % deletes (limit 20 %).",
+            "31 % deletes (limit 20 %), 2 deltas (limit 10) of 100 B without a base.",
         ),
         (no_base(2, delta_bytes=100, delete_bytes=20), HIVE, None, "without a base."),
         (
             no_base(2, delta_bytes=100, delete_bytes=31),
             replace(HIVE, max_delta_ratio=None),
             None,
-            "2 delta directories (limit 10) of 100 B without a base.",
+            "2 deltas (limit 10) of 100 B without a base.",
         ),
         # A threshold that a table raises for itself counts for deletes as well.
         (
@@ -72,55 +77,55 @@ ABORTS = {"aborted": ("delta_0000009_0000009_0000",), "aborted_write_ids": 5}
             None,
             "90 %",
         ),
-        (no_base(0, delta_bytes=0), HIVE, None, "0 delta directories"),
+        (no_base(0, delta_bytes=0), HIVE, None, "0 deltas"),
         # The original files of a converted table count as its base.
         (size(3, base=None, delta_bytes=101), HIVE, MAJOR, "10.1 % of the base's"),
-        (size(2, deltas=SAME_WRITE_ID * 6), HIVE, MAJOR, "12 delta directories"),
-        (size(11, one_by_one=True), HIVE, MINOR, "11 delta directories"),
+        (size(2, deltas=SAME_WRITE_ID * 6), HIVE, MAJOR, "12 deltas"),
+        (size(11, one_by_one=True), HIVE, MINOR, "11 deltas"),
         (
             size(2, deltas=deltas(11) + DELETES, one_by_one=True),
             HIVE,
             MAJOR,
-            "12 delta directories",
+            "12 deltas",
         ),
-        (size(2, deltas=deltas(11) + DELETES), HIVE, MINOR, "12 delta directories"),
+        (size(2, deltas=deltas(11) + DELETES), HIVE, MINOR, "12 deltas"),
         (size(11, auto_off=True), HIVE, None, "no_auto_compaction"),
         (size(11, problem="base_3 is gone."), HIVE, None, "cannot be read: base_3 is gone."),
-        (size(3, aborted_write_ids=1001), HIVE, None, "3 delta directories"),
-        (size(3, **ABORTS), HIVE, None, "3 delta directories"),
+        (size(3, aborted_write_ids=1001), HIVE, None, "3 deltas"),
+        (size(3, **ABORTS), HIVE, None, "3 deltas"),
         (size(3, **ABORTS | {"aborted_write_ids": 1001}), HIVE, MAJOR, "1001 aborted write ids"),
-        (size(3, **ABORTS, oldest_abort_hours=12.0), HIVE, None, "3 delta directories"),
+        (size(3, **ABORTS, oldest_abort_hours=12.0), HIVE, None, "3 deltas"),
         (size(3, **ABORTS, oldest_abort_hours=13.0), HIVE, MINOR, "write id is 13 h old"),
         (size(1, **ABORTS, oldest_abort_hours=13.0), HIVE, None, "is the only delta"),
         (
             size(3, **ABORTS, oldest_abort_hours=13.0),
             replace(HIVE, max_aborted_age_hours=None),
             None,
-            "3 delta directories",
+            "3 deltas",
         ),
         (
             size(11, delta_bytes=500),
             replace(HIVE, max_delta_ratio=None),
             MINOR,
-            "11 delta directories (limit 10) of 500 B, 50 % of the base's 1000 B.",
+            "11 deltas (limit 10) of 500 B, 50 % of the base's 1000 B.",
         ),
         (
             size(11),
             replace(HIVE, max_deltas=None),
             None,
-            "11 delta directories of 10 B, 1 % of the base's 1000 B (limit 10 %).",
+            "11 deltas of 10 B, 1 % of the base's 1000 B (limit 10 %).",
         ),
         (
             size(3, **ABORTS | {"aborted_write_ids": 1001}),
             replace(HIVE, max_aborted=None),
             None,
-            "3 delta directories",
+            "3 deltas",
         ),
-        (size(3, **OLD), HIVE, None, "3 delta directories"),
-        (size(1, **OLD), WEEKLY, MAJOR, "the base is 8 days old (limit 7 days)"),
-        (size(11, **OLD), WEEKLY, MAJOR, "the base is 8 days old"),
-        (size(0, delta_bytes=0, **OLD), WEEKLY, None, "0 delta directories"),
-        (size(3, base_age_hours=168.0), WEEKLY, None, "3 delta directories"),
+        (size(3, **OLD), HIVE, None, "3 deltas"),
+        (size(1, **OLD), WEEKLY, MAJOR, "The base is 8 days old (limit 7 days), 1 delta"),
+        (size(11, **OLD), WEEKLY, MAJOR, "The base is 8 days old"),
+        (size(0, delta_bytes=0, **OLD), WEEKLY, None, "0 deltas"),
+        (size(3, base_age_hours=168.0), WEEKLY, None, "3 deltas"),
     ],
 )
 def test_compaction_types_and_reasons(measured, policy, type_, reason):
@@ -133,7 +138,11 @@ def test_compaction_types_and_reasons(measured, policy, type_, reason):
 @pytest.mark.parametrize(
     ("rows", "type_", "reason"),
     [
-        ({"base_rows": 100, "delta_rows": 11}, MAJOR, "of 11 rows, 11 % of the base's 100 rows"),
+        (
+            {"base_rows": 100, "delta_rows": 11},
+            MAJOR,
+            "Deltas are 11 % of the base's 100 rows (limit 10 %), 3 deltas (limit 10) of 11 rows.",
+        ),
         ({"base_rows": 100, "delta_rows": 10}, None, "10 % of the base's 100 rows"),
         ({}, MAJOR, "of the base's 1000 B"),
     ],
@@ -247,7 +256,7 @@ def test_a_reason_names_the_blockers_of_a_compaction():
     decision = decide(waiting, HIVE, now=NOON, blockers=blockers)
     assert decision.type is MINOR
     assert decision.reason.endswith(
-        "2 delta directories more cannot be taken yet because of transaction 12 of alice (Airflow "
+        "2 deltas more cannot be taken yet because of transaction 12 of alice (Airflow "
         "task merge of DAG hourly, run run 1), open for 3 h and lock 9 of bob."
     )
     many = decide(waiting, HIVE, now=NOON, blockers=[blockers[1]] * 5)

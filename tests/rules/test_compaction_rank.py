@@ -192,7 +192,7 @@ def test_partitions_beyond_the_budget_wait_with_a_reason():
     assert [decision.type for decision in by_number] == [MINOR, None, None]
     assert [decision.deferred for decision in by_number] == [False, True, True]
     assert by_number[1].size is called[1].size
-    assert by_number[1].reason.startswith("11 delta directories")
+    assert by_number[1].reason.startswith("11 deltas")
     assert by_number[1].reason.endswith("It waits: this run's budget of 1 partition is used up.")
     # The second by priority is too large, the third fits.
     by_bytes = rank(called, Budget(max_bytes=70))

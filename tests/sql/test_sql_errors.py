@@ -221,7 +221,7 @@ UNSUPPORTED = [
         "MERGE INTO t USING s ON t.a = s.a WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)",
         1,
         64,
-        "names 2 columns and has 1 values",
+        "names 2 columns and has 1 value",
     ),
     (
         "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE WHEN MATCHED THEN DELETE",

@@ -72,7 +72,7 @@ def test_a_table_has_all_its_figures(client, database, folders, meter):
     assert abs(health.measured_at - health.oldest_txn.opened_at) < 600
     (need,) = health.needs
     assert (need["type"], need["deltas"]) == ("major", 13)
-    assert health.verdict.startswith("A major compaction is worth it: 13 delta directories")
+    assert health.verdict.startswith("13 deltas (limit 10)")
     assert (health.score, health.penalties[0].points) == (90, 10)
     assert health.error is None
 
@@ -176,7 +176,8 @@ def test_partitions_are_added_up_and_the_worst_one_counts(client, database, mete
     (health,) = meter.measure(database)
     assert (health.partitions, health.deltas, health.max_deltas) == (3, 24, 12)
     assert [need["partition"] for need in health.needs] == ["p=2", "p=1"]
-    assert "in 2 of 3 partitions, first of all p=2: 12 delta directories" in health.verdict
+    assert health.verdict.startswith("12 deltas (limit 10)")
+    assert "worth it in 2 of 3 partitions, first of all in p=2." in health.verdict
 
 
 @FAKE

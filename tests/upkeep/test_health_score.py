@@ -115,7 +115,7 @@ def test_faults_add_up_and_the_worst_comes_first():
     points = [penalty.points for penalty in penalties]
     assert points == sorted(points, reverse=True)
     said = " ".join(penalty.reason for penalty in penalties)
-    assert "60 delta directories (limit 10)" in said
+    assert "60 deltas (limit 10)" in said
     assert "Transaction 7 of ann is open for 2 days" in said
     assert "Request 3 is ready for cleaning for 24 h" in said
     assert "(request 3) failed: no space" in said

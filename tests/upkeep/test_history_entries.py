@@ -154,7 +154,7 @@ def test_it_prints_itself_and_nothing_in_it_is_markup():
     title, head, line = repr(history).splitlines()
     assert title == "a.t: 1 entry"
     assert head.split()[:3] == ["version", "time", "(UTC)"]
-    assert line.split() == ["1", "1970-01-01", "00:00:00", "<b>", "current", "3", "5", "B", "ann"]
+    assert line.split() == ["1", "1970-01-01", "<b>", "current", "+3", "5", "B", "ann"]
     assert "<td>&lt;b&gt;</td>" in history._repr_html_()
     assert "<b>" not in history._repr_html_()
     assert (len(history), history[0].write_id, len(history[1:])) == (1, 1, 0)

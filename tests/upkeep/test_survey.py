@@ -59,7 +59,7 @@ def test_a_table_without_partitions_is_measured_as_a_whole(folders):
     assert (size.table, size.partition, size.problem) == (folders.ref.full_name, None, None)
     assert (size.base, size.deltas, size.delta_bytes) == (None, tuple(names), 3 * len("no rows"))
     assert decision.type is CompactionType.MAJOR
-    assert "3 delta directories (limit 2)" in decision.reason
+    assert "3 deltas (limit 2)" in decision.reason
 
 
 def test_every_partition_has_its_decision(parted):
@@ -69,7 +69,7 @@ def test_every_partition_has_its_decision(parted):
     one, two = decisions(parted)
     assert (one.size.partition, one.size.deltas, one.type) == ("p=1", (first,), None)
     assert (two.size.partition, len(two.size.deltas), two.type) == ("p=2", 3, CompactionType.MAJOR)
-    assert "1 delta directory (limit 2)" in one.reason
+    assert "1 delta (limit 2)" in one.reason
 
 
 def test_partitions_are_found_in_any_place(parted, tmp_path):
@@ -135,9 +135,8 @@ def test_open_writes_wait_and_the_reason_names_their_holder(folders):
         open_ = folders.make(Delta(write_id, write_id, 0).name)
         (decision,) = decisions(folders)
     assert (decision.size.invisible, len(decision.size.deltas)) == ((open_,), 3)
-    assert (
-        f"1 delta directory more cannot be taken yet because of transaction {txn.txn_id} of "
-        in (decision.reason)
+    assert f"1 delta more cannot be taken yet because of transaction {txn.txn_id} of " in (
+        decision.reason
     )
     assert "(Airflow task load of DAG d, run r)" in decision.reason
     (aborted,) = decisions(folders)
@@ -229,7 +228,7 @@ def test_time_goes_by_even_for_a_table_that_is_not_listed_again(folders):
     (old,) = survey.survey([folders.ref], now=NOW + timedelta(minutes=45))
     assert young.type is None
     assert old.type is CompactionType.MAJOR
-    assert "the base is 45 min old" in old.reason
+    assert "The base is 45 min old (limit 30 min)" in old.reason
 
 
 def test_a_table_sets_its_own_thresholds_or_stays_out(client, database):
@@ -328,9 +327,9 @@ def test_a_poll_finds_the_tables_of_a_pattern_with_reasons(client, database):
     assert (need.deltas, need.delta_ratio) == (4, None)
     assert result.log[0].startswith(f"{database}.day_2 needs a major compaction: 4 delta")
     others = "\n".join(result.log[1:])
-    assert f"{database}.day_0 needs none: 3 delta directories" in others
+    assert f"{database}.day_0 needs none: 3 deltas" in others
     assert "budget of 1 partition is used up" in others
-    assert f"{database}.day_1 needs none: 1 delta directory" in others
+    assert f"{database}.day_1 needs none: 1 delta" in others
     assert "other" not in others
 
 
@@ -341,7 +340,7 @@ def test_a_poll_of_thousands_names_the_most_telling_ones(parted):
     result = CompactionPoll(parted.client.options, EAGER).survey([parted.ref.full_name])
     assert result.needs == ()
     assert "p=x9 needs none: It cannot be read" in result.log[0]
-    assert "p=x7 needs none: 1 delta directory" in result.log[1]
+    assert "p=x7 needs none: 1 delta" in result.log[1]
     assert result.log[-1] == "17 more of 1 table need none."
     assert len(result.log) == 6
 

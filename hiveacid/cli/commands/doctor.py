@@ -20,6 +20,7 @@ from hiveacid.errors import CorruptFile, HiveAcidError, UserError
 from hiveacid.jobs import codec
 from hiveacid.rules.names import STAGING_PREFIX, Delta, TableRef
 from hiveacid.rules.schema import TableKind
+from hiveacid.rules.texts import plural
 
 if TYPE_CHECKING:
     from hiveacid.metastore.client import MetastoreClient
@@ -185,7 +186,7 @@ def _metastore(client: "MetastoreClient") -> str:
     begun = time.monotonic()
     databases = len(client.get_databases())
     took = time.monotonic() - begun
-    return f"{client.version.name}, {databases} databases, as {client.user}, answered in {1000 * took:.0f} ms"
+    return f"{client.version.name}, {plural(databases, 'database')}, as {client.user}, answered in {1000 * took:.0f} ms"
 
 
 def _transactions(client: "MetastoreClient") -> str:
@@ -269,17 +270,19 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
                 if wanted is not None:
                     rows = read_tail(storage, file.path, file.size).rows
                     if rows != wanted:
-                        of_file.append(f"It has {rows} rows, and was written with {wanted}.")
+                        of_file.append(
+                            f"It has {plural(rows, 'row')}, and was written with {wanted}."
+                        )
                 problems += [f"{storage.location}/{file.path}: {problem}" for problem in of_file]
     if problems:
         more = len(problems) - _PROBLEMS_SHOWN
         shown = " ".join(problems[:_PROBLEMS_SHOWN])
         raise CorruptFile(
-            f"{len(problems)} problems in {count} files. {shown}"
+            f"{plural(len(problems), 'problem')} in {plural(count, 'file')}. {shown}"
             f"{f' And {more} more.' if more > 0 else ''}",
             remedy="Readers may lose rows of these files, or bring back deleted ones.",
         )
-    return "1 file is valid" if count == 1 else f"{count} files are valid"
+    return plural(count, "file is valid", "files are valid")
 
 
 def _version(package: str) -> str | None:

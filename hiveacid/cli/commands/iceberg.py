@@ -25,7 +25,7 @@ from hiveacid.jobs.job import READ, Access
 from hiveacid.metastore.authorizer import require_access, system_user
 from hiveacid.progress import PhaseClock
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.texts import bytes_in_words, duration_in_words
+from hiveacid.rules.texts import bytes_in_words, duration_in_words, plural
 
 if TYPE_CHECKING:
     from hiveacid.metastore.client import MetastoreClient
@@ -156,7 +156,7 @@ def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
 
 def _print_to_iceberg(report: IcebergExportReport) -> None:
     if report.outcome == UNCHANGED:
-        print(f"{report.table} has all changes of {report.target}: {report.rows} rows")
+        print(f"{report.table} has all changes of {report.target}: {plural(report.rows, 'row')}")
         print(f"  metadata: {report.metadata_location}")
         return
     if report.outcome == UPDATED:
@@ -164,17 +164,19 @@ def _print_to_iceberg(report: IcebergExportReport) -> None:
     else:
         done = "would become" if report.dry_run else "became"
     size = "" if report.bytes is None else f", {bytes_in_words(report.bytes)}"
-    rows = "" if report.rows is None else f", {report.rows} rows"
+    rows = "" if report.rows is None else f", {plural(report.rows, 'row')}"
     others = ""
     if report.outcome == UPDATED:
         others = f", {report.files_kept} kept, {report.files_removed} removed"
     if report.delete_files:
-        others += f", {report.delete_files} delete files"
-    print(f"{report.target} {done} {report.table}: {report.files} files{others}{size}{rows}")
+        others += f", {plural(report.delete_files, 'delete file')}"
     print(
-        f"  {report.source_files} files of version {report.write_id} in {report.partitions} "
-        f"partition{'' if report.partitions == 1 else 's'}:"
-        f" {report.stripes_copied} stripes ({bytes_in_words(report.bytes_copied)}) copied,"
+        f"{report.target} {done} {report.table}: {plural(report.files, 'file')}{others}{size}{rows}"
+    )
+    print(
+        f"  {plural(report.source_files, 'file')} of version {report.write_id} in"
+        f" {plural(report.partitions, 'partition')}:"
+        f" {plural(report.stripes_copied, 'stripe')} ({bytes_in_words(report.bytes_copied)}) copied,"
         f" {report.stripes_encoded} ({bytes_in_words(report.bytes_encoded)}) encoded"
     )
     print(f"  location: {report.location}")
@@ -256,12 +258,12 @@ def _print_compare_iceberg(report: IcebergCompareReport, limit: int) -> None:
     hive = f"{report.target} at version {report.write_id} ({report.version})"
     iceberg = f"{report.table} at snapshot {report.snapshot_id}"
     if report.equal:
-        size = f"{report.hive_rows} rows in {_partitions(report.partitions)}"
+        size = f"{plural(report.hive_rows, 'row')} in {plural(report.partitions, 'partition')}"
         print(f"{hive} equals {iceberg}: {size}")
         return
     print(
         f"{hive} differs from {iceberg} in {len(report.different)} of"
-        f" {_partitions(report.partitions)}: {report.hive_rows} and {report.iceberg_rows} rows"
+        f" {plural(report.partitions, 'partition')}: {report.hive_rows} and {plural(report.iceberg_rows, 'row')}"
     )
     rows = [
         (
@@ -277,11 +279,7 @@ def _print_compare_iceberg(report: IcebergCompareReport, limit: int) -> None:
     if rows:
         print_table(heads, rows, right=[1, 2])
     if more := len(report.different) - len(rows):
-        print(f"{more} more partitions differ")
-
-
-def _partitions(number: int) -> str:
-    return f"{number} partition{'' if number == 1 else 's'}"
+        print(f"{plural(more, 'more partition differs', 'more partitions differ')}")
 
 
 # `hiveacid mirrors`: list the mirrors of a table in Iceberg with their lag, or forget one
@@ -346,7 +344,7 @@ def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespac
         described = [codec.encode(mirror) for mirror in mirrors]
         print(json.dumps({"table": ref.full_name, "mirrors": described}, ensure_ascii=False))
         return 0
-    print(f"{ref}: {len(mirrors)} mirrors")
+    print(f"{ref}: {plural(len(mirrors), 'mirror')}")
     if mirrors:
         head = ("mirror", "catalog", "version", "behind", "at most for")
         rows = [

@@ -23,7 +23,7 @@ from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.authorizer import authorizer_path, require_access, system_user
-from hiveacid.rules.texts import bytes_in_words, print_lines
+from hiveacid.rules.texts import bytes_in_words, plural, print_lines
 
 # The reports of these name the partitions that were added or dropped.
 _OF_PARTITIONS = ("add_partitions", "drop_partitions", "repair_partitions")
@@ -317,8 +317,8 @@ def _done(report: RunReport | CompactReport) -> Iterator[str]:
         return
     for what in ("inserted", "updated", "deleted"):
         if rows := getattr(report, f"rows_{what}"):
-            yield f"{rows} rows {what}"
+            yield f"{plural(rows, 'row')} {what}"
     if report.job in _OF_PARTITIONS and report.partitions:
         yield f"partitions {', '.join(report.partitions)}"
     if report.files:
-        yield f"{report.files} files, {bytes_in_words(report.bytes)}"
+        yield f"{plural(report.files, 'file')}, {bytes_in_words(report.bytes)}"

@@ -16,7 +16,7 @@ from hiveacid.jobs.job import SHOW, Access
 from hiveacid.metastore.authorizer import may_access, system_user
 from hiveacid.rules import names
 from hiveacid.rules.directory import AcidDirectory, FileStatus
-from hiveacid.rules.texts import bytes_in_words, duration_in_words
+from hiveacid.rules.texts import bytes_in_words
 from hiveacid.upkeep.health_score import TableHealth
 
 if TYPE_CHECKING:
@@ -27,17 +27,7 @@ if TYPE_CHECKING:
     from hiveacid.upkeep.health import HealthMeter
 
 
-_HEAD_tables = (
-    "score",
-    "table",
-    "deltas",
-    "base",
-    "in deltas",
-    "deletes",
-    "obsolete",
-    "oldest",
-    "verdict",
-)
+_HEAD_tables = ("score", "table", "deltas", "size", "reason")
 
 
 def _configure_tables(parser: argparse.ArgumentParser) -> None:
@@ -81,9 +71,8 @@ def run_tables(arguments: argparse.Namespace) -> int:
         described = [codec.encode(health) for health in healths]
         print(json.dumps({"tables": described}, ensure_ascii=False))
     elif healths:
-        print_table(
-            _HEAD_tables, [_row_tables(health) for health in healths], right=[0, 2, 3, 4, 5, 6, 7]
-        )
+        rows = [_row_tables(health) for health in healths]
+        print_table(_HEAD_tables, rows, right=[0, 2, 3], one_line=True)
     else:
         print("No transactional table.")
     return DataError.exit_code if any(health.error for health in healths) else 0
@@ -92,9 +81,9 @@ def run_tables(arguments: argparse.Namespace) -> int:
 TABLES = Command(
     name="tables",
     help="show the health of all tables, the worst first",
-    description="Show for every transactional table its deltas, its base, the files that wait "
-    "for cleaning, active readers and writers with their ages, and the decision of a compaction "
-    "policy. The score begins at 100; --json lists the reasons for lost points.",
+    description="Show for every transactional table its score, its deltas, its size, and the main "
+    "reason: what costs the most points, or a compaction that is worth it. The score begins at 100; "
+    "--json has all reasons, figures, active readers and writers.",
     configure=_configure_tables,
     run=run_tables,
     asks=True,
@@ -116,21 +105,20 @@ def _rank(health: TableHealth) -> tuple[int, str]:
 
 
 def _row_tables(health: TableHealth) -> tuple[str, ...]:
-    txn = health.oldest_txn
-    age = ""
-    if txn is not None and txn.opened_at is not None:
-        age = duration_in_words(health.measured_at - txn.opened_at)
     return (
         str(health.score),
         health.table,
         str(health.deltas),
-        bytes_in_words(health.base_bytes),
-        bytes_in_words(health.delta_bytes),
-        f"{100 * health.delete_ratio:.0f} %",
-        bytes_in_words(health.obsolete_bytes),
-        age if txn is None or txn.txn_id is None else f"{age} (txn {txn.txn_id})".lstrip(),
-        health.verdict,
+        bytes_in_words(health.base_bytes + health.delta_bytes),
+        _reason(health),
     )
+
+
+def _reason(health: TableHealth) -> str:
+    """Return what costs the most points, else a compaction that costs none, in a short sentence."""
+    if health.penalties:
+        return health.penalties[0].reason
+    return health.verdict if health.needs else "Nothing to do."
 
 
 # `hiveacid inspect`: which directories make up a snapshot, and why

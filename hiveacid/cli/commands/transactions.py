@@ -13,7 +13,7 @@ from hiveacid.cli.command import Command
 from hiveacid.cli.output import age_in_words, iso_time, print_table
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.job import EVERYTHING, SHOW, Access
-from hiveacid.jobs.options import unmarked_token
+from hiveacid.jobs.options import task_and_run, unmarked_token
 from hiveacid.metastore.authorizer import require_access, system_user
 from hiveacid.rules.names import TableRef
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # `hiveacid locks`: holders of locks, and transactions that wait for them
 
 
-_HEAD_locks = ("lock", "txn", "type", "state", "age", "on", "by", "run")
+_HEAD_locks = ("lock", "txn", "type", "state", "age", "on", "by", "task", "run")
 
 
 def _configure_locks(parser: argparse.ArgumentParser) -> None:
@@ -95,11 +95,11 @@ def _row_locks(lock: "HeldLock", now: datetime) -> tuple[str, ...]:
         age_in_words(now, lock.acquired_at),
         "/".join(filter(None, [place, lock.partition])),
         f"{lock.user}@{lock.host}",
-        unmarked_token(lock.agent_info or ""),
+        *task_and_run(lock.agent_info or ""),
     )
 
 
-_HEAD_txns = ("txn", "open for", "heartbeat", "by", "run")
+_HEAD_txns = ("txn", "open for", "heartbeat", "by", "task", "run")
 
 
 def _configure_txns(parser: argparse.ArgumentParser) -> None:
@@ -225,5 +225,5 @@ def _row_txns(txn: "TxnInfo", now: datetime) -> tuple[str, ...]:
         age_in_words(now, txn.started_at),
         silent and f"{silent} ago",
         f"{txn.user}@{txn.machine}",
-        unmarked_token(txn.token),
+        *task_and_run(txn.token),
     )

@@ -21,7 +21,7 @@ from hiveacid.records.history_entries import History
 from hiveacid.rules.directory import FileStatus
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.texts import print_lines
+from hiveacid.rules.texts import plural, print_lines
 from hiveacid.rules.write_ids import AsOf
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def show_history(history: History, *, directories: bool = False) -> None:
         return
     print(history.title)
     head, rows, right = history.table()
-    print_table(head, rows, right)
+    print_table(head, rows, right, one_line=True)
 
 
 HISTORY = Command(
@@ -112,7 +112,7 @@ def run_diff(arguments: argparse.Namespace) -> int:
         print(json.dumps(described, ensure_ascii=False))
         return 0
     inserted, deleted = sum(one.inserted for one in found), sum(one.deleted for one in found)
-    print(f"{table}: {inserted} rows inserted, {deleted} deleted")
+    print(f"{table}: {plural(inserted, 'row')} inserted, {deleted} deleted")
     named = [one for one in found if one.partition is not None]
     rows = [(one.partition or "", f"+{one.inserted}", f"-{one.deleted}") for one in named]
     if rows:
@@ -319,7 +319,7 @@ def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespac
         described = [codec.encode(consumer) for consumer in consumers]
         print(json.dumps({"table": ref.full_name, "consumers": described}, ensure_ascii=False))
         return 0
-    print(f"{ref}: {len(consumers)} consumers")
+    print(f"{ref}: {plural(len(consumers), 'consumer')}")
     if consumers:
         head = ("consumer", "version", "behind")
         rows = [(one.name, str(one.version), str(one.behind)) for one in consumers]

@@ -26,6 +26,7 @@ from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.partitions import named_partition
 from hiveacid.rules.schema import is_number, parse_type, wider
+from hiveacid.rules.texts import plural
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.read.pruning import canonical_values
 from hiveacid.spark.rows.columns import (
@@ -399,7 +400,7 @@ def _named(table: HiveTable, source: DataFrame, plan: InsertPlan, what: str) -> 
         raise InvalidJob(f"{what}: defaults names column {max(plan.defaults)} of {given}.")
     if len(names) != given:
         raise UnknownColumn(
-            f"{what} has {given} columns for {len(names)}: {', '.join(names)}.",
+            f"{what} has {plural(given, 'column')} for {len(names)}: {', '.join(names)}.",
             remedy="Give a value for each of them, in this order, or name the columns.",
         )
     return source.toDF(*names, *[f"{_DEFAULT}{at}" for at in plan.defaults])

@@ -28,6 +28,7 @@ from hiveacid.rules.names import (
     may_delete,
 )
 from hiveacid.rules.schema import common_layout
+from hiveacid.rules.texts import plural
 from hiveacid.rules.write_ids import Range
 from hiveacid.storage.file_columns import orc_row_types
 from hiveacid.storage.listing import DataFile
@@ -321,7 +322,7 @@ class AcidCompactor(PartitionCompactor):
                     " base, too.",
                 )
         if tasks:
-            self.phases.note(f"Giving row ids to the rows of {len(tasks)} files")
+            self.phases.note(f"Giving row ids to the rows of {plural(len(tasks), 'file')}")
         made = self.tasks.run(give_row_ids, tasks, effort=self.effort_of_copying)
         return {task.ids.path: file for task, file in zip(tasks, made, strict=True)}
 
@@ -347,7 +348,9 @@ class AcidCompactor(PartitionCompactor):
         ]
         if tasks:
             stripes = sum(len(task.group.stripes) for task in tasks)
-            self.phases.note(f"Writing {stripes} stripes again in {len(tasks)} tasks")
+            self.phases.note(
+                f"Writing {plural(stripes, 'stripe')} again in {plural(len(tasks), 'task')}"
+            )
         encoded: dict[tuple[BucketInputs, StripeGroup], EncodedPart] = {}
         encoding = sum(task.group.bytes for task in tasks)
         tried_groups = self.tasks.tried(encode_group, tasks, effort=encoding)
