@@ -14,6 +14,7 @@ from hiveacid.cli.command import Command
 from hiveacid.cli.commands import (
     compactions,
     doctor,
+    errors,
     iceberg,
     metastore,
     metrics,
@@ -40,6 +41,7 @@ _LIBRARY_COMMANDS = (
     compactions.COMPACT,
     compactions.CLEAN,
     compactions.MAINTAIN,
+    compactions.PURGE,
     iceberg.TO_ICEBERG,
     iceberg.COMPARE_ICEBERG,
     versions.CONSUMERS,
@@ -48,6 +50,7 @@ _LIBRARY_COMMANDS = (
     transactions.TXNS,
     metrics.COMMAND,
     doctor.COMMAND,
+    errors.COMMAND,
     metastore.COMMAND,
 )
 # By its name, since the library does not depend on the provider.

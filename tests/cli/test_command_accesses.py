@@ -20,6 +20,7 @@ ARGUMENTS = {
     "plan --conflicts": ("*", "read"),
     "compact hr.t": ("hr.t", "compact"),
     "clean hr.t": ("hr.t", "clean"),
+    "purge hr.t": ("hr.t", "purge"),
     "to-iceberg hr.t lake.t": ("hr.t", "read"),
     "compare-iceberg hr.t lake.t": ("hr.t", "read"),
     "apply-again hr.t run": ("hr.t", "apply_again"),
@@ -34,8 +35,8 @@ ARGUMENTS = {
     "metastore": ("*", "metastore"),
     "demo": ("*", "demo"),
 }
-# They ask for each table that they find; test_authorizer.py runs them.
-ASKING = {"tables", "metrics", "maintain", "sql"}
+# They ask for each table that they find, in test_authorizer.py; `errors` finds none.
+ASKING = {"tables", "metrics", "maintain", "sql", "errors"}
 
 
 def parsed(text: str) -> argparse.Namespace:
