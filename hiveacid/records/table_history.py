@@ -278,6 +278,8 @@ def version_of(
         VersionUnknown: The version does not exist.
         VersionGone: Partitions of the version were dropped later.
     """
+    if as_of.oldest:
+        return as_of_write_id(now, oldest_version(client, ref, now).version)
     if dropped := DroppedPartitions.of(existing_table(client, ref).parameters):
         dropped.require_later(ref.full_name, as_of)
     if as_of.write_id is not None:
@@ -334,12 +336,15 @@ class OldestVersion:
         return oldest if ending is None else replace(oldest, at=_time_of(*ending, oldest.version))
 
 
-def oldest_version(client: MetastoreClient, ref: TableRef) -> OldestVersion:
+def oldest_version(
+    client: MetastoreClient, ref: TableRef, now: ValidWriteIdList | None = None
+) -> OldestVersion:
     """Return the oldest version of a table such that it and all later ones can be read.
 
     Args:
         client: The metastore.
         ref: The table.
+        now: The write ids that a new reader sees, if they are known.
 
     Raises:
         NotTransactional: The table has no versions.
@@ -348,12 +353,12 @@ def oldest_version(client: MetastoreClient, ref: TableRef) -> OldestVersion:
     table = existing_table(client, ref)
     require_transactional(table)
     snapshot = Snapshot.take(client, [ref])
-    now, flat = snapshot.write_ids[ref.full_name], table.kind is TableKind.INSERT_ONLY
+    seen = now or snapshot.write_ids[ref.full_name]
 
     def versions(location: str) -> PartitionVersions:
-        storage = ReadOnlyStorage.of(location)
+        storage, flat = ReadOnlyStorage.of(location), table.kind is TableKind.INSERT_ONLY
         files = list_files(storage, missing_ok=True)
-        return versions_of(storage, files, now, snapshot.txns, flat=flat)
+        return versions_of(storage, files, seen, snapshot.txns, flat=flat)
 
     locations = partition_locations(client, table).values() if table.partition_keys else ()
     with ThreadPoolExecutor(_READERS) as pool:
