@@ -312,7 +312,7 @@ class _HiveAcidChangesDecoratedOperator(FunctionOperator, HiveAcidChangesOperato
 
     :param python_callable: Returns the query.
     :param table: The table whose changes it reads. (templated)
-    :param after: The version after which a new consumer begins. (templated)
+    :param after: The version after which a new consumer begins, or ``oldest``. (templated)
     :param net: See ChangesSource.
     :param keys: See ChangesSource. (templated)
     :param kwargs: The fields of InsertJob but ``source``, and the parameters of the operator.

@@ -59,8 +59,8 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
     ``once_per`` is not available, because the consumer determines what is applied once.
 
     :param consumer: A unique name for this use of the table's changes. (templated)
-    :param job: The job on the changes. In its ChangesSource, a new consumer begins at ``after``,
-        and ends at ``up_to`` at the latest, if given. (templated)
+    :param job: The job on the changes. In its ChangesSource, a new consumer begins at ``after``, a
+        version or ``oldest``, and ends at ``up_to`` at the latest, if given. (templated)
     """
 
     job_type = Job
@@ -100,9 +100,9 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
                 raise
             remedy = (
                 f"Changes after version {self._range.after} were cleaned before {self.consumer!r} copied"
-                " them. Start again under another name of the consumer: with after= the oldest"
-                " available version, if the copy may lack the changes in between, otherwise with"
-                " after= a version that the copy was filled from again. To prevent this, run the"
+                " them. Start again under another name of the consumer: with after='oldest', if the"
+                " copy may lack the changes in between, otherwise with after= a version that the"
+                " copy was filled from again. To prevent this, run the"
                 " consumer more often, or raise hiveacid.consumer_retention of the table."
             )
             raise task_failure(dataclasses.replace(failure.error, remedy=remedy)) from None

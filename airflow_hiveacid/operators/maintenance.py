@@ -22,6 +22,7 @@ from hiveacid.jobs.maintenance_jobs import (
     Maintenance,
     MaintenanceReport,
     parse_needs,
+    versions_in_words,
 )
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import Report
@@ -131,6 +132,8 @@ class HiveAcidCleanOperator(HiveAcidWorkerOperator[CleanJob]):
             self.log.info("Kept %s: %s", kept.path, kept.reason)
         for warning in report.warnings:
             self.log.warning("%s", warning)
+        if versions := versions_in_words(report):
+            self.log.info("%s", versions)
         return report.to_dict()
 
 
@@ -269,6 +272,8 @@ class HiveAcidMaintainOperator(KillableOperator):
                 ", ".join(need.name for need in group),
             )
         for table in report.tables:
+            if table.bytes_retained:
+                self.log.info("%s: %s", table.table, versions_in_words(table))
             for warning in table.warnings:
                 self.log.warning("%s: %s", table.table, warning)
             if table.error is not None:

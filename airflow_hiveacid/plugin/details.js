@@ -22,7 +22,7 @@ function details(health, close) {
       make("h3", {}, "History"), make("div", { class: "picture waiting" }, "Reading the history…")),
     make("section", { id: "streams" }),
     make("section", { id: "mirrors" }),
-    make("section", {}, make("h3", {}, "Figures"), facts(health)),
+    make("section", {}, make("h3", {}, "Figures"), facts(health), make("p", { id: "oldest" })),
     owner(health.oldest_txn, health.instance),
     queue(health.queue),
     needs(health.needs),
@@ -46,6 +46,19 @@ function facts(health) {
   ];
   return make("dl", { class: "facts" }, rows.map(([name, value]) =>
     make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+}
+
+async function lookAtOldest(place, look) {
+  const { oldest, error } = await look().catch((failure) => ({ error: failure }));
+  if (!place.isConnected) return;
+  place.replaceChildren(error ? make("span", { class: "problem" }, trouble(error)) : readable(oldest.version, oldest.at));
+}
+
+// Of an unknown oldest version, nothing is said.
+function readable(version, at) {
+  if (typeof version !== "number") return "";
+  if (version === 0) return "All versions can be read.";
+  return `Versions can be read since ${number.format(version)}${at === null ? "" : `, of ${timestamp(at)}`}.`;
 }
 
 function owner(txn, instance) {

@@ -51,7 +51,7 @@ function parsed(text) {
 function cleaning(report) {
   const removed = `${plural(report.removed.length, "directory", "directories")}, ${size(report.bytes)}`;
   return [
-    make("p", {}, report.dry_run ? `A cleaning would remove ${removed}.` : `Removed ${removed}.`),
+    make("p", {}, [report.dry_run ? `A cleaning would remove ${removed}.` : `Removed ${removed}.`, readable(report.oldest_version, report.oldest_version_at), report.bytes_retained ? `${size(report.bytes_retained)} are kept for earlier ones.` : ""].filter(Boolean).join(" ")),
     ...reasons(report.dry_run ? "To remove" : "Removed", report.removed.map(({ path, why, bytes }) => [path, size(bytes), why])),
     ...reasons("Kept", report.kept.map(({ path, reason, bytes }) => [path, size(bytes), reason])),
   ];

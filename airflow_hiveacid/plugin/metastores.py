@@ -24,7 +24,12 @@ from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.history_entries import HistoryDirectory, HistoryEntry
 from hiveacid.records.mirror_notes import KnownMirror, known_mirrors
 from hiveacid.records.stream_places import StreamState, stream_states
-from hiveacid.records.table_history import table_history, version_directories
+from hiveacid.records.table_history import (
+    OldestVersion,
+    oldest_version,
+    table_history,
+    version_directories,
+)
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.names import TableRef
 from hiveacid.storage.folder import ReadOnlyStorage
@@ -310,6 +315,18 @@ class Metastore:
         with self._connect() as client:
             seconds = client.options.read_timeout_seconds
             return version_directories(client, ref, write_id, seconds=seconds)
+
+    def oldest(self, table: str) -> OldestVersion:
+        """The oldest version of a table that can be read, looked up now.
+
+        Args:
+            table: "database.table".
+
+        Raises:
+            HiveAcidError: It cannot be determined, or not soon enough.
+        """
+        with self._connect() as client:
+            return oldest_version(client, TableRef.parse(table))
 
     def streams(self, table: str) -> list[StreamState]:
         """Return the current progress of the streams into a table.

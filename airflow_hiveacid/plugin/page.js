@@ -258,7 +258,7 @@ async function open(name, quietly = false) {
     const about = `${state.connection} ${name}`;
     const same = aside.dataset.about === about && byId("history") !== null;
     const kept = same ? byId("maintenance") : null;
-    const before = same ? ["history", "streams", "mirrors", "versions"].map((id) => [id, [...byId(id).childNodes]]) : [];
+    const before = same ? ["history", "streams", "mirrors", "versions", "oldest"].map((id) => [id, [...byId(id).childNodes]]) : [];
     if (!same) historyShown = null;
     aside.replaceChildren(...fill(make("div"), {}, details(health, close)).childNodes);
     for (const [id, parts] of before) byId(id).replaceChildren(...parts);
@@ -276,6 +276,8 @@ async function open(name, quietly = false) {
     const told = JSON.stringify(tableHistory);
     if (opened !== name || (same && told === historyShown)) return;
     historyShown = told;
+    // Whatever ends versions changes the history, too.
+    lookAtOldest(byId("oldest"), () => ask(`${path}/oldest${query}`));
     showHistory(tableHistory, (writeId) => ask(`${path}/versions/${writeId}${query}`));
   } catch (error) {
     if (!("remedy" in error)) throw error;

@@ -483,6 +483,12 @@ async def show_mirrors(
     return {"instance": instance_id(), **answer}
 
 
+@app.get("/api/tables/{table}/oldest")
+async def show_oldest(wanted: WantedTable, metastore: OfMetastore) -> dict[str, Any]:
+    """The oldest version of a table that can be read, looked up now."""
+    return await _answer("oldest", metastore, wanted, partial(metastore.oldest, wanted.table))
+
+
 @app.get("/api/tables/{table}/versions/{write_id}")
 async def show_version(
     write_id: Annotated[int, Path(ge=0, lt=2**63)], wanted: WantedTable, metastore: OfMetastore

@@ -64,7 +64,7 @@ class HiveAcidNewDataSensor(ConditionSensor):
 
     :param table: The table, ``database.table``. (templated)
     :param consumer: The name of the consumer. (templated)
-    :param after: The version after which a new consumer begins. (templated)
+    :param after: The version after which a new consumer begins, or ``oldest``. (templated)
     :param metastore_conn_id: The metastore.
     :param metastore_patience: How long the metastore or HDFS may be unreachable, or a ticket
         expired: until then the sensor warns and polls again, then the task fails. In mode

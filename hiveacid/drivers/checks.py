@@ -108,8 +108,9 @@ def require_known_version(client: MetastoreClient, table: HiveTable, as_of: AsOf
         VersionUnknown: The write id does not exist yet, or the time is in the future.
         VersionGone: Partitions of the version were dropped later.
     """
-    if as_of is None or (as_of.time is not None and as_of.time <= datetime.now(UTC)):
-        return  # The files of a past time are listed by the job.
+    is_past = as_of is not None and as_of.time is not None and as_of.time <= datetime.now(UTC)
+    if as_of is None or as_of.oldest or is_past:
+        return  # The files are listed by the job.
     version_of(client, table.ref, as_of, _now(client, table).write_ids[table.ref.full_name])
 
 

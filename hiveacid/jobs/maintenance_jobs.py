@@ -16,14 +16,14 @@ from hiveacid.jobs.fields import (
 )
 from hiveacid.jobs.job import EVERYTHING, Access, Job, ScriptedJob
 from hiveacid.jobs.options import Place
-from hiveacid.jobs.report import CompactReport, ErrorReport, Report
+from hiveacid.jobs.report import CleanReport, CompactReport, ErrorReport, Report
 from hiveacid.rules.compaction import OWN_COMPACTORS, CompactionType, CompactionTypeName
 from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy, WorkerLimits
 from hiveacid.rules.locks import LockType
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import SortColumn
-from hiveacid.rules.texts import bytes_in_words, parse_duration
+from hiveacid.rules.texts import bytes_in_words, parse_duration, version_in_words
 
 # Partition that a sensor found worth compacting, as passed between tasks
 
@@ -359,6 +359,9 @@ class TableMaintenance:
         bytes_written: The size of the published files.
         removed: The number of removed directories and notes.
         bytes_removed: Their size.
+        bytes_retained: The size of directories kept only for readers of earlier versions.
+        oldest_version: The oldest version that can be read; see ``CleanReport``.
+        oldest_version_at: Its time, in seconds since 1970, if known.
         seconds: The duration.
         warnings: Information for the reader.
         error: The error; None after success.
@@ -370,9 +373,23 @@ class TableMaintenance:
     bytes_written: int = 0
     removed: int = 0
     bytes_removed: int = 0
+    bytes_retained: int = 0
+    oldest_version: int | None = None
+    oldest_version_at: float | None = None
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
     error: ErrorReport | None = None
+
+
+def versions_in_words(report: CleanReport | TableMaintenance) -> str:
+    """Describe the versions that remain after a cleaning, in sentences; "" if nothing is known."""
+    sentences = []
+    if (oldest := report.oldest_version) is not None:
+        since = f"Versions can be read since {version_in_words(oldest, report.oldest_version_at)}."
+        sentences.append(since if oldest else "All versions can be read.")
+    if report.bytes_retained:
+        sentences.append(f"{bytes_in_words(report.bytes_retained)} are kept for earlier ones.")
+    return " ".join(sentences)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

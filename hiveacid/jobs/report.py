@@ -431,6 +431,9 @@ class CleanReport(Report):
         kept: The kept directories, with reasons.
         bytes: The size of the removed files.
         bytes_retained: The size of directories kept only for readers of earlier versions.
+        oldest_version: The oldest version such that it and all later ones can be read after the
+            cleaning; 0 if none is gone, None after a cleaning of some partitions only.
+        oldest_version_at: Its time, in seconds since 1970, if known.
         requests_cleaned: The requests of HMS 4's queue that were marked as cleaned.
         already_done: An earlier attempt had already finished; this run changed nothing.
     """
@@ -441,6 +444,8 @@ class CleanReport(Report):
     kept: tuple[KeptDirectory, ...] = ()
     bytes: int = 0
     bytes_retained: int = 0
+    oldest_version: int | None = None
+    oldest_version_at: float | None = None
     requests_cleaned: tuple[int, ...] = ()
     already_done: bool = False
 

@@ -23,6 +23,8 @@ from hiveacid.rules.write_ids import AsOf
 
 PathFormat = Literal["orc", "parquet", "csv", "json"]
 PATH_FORMATS = frozenset(get_args(PathFormat))
+# The start of changes at the oldest version that can still be read.
+OLDEST = "oldest"
 # Options of Spark that name the files of a source.
 PATH_OPTIONS = frozenset({"path", "paths"})
 
@@ -71,7 +73,8 @@ class ChangesSource:
 
     Attributes:
         name: The table, "database.table".
-        after: The version before the changes: its last write id, like "3", or a time in ISO form.
+        after: The version before the changes: its last write id, like "3", or a time in ISO form;
+            "oldest" is the oldest version from which on all can still be read.
         up_to: The version with the last of them; None is the newest.
         net: Only the difference of both versions, without rows that existed only in between.
         keys: Columns that an update of a row does not change. Without them an update is a deleted
@@ -92,12 +95,14 @@ class ChangesSource:
     @property
     def versions(self) -> tuple[AsOf, AsOf | None]:
         """The version before the changes, and the one after them; None is the newest."""
-        return AsOf.parse(self.after), None if self.up_to is None else AsOf.parse(self.up_to)
+        first = AsOf(oldest=True) if self.after == OLDEST else AsOf.parse(self.after)
+        return first, None if self.up_to is None else AsOf.parse(self.up_to)
 
     def validate(self) -> None:
         """Raise InvalidJob if the source is invalid."""
         require_table(self.name, "source")
-        _require_version(self.after, "source.after")
+        if self.after != OLDEST:
+            _require_version(self.after, "source.after")
         _require_version(self.up_to, "source.up_to")
         require_list(self.keys, "source.keys", 'keys=["id"]')
         for key in self.keys:

@@ -17,6 +17,7 @@ from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import located, require_same_table
 from hiveacid.metastore.txn.owner import Snapshot
+from hiveacid.records.table_history import oldest_version
 from hiveacid.rules.lag import CONSUMER_NAME, consumer_token, last_final_version, require_consumer
 from hiveacid.rules.names import (
     CONSUMER_CURSORS,
@@ -185,6 +186,7 @@ class Consumer:
         self._folder = f"{CONSUMER_CURSORS}/{name}"
         self.table = located(self._described)
         self._cursor = self._read()
+        self._oldest: int | None = None
         ref = self._described.ref
         seen = Snapshot.take(client, [ref]).write_ids[ref.full_name]
         self.newest = last_final_version(seen)
@@ -230,11 +232,18 @@ class Consumer:
         Raises:
             InvalidJob: The source does not name it by a write id.
         """
+        if self.after is not None:
+            return self.after
         first, _ = source.versions
-        begin = first.write_id if self.after is None else self.after
-        if begin is None:
+        if first.oldest:
+            # Only a version that is registered already stays the same for all runs.
+            if self._cursor is not None:
+                return self._cursor.version
+            self._oldest = oldest_version(self._client, self._described.ref).version
+            return self._oldest
+        if first.write_id is None:
             raise self._times_refused()
-        return begin
+        return first.write_id
 
     def token(self, after: int) -> str:
         """Return the run token of the copy that begins after a version."""
@@ -269,7 +278,7 @@ class Consumer:
     def _times_refused(self) -> InvalidJob:
         return InvalidJob(
             f"A consumer of {self.table.name} begins and ends at write ids, not at times.",
-            remedy="Set after='0' to begin with the first version.",
+            remedy="Set after='0' to begin with the first version, or after='oldest'.",
         )
 
     def _move(self, version: int, *, begins: bool = False) -> None:
@@ -282,6 +291,11 @@ class Consumer:
             begins=begins,
         )
         self._cursor = self._read()
+        if begins and self._oldest is not None and self._cursor not in (None, cursor):
+            raise StorageError(
+                f"Another run of consumer {self._name} of {self.table.name} has begun meanwhile.",
+                remedy="Run the task again.",
+            )
         if not cursor.is_news_after(self._cursor):
             return
         again = self._cursor is not None and self._cursor.path == cursor.path

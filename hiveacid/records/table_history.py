@@ -39,10 +39,20 @@ from hiveacid.rules.cleaning import DroppedPartitions
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.directory import FileStatus, acid_state
 from hiveacid.rules.names import METADATA_FILE, SIDECAR_FILE, TableRef, is_hidden
-from hiveacid.rules.notes import WriteFacts, merged_writes, parse_note, written_files
-from hiveacid.rules.versions import as_of_write_id, without
+from hiveacid.rules.notes import WriteFacts, merged_writes, parse_note, written_at, written_files
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.versions import PartitionVersions, as_of_write_id, without
 from hiveacid.rules.write_ids import AsOf, ValidWriteIdList
-from hiveacid.storage.listing import ORIGINALS, DirectorySizes, parted, read_marker, read_tail
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.listing import (
+    ORIGINALS,
+    DirectorySizes,
+    list_files,
+    parted,
+    read_marker,
+    read_tail,
+    versions_of,
+)
 
 # Reader of the notes of jobs beside the files of a table's writes, or else of ORC footers
 
@@ -268,6 +278,8 @@ def version_of(
         VersionUnknown: The version does not exist.
         VersionGone: Partitions of the version were dropped later.
     """
+    if as_of.oldest:
+        return as_of_write_id(now, oldest_version(client, ref, now).version)
     if dropped := DroppedPartitions.of(existing_table(client, ref).parameters):
         dropped.require_later(ref.full_name, as_of)
     if as_of.write_id is not None:
@@ -285,6 +297,85 @@ def version_of(
         # For writes known only from a compaction, the note of an older run may have the time.
         later = later_than(as_of.time, folders.entries(), now)
     return without(now, later)
+
+
+@dataclass(frozen=True, slots=True)
+class OldestVersion:
+    """The oldest version of a table such that it and all later ones can be read.
+
+    Attributes:
+        version: Its number; 0 if no version is gone.
+        at: Its time, in seconds since 1970, if known.
+    """
+
+    version: int = 0
+    at: float | None = None
+
+    @classmethod
+    def of(cls, table: HiveTable, partitions: Iterable[PartitionVersions]) -> Self:
+        """Determine the oldest version by as few notes as possible.
+
+        Args:
+            table: The table.
+            partitions: The readable versions of its partitions, or of some.
+        """
+        dropped = DroppedPartitions.of(table.parameters)
+        oldest = cls(dropped.version, dropped.time.timestamp()) if dropped else cls()
+        ordered = sorted(partitions, key=lambda each: each.newest_beginning, reverse=True)
+        ending: tuple[str, str] | None = None
+        with ThreadPoolExecutor(_READERS) as pool:
+            for start in range(0, len(ordered), _READERS):
+                some = ordered[start : start + _READERS]
+                if some[0].newest_beginning <= oldest.version:
+                    break
+                for each, (version, name) in zip(
+                    some, pool.map(lambda one: one.beginning, some), strict=True
+                ):
+                    if version > oldest.version:
+                        oldest, ending = cls(version), (each.location, name)
+        return oldest if ending is None else replace(oldest, at=_time_of(*ending, oldest.version))
+
+
+def oldest_version(
+    client: MetastoreClient, ref: TableRef, now: ValidWriteIdList | None = None
+) -> OldestVersion:
+    """Return the oldest version of a table such that it and all later ones can be read.
+
+    Args:
+        client: The metastore.
+        ref: The table.
+        now: The write ids that a new reader sees, if they are known.
+
+    Raises:
+        NotTransactional: The table has no versions.
+        StorageError: A folder cannot be listed.
+    """
+    table = existing_table(client, ref)
+    require_transactional(table)
+    snapshot = Snapshot.take(client, [ref])
+    seen = now or snapshot.write_ids[ref.full_name]
+
+    def versions(location: str) -> PartitionVersions:
+        storage, flat = ReadOnlyStorage.of(location), table.kind is TableKind.INSERT_ONLY
+        files = list_files(storage, missing_ok=True)
+        return versions_of(storage, files, seen, snapshot.txns, flat=flat)
+
+    locations = partition_locations(client, table).values() if table.partition_keys else ()
+    with ThreadPoolExecutor(_READERS) as pool:
+        return OldestVersion.of(table, list(pool.map(versions, locations or [table.folder])))
+
+
+def _time_of(location: str, directory: str, version: int) -> float | None:
+    """Return the time of a version by the directory that ended the earlier ones."""
+    storage = ReadOnlyStorage.of(location)
+    content = storage.read_small(f"{directory}/{SIDECAR_FILE}")
+    note = {} if content is None else parse_note(content) or {}
+    for facts in merged_writes(directory, note):
+        if facts.write_id == version and facts.time is not None:
+            return facts.time
+    if (own := written_at(note)) is not None:
+        return own.timestamp()
+    return max((at / 1e9 for *_, at in storage.walk(directory) if at is not None), default=None)
 
 
 @dataclass

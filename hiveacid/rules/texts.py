@@ -124,6 +124,16 @@ def timestamp_in_words(seconds: float) -> str:
         return "?"
 
 
+def version_in_words(version: int, at: float | None) -> str:
+    """Name a version with its time, if known.
+
+    Args:
+        version: Its number.
+        at: Its time, in seconds since 1970.
+    """
+    return str(version) if at is None else f"{version}, of {timestamp_in_words(at)} UTC"
+
+
 def duration_in_words(seconds: float) -> str:
     """Format a duration in its largest fitting unit, like "3 h"."""
     seconds = int(max(0, min(_LONGEST, seconds)))

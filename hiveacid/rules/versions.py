@@ -153,11 +153,24 @@ class PartitionVersions:
     @property
     def oldest(self) -> int:
         """The oldest version such that it and all later ones can be read."""
-        hiding: list[tuple[str, Base | Delta]] = [*self._bases]
-        if self.flat:
-            hiding += self._merged
-        gone = (_last(parsed) for name, parsed in hiding if not self._intact(name))
-        return next(filter(self.now.is_valid, range(max(gone, default=0), 0, -1)), 0)
+        return self.beginning[0]
+
+    @cached_property
+    def beginning(self) -> tuple[int, str]:
+        """That version, and the directory that ended the earlier ones; "" without one."""
+        gone = [(_last(parsed), name) for name, parsed in self._mixing if not self._intact(name)]
+        last, name = max(gone, default=(0, ""))
+        return next(filter(self.now.is_valid, range(last, 0, -1)), 0), name
+
+    @property
+    def newest_beginning(self) -> int:
+        """The highest possible value of ``oldest``, which is known without a note."""
+        return max((_last(parsed) for _, parsed in self._mixing), default=0)
+
+    @property
+    def _mixing(self) -> list[tuple[str, Base | Delta]]:
+        """The directories that may mix the rows of several versions."""
+        return [*self._bases, *(self._merged if self.flat else ())]
 
     def files_of(self, then: WriteIdList) -> list[FileStatus]:
         """Return the part of the listing that a version is read from.

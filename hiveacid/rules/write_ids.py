@@ -315,15 +315,17 @@ def _format_list(
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """Requested version of a table: exactly one of both attributes is set.
+    """Requested version of a table: exactly one attribute is set.
 
     Attributes:
         write_id: The last write id of the version.
         time: A time at which a reader saw the version.
+        oldest: Whether it is the oldest version such that it and all later ones can be read.
     """
 
     write_id: int | None = None
     time: datetime | None = None
+    oldest: bool = False
 
     @classmethod
     def of(cls, write_id: int | None, time: datetime | str | None) -> Self | None:

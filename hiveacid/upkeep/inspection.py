@@ -26,12 +26,16 @@ from hiveacid.rules.cleaning import (
 )
 from hiveacid.rules.directory import FileStatus, Rules
 from hiveacid.rules.names import (
+    METADATA_FILE,
     RUN_NOTES,
     is_hidden,
+    parse_directory,
     removal_identity,
 )
+from hiveacid.rules.schema import TableKind
+from hiveacid.rules.versions import PartitionVersions
 from hiveacid.storage.folder import ReadOnlyStorage
-from hiveacid.storage.listing import check_notes, list_files, read_notes, read_state
+from hiveacid.storage.listing import check_notes, list_files, read_notes, read_state, versions_of
 from hiveacid.storage.uploads import Uploads
 from hiveacid.tables.locations import FolderListing, PartitionFolder
 from hiveacid.upkeep.survey import blockers_of
@@ -86,6 +90,7 @@ class InspectedFolder:
         committed_notes: Notes on committed runs that are not yet marked as committed.
         names: The directories that were listed.
         unverified: The folders with files that a cleaner of an earlier table has hidden.
+        versions: The versions that can be read before the removal; None if they are not known.
     """
 
     folder: PartitionFolder
@@ -95,6 +100,16 @@ class InspectedFolder:
     committed_notes: tuple[NoteFile, ...] = ()
     names: frozenset[str] = frozenset()
     unverified: tuple[str, ...] = ()
+    versions: PartitionVersions | None = None
+
+    @property
+    def versions_left(self) -> PartitionVersions | None:
+        """The versions that can be read after the removal."""
+        gone = {garbage.path for garbage in self.garbage}
+        return self.versions and replace(
+            self.versions,
+            files=[f for f in self.versions.files if f.path.partition("/")[0] not in gone],
+        )
 
 
 class Inspection:
@@ -324,7 +339,19 @@ class Inspection:
         if folder.partition is not None and not folder.path:  # Outside of the table's folder.
             staging += self._stale_uploads(folder.location)
         keep = tuple(replace(kept_path, bytes=sizes[kept_path.path]) for kept_path in plan.keep)
-        return InspectedFolder(folder, (*garbage, *staging), keep, plan, names=frozenset(names))
+        flat = self._table.kind is TableKind.INSERT_ONLY
+        # Of a whole folder, the files in ACID directories would take much memory.
+        named = [FileStatus(f"{name}/", 0) for name in names]
+        files = [file for file in listing.files if _shows_version(file.path)] + named
+        versions = versions_of(storage, files, self._write_ids, self.txns, flat=flat)
+        return InspectedFolder(
+            folder,
+            (*garbage, *staging),
+            keep,
+            plan,
+            names=frozenset(names),
+            versions=versions,
+        )
 
     def _retained(self, listing: FolderListing) -> dict[str, str]:
         """Return directories that recent versions or consumers need, with the reasons."""
@@ -354,6 +381,14 @@ class Inspection:
             for name in stale_staging(names, self.txns, self._min_open)
             if not storage.is_link(name)
         ]
+
+
+def _shows_version(path: str) -> bool:
+    """Whether a file, beside the names of directories, shows which versions can be read."""
+    name, slash, _ = path.partition("/")
+    if slash and (is_hidden(name) or parse_directory(name) is not None):
+        return path == f"{name}/{METADATA_FILE}"
+    return True
 
 
 def _forbids(owner: str, parameters: Mapping[str, str]) -> str | None:

@@ -36,6 +36,7 @@ from hiveacid.progress import Phase, PhaseClock
 from hiveacid.records.consumers import consumer_versions
 from hiveacid.records.proofs import note_readers
 from hiveacid.records.run_notes import NoteFile, mark_committed
+from hiveacid.records.table_history import OldestVersion
 from hiveacid.rules.cleaning import (
     CONSUMER_RETENTION,
     DEFAULT_CONSUMER_RETENTION,
@@ -170,7 +171,7 @@ def cleaning(
         if any(inspected.garbage for inspected in waiting):
             with phases(Phase.READ, "the locations of other tables"):
                 table_folders.require_unshared(other_locations(client, table))
-        return _report(job, waiting, phases)
+        return _report(job, table, waiting, phases)
     if job.tokens:
         abort_open_transactions(client, *job.tokens)
     with Transaction(
@@ -187,7 +188,7 @@ def cleaning(
         yield
         cleaner.remove(locations())
     return replace(
-        _report(job, cleaner.results, phases),
+        _report(job, table, cleaner.results, phases),
         requests_cleaned=tuple(cleaner.requests_cleaned),
         warnings=(*cleaner.warnings, *txn.warnings),
     )
@@ -519,7 +520,9 @@ def retention_of(
     )
 
 
-def _report(job: CleanJob, folders: Sequence[InspectedFolder], phases: PhaseClock) -> CleanReport:
+def _report(
+    job: CleanJob, table: HiveTable, folders: Sequence[InspectedFolder], phases: PhaseClock
+) -> CleanReport:
     removed = tuple(
         RemovedDirectory(inspected.folder.show(garbage.path), garbage.bytes, garbage.why)
         for inspected in folders
@@ -535,6 +538,7 @@ def _report(job: CleanJob, folders: Sequence[InspectedFolder], phases: PhaseCloc
         for inspected in folders
         for kept_path in inspected.keep
     )
+    oldest = None if job.partitions is not None else _oldest_version(table, folders)
     return CleanReport(
         target=job.target,
         dry_run=job.dry_run,
@@ -542,5 +546,15 @@ def _report(job: CleanJob, folders: Sequence[InspectedFolder], phases: PhaseCloc
         kept=kept,
         bytes=sum(directory.bytes for directory in removed),
         bytes_retained=sum(directory.bytes for directory in kept if directory.retained),
+        oldest_version=oldest and oldest.version,
+        oldest_version_at=oldest and oldest.at,
         seconds=phases.seconds,
     )
+
+
+def _oldest_version(table: HiveTable, folders: Sequence[InspectedFolder]) -> OldestVersion | None:
+    """Return the oldest version that remains; no failure, because the removal has ended."""
+    try:
+        return OldestVersion.of(table, filter(None, (each.versions_left for each in folders)))
+    except HiveAcidError:
+        return None

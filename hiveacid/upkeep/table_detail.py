@@ -20,7 +20,7 @@ from hiveacid.records.history_entries import (
     traces_of,
 )
 from hiveacid.records.mirror_notes import KnownMirror, known_mirrors
-from hiveacid.rules.cleaning import DroppedPartitions
+from hiveacid.records.table_history import OldestVersion
 from hiveacid.rules.directory import acid_state
 from hiveacid.rules.names import (
     METADATA_FILE,
@@ -31,8 +31,14 @@ from hiveacid.rules.names import (
 )
 from hiveacid.rules.notes import parse_note
 from hiveacid.rules.schema import TableKind
-from hiveacid.rules.texts import aligned, bytes_in_words, html_table, timestamp_in_words
-from hiveacid.rules.versions import newest_version
+from hiveacid.rules.texts import (
+    aligned,
+    bytes_in_words,
+    html_table,
+    timestamp_in_words,
+    version_in_words,
+)
+from hiveacid.rules.versions import PartitionVersions, newest_version
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import list_files, read_marker, versions_of
 
@@ -61,6 +67,7 @@ class TableDetail:
         delete_deltas: The number of directories with delete events.
         newest_version: The last committed write id.
         oldest_version: The oldest version from which on all can still be read, in all partitions.
+        oldest_version_at: Its time, in seconds since 1970, if known.
         last_compaction: The newest compaction with files that a reader opens.
         consumers: The consumers of its changes, by their cursors in its folder.
         mirrors: Its mirrors in Iceberg with their lag, by the notes of their last runs in its folder.
@@ -81,6 +88,7 @@ class TableDetail:
     delete_deltas: int = 0
     newest_version: int = 0
     oldest_version: int = 0
+    oldest_version_at: float | None = None
     last_compaction: HistoryEntry | None = None
     consumers: tuple[KnownConsumer, ...] = ()
     mirrors: tuple[KnownMirror, ...] = ()
@@ -106,7 +114,7 @@ class TableDetail:
             ("deltas", str(self.deltas)),
             ("delete deltas", str(self.delete_deltas)),
             ("newest version", str(self.newest_version)),
-            ("oldest version", str(self.oldest_version)),
+            ("oldest version", version_in_words(self.oldest_version, self.oldest_version_at)),
             ("last compaction", _compaction(self.last_compaction)),
             ("mirrors", "; ".join(map(str, self.mirrors)) or "none"),
             ("consumers", "; ".join(map(str, self.consumers)) or "none"),
@@ -134,7 +142,7 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
     describe = partial(_describe_partition, snapshot, ref, table.kind is TableKind.INSERT_ONLY)
     with ThreadPoolExecutor(_READERS) as pool:
         parts = list(pool.map(describe, locations, locations.values()))
-    dropped = DroppedPartitions.of(table.parameters)
+    oldest = OldestVersion.of(table, (part.versions for part in parts))
     return TableDetail(
         name=ref.full_name,
         kind=table.kind.value,
@@ -150,7 +158,8 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
         deltas=sum(part.deltas for part in parts),
         delete_deltas=sum(part.delete_deltas for part in parts),
         newest_version=newest_version(snapshot.write_ids[ref.full_name]),
-        oldest_version=max([dropped.version if dropped else 0, *(part.oldest for part in parts)]),
+        oldest_version=oldest.version,
+        oldest_version_at=oldest.at,
         last_compaction=_last_compaction(parts),
         consumers=known_consumers(table, snapshot.write_ids[ref.full_name]),
         mirrors=known_mirrors(table, snapshot.write_ids[ref.full_name], time.time()),
@@ -162,12 +171,12 @@ class _Partition:
     """A reader's view of a partition."""
 
     storage: ReadOnlyStorage
+    versions: PartitionVersions
     files: int = 0
     bytes: int = 0
     bases: int = 0
     deltas: int = 0
     delete_deltas: int = 0
-    oldest: int = 0
     compaction: Trace | None = None
 
 
@@ -197,7 +206,7 @@ def _describe_partition(
     read = {name: read_marker(storage, name) for name in bases}
     state = acid_state(files, now, snapshot.txns, metadata_acid=read.get, strict=False)
     markers = {name: marker for name, marker in read.items() if marker is not None}
-    found = _Partition(storage)
+    found = _Partition(storage, versions_of(storage, files, now, snapshot.txns, flat=flat))
     current = [name for name in (state.base, *state.deltas) if name is not None]
     for name in ("", *current):
         data = state.files(name)
@@ -207,7 +216,6 @@ def _describe_partition(
     parsed = [each for each in map(parse_directory, state.deltas) if isinstance(each, Delta)]
     found.delete_deltas = sum(each.is_delete for each in parsed)
     found.deltas = len(parsed) - found.delete_deltas
-    found.oldest = versions_of(storage, files, now, snapshot.txns, flat=flat).oldest
     sizes = {name: sum(file.size for file in state.files(name)) for name in current}
     directories = directories_of(
         partition,

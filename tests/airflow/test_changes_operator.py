@@ -345,9 +345,12 @@ def test_missing_changes_have_a_remedy(feed: Feed, client: Any, context: Any) ->
     with pytest.raises(HiveAcidTaskRefused, match="oldest available version is 2") as raised:
         feed.operator().execute(context())
     assert "Changes after version 1 were cleaned before 'audit' copied them." in str(raised.value)
-    assert "another name of the consumer" in str(raised.value)
-    feed.operator(feed.appending(after="2"), consumer="audit_anew").execute(context())
+    assert "another name of the consumer: with after='oldest'" in str(raised.value)
+    feed.operator(feed.appending(after="oldest"), consumer="audit_anew").execute(context())
     assert feed.versions() == [(1, 1)]
+    feed.write("SELECT 3 id, 'c' v")
+    feed.operator(feed.appending(after="oldest"), consumer="audit_anew").execute(context())
+    assert feed.versions() == [(1, 1), (3, 3)]
 
 
 def test_one_consumer_with_two_targets_is_refused_before_it_reads(feed: Feed, context: Any) -> None:

@@ -224,7 +224,10 @@ def test_cleaning_needs_no_spark(orders, two_deltas, context, monkeypatch, capsy
     report = operator.execute(context)
     assert sorted(removed["path"] for removed in report["removed"])[1:] == two_deltas
     assert json.loads(json.dumps(report)) == report
-    assert f"Removed {two_deltas[0]}" in capsys.readouterr().out
+    log = capsys.readouterr().out
+    assert f"Removed {two_deltas[0]}" in log
+    assert report["oldest_version"] == 3
+    assert "Versions can be read since 3, of 20" in log
     assert set(two_deltas).isdisjoint(orders.directories())
 
 

@@ -85,6 +85,7 @@ def test_new_and_final_versions_are_found(table: Table, client: MetastoreClient)
     client.commit_txn(open_)
     assert sensor.poke({}).xcom_value == table.found(1, 3)
     assert table.sensor(consumer="other", after="2").poke({}).xcom_value == table.found(2, 3)
+    assert table.sensor(consumer="other", after="oldest").poke({}).xcom_value == table.found(0, 3)
 
 
 def test_a_look_takes_three_calls(table: Table) -> None:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import socket
+import time
 from types import SimpleNamespace
 from urllib.parse import quote
 
@@ -61,6 +62,7 @@ def measured(airflow):
         directories=unreachable,
         streams=unreachable,
         mirrors=unreachable,
+        oldest=unreachable,
     )
     page_routes.app.dependency_overrides[page_routes._metastore] = lambda: fake
     yield
@@ -89,6 +91,7 @@ def test_the_page_has_these_routes_and_no_others():
         "/api/tables/{table}/history",
         "/api/tables/{table}/streams",
         "/api/tables/{table}/mirrors",
+        "/api/tables/{table}/oldest",
         "/api/tables/{table}/versions/{write_id}",
     }
     # The buttons start DAGs by Airflow's own API: nothing here changes anything.
@@ -336,8 +339,12 @@ def test_it_shows_real_tables_and_no_secret(
     (mirror,) = browser.get(f"{path}/mirrors", headers=bearer("viewer")).json()["mirrors"]
     assert mirror["lag"]["versions"] == 1
     assert mirror["lag"]["seconds"] > 0
+    oldest = browser.get(f"{path}/oldest", headers=bearer("viewer")).json()
+    # The base of its compaction does not list what it has replaced.
+    assert (oldest["oldest"]["version"], oldest["error"]) == (1, None)
+    assert oldest["oldest"]["at"] <= time.time()
     monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_LOCATIONS", "s3a://bucket")
-    for kind in ("streams", "mirrors"):
+    for kind in ("streams", "mirrors", "oldest"):
         refused = browser.get(f"{path}/{kind}", headers=bearer("viewer")).json()
         assert (refused[kind], refused["error"]["id"]) == ([], "AccessRefused")
 

@@ -15,6 +15,7 @@ from airflow_hiveacid.plugin.metastores import Measured
 from hiveacid.records.history_entries import HistoryEntry, HistoryState
 from hiveacid.records.mirror_notes import KnownMirror
 from hiveacid.records.stream_places import StreamState
+from hiveacid.records.table_history import OldestVersion
 from hiveacid.rules.lag import MirrorLag
 from hiveacid.upkeep.health_score import BlockingTxn, TableHealth
 from tests.airflow.page_users import bearer
@@ -100,6 +101,7 @@ def two_teams(two_dags, monkeypatch):
         directories=lambda *_: [],
         streams=lambda _: streams,
         mirrors=lambda _: mirrors,
+        oldest=lambda _: OldestVersion(),
     )
     page_routes.app.dependency_overrides[page_routes._metastore] = lambda: fake
 
@@ -135,7 +137,7 @@ def test_each_of_two_users_sees_permitted_tables_and_runs_alone(browser, user, o
     other = {"jane": "john", "john": "jane"}[user]
     assert f"of_{other}" not in text
     assert f"of_{other}" not in str(rows)
-    for part in ("", "/history", "/streams", "/mirrors", "/versions/1"):
+    for part in ("", "/history", "/streams", "/mirrors", "/oldest", "/versions/1"):
         path = f"/hiveacid/api/tables/{{}}{part}".format
         assert browser.get(path(foreign), headers=headers).status_code == 404
         assert browser.get(path(own), headers=headers).status_code == 200

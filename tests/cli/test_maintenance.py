@@ -15,6 +15,7 @@ from hiveacid.rules.locks import matrix_rows
 from hiveacid.rules.names import TableRef
 from tests.cli.acid_files import ids, write_events
 from tests.engine.acid_tables import ONLY_HIVE4
+from tests.engine.definitions import replace_definition
 
 pytestmark = pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
 
@@ -130,7 +131,7 @@ def test_cleaning_reports_removed_and_kept_directories(table, hiveacid):
     (root / "day=tue" / "strange" / "file").write_text("x")
     status, dry = hiveacid("clean", str(ref), "--dry-run")
     assert status == 0
-    assert dry.startswith(f"{ref}: 1 to remove, 5 B; ")
+    assert dry.startswith(f"{ref}: 1 to remove, 5 B; 1 kept\n  All versions can be read.\n")
     assert any(
         line.split()[:3] == ["to", "remove", "day=tue/_tmp_hiveacid_1_0"]
         for line in dry.splitlines()
@@ -224,8 +225,20 @@ def test_all_tables_of_a_pattern_are_maintained(table, database, hiveacid):
     assert "tables: 1 surveyed, partitions: 1 compacted, " in printed
     assert f"{ref}" in printed
     assert [len(directories(root, day)) for day in ("mon", "tue")] == [1, 1]
+    assert "Versions can be read" not in printed
+    assert "Versions can be read since 12, of 20" in hiveacid("clean", str(ref))[1]
     again = json.loads(hiveacid("maintain", f"{database}.*", "--json")[1])
     assert (again["surveyed"], again["tables"], again["skipped"]) == (1, [], [])
+
+
+def test_a_maintenance_lists_what_is_kept_for_earlier_versions(table, database, hiveacid, client):
+    replace_definition(client, table[0], lambda raw: raw.parameters.pop("hiveacid.retention"))
+    status, printed = hiveacid("maintain", f"{database}.*")
+    assert status == 0
+    (kept,) = [line for line in printed.splitlines() if line.split()[:1] == ["kept"]]
+    assert kept.split()[1] == str(table[0])
+    assert "All versions can be read. " in kept
+    assert kept.endswith(" are kept for earlier ones.")
 
 
 def test_a_failed_table_of_a_pattern_is_reported(table, database, hiveacid):

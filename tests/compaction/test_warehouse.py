@@ -14,16 +14,24 @@ from hiveacid.errors import (
     TableNotFound,
 )
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob, Maintenance, MaintenanceReport
+from hiveacid.jobs.maintenance_jobs import (
+    CleanJob,
+    CompactJob,
+    Maintenance,
+    MaintenanceReport,
+    versions_in_words,
+)
 from hiveacid.jobs.report import Report
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import find_open_transactions
 from hiveacid.progress import Phase, PhaseObserver
+from hiveacid.rules.cleaning import RETENTION
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy, WorkerLimits
 from hiveacid.rules.compaction_rank import READS_PROPERTY
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
+from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.upkeep.compaction.warehouse import JobObserver, WarehouseMaintainer
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
@@ -162,6 +170,25 @@ def test_directories_that_readers_needed_are_removed_later(
     assert (then.compacted, len(table.directories())) == (0, 1)
     assert then.removed > 0
     assert table.rows() == expected_rows()
+
+
+def test_earlier_versions_survive_a_maintenance_by_default(
+    client: MetastoreClient, database: str, make: Callable[[str], WrittenTable]
+) -> None:
+    table = make("a")
+
+    def without_property(raw: Any) -> None:
+        del raw.parameters[RETENTION]
+
+    replace_definition(client, table.ref, without_property)
+    (done,) = maintain(client, f"{database}.*").tables
+    assert (done.compacted, done.removed, done.oldest_version) == (1, 0, 0)
+    assert done.bytes_retained > 0
+    assert "All versions can be read. " in versions_in_words(done)
+    assert len(table.directories()) == 13
+    earlier = TableScan(str(table.ref), client.options, as_of_write_id=1).to_arrow()
+    assert earlier.column("id").to_pylist() == [*range(50)]
+    assert maintain(client, f"{database}.*").tables == ()
 
 
 class Recorded(JobObserver):

@@ -105,6 +105,9 @@ def test_compactions_change_nothing(told: Case) -> None:
     clean(told.client, CleanJob(target=told.name, metastore=told.client.options, retention="0"))
     with pytest.raises(VersionGone):
         changes(told, 5, 6)
+    told.append(B)
+    # The last compaction has ended at version 7.
+    assert changes(told, "oldest") == [(8, "insert", *B)]
 
 
 @pytest.mark.sampled(1)

@@ -6,10 +6,11 @@ from hiveacid.errors import BadCondition, InvalidJob
 from hiveacid.jobs.fields import before_rendering
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.options import MetastoreOptions
-from hiveacid.jobs.sources import PathSource, QuerySource, TableSource
+from hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, TransactionJob, UpdateJob
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
 from hiveacid.rules.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from hiveacid.rules.write_ids import AsOf
 
 CHANGES = TableSource("sales.changes")
 INSERT = InsertJob(target="sales.orders", source=CHANGES)
@@ -269,3 +270,16 @@ def test_a_failing_template_is_reported_with_its_field():
         match=r"^job\.when\[0\]\.set\['a'\]: the template '{{ day }}' fails: KeyError: 'day'",
     ):
         job.render(fail)
+
+
+def test_only_the_start_of_changes_may_be_the_oldest_version() -> None:
+    source = ChangesSource("sales.orders", after="oldest")
+    source.validate()
+    assert source.versions == (AsOf(oldest=True), None)
+    for other in (
+        ChangesSource("sales.orders", after="0", up_to="oldest"),
+        ChangesSource("sales.orders", after="Oldest"),
+        TableSource("sales.orders", as_of="oldest"),
+    ):
+        with pytest.raises(InvalidJob, match=r"cannot be '[oO]ldest'"):
+            other.validate()

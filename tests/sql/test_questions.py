@@ -79,6 +79,7 @@ QUERIES = (
         "SELECT 'a' FROM t",
     ),
     "SELECT * FROM TABLE_CHANGES('t', 3)",
+    "SELECT * FROM TABLE_CHANGES('t', 'oldest')",
 )
 
 

@@ -15,7 +15,7 @@ from hiveacid.errors import (
 from hiveacid.metastore.thrift import idl_tables
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.consumers import Consumer, forget_consumer, known_consumers
-from hiveacid.rules.names import TableRef
+from hiveacid.rules.names import Base, TableRef
 from hiveacid.storage.folder import LocalStorage
 from tests.upkeep.acid_folders import AcidFolders
 
@@ -60,6 +60,35 @@ def test_a_consumer_without_copies_begins_at_the_current_start_of_its_job(folder
     consumer(folders).advance(1)
     assert known(folders) == [("log", 2, 1)]
     assert len(files(folders)) == 1
+
+
+def test_a_new_consumer_can_begin_at_the_oldest_version(folders):
+    assert turn(folders, "oldest") == (0, 3)
+    folders.compact(Base(2))
+    assert turn(folders, "oldest") == (2, 3)
+    consumer(folders).begin(2)
+    folders.compact(Base(3))
+    # Runs before the first copy agree on the registered version, also when it is gone.
+    assert turn(folders, "oldest") == (2, 3)
+    assert turn(folders, "oldest", name="other") is None
+    consumer(folders).advance(3)
+    folders.insert()
+    assert turn(folders, "oldest") == (3, 4)
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_of_two_runs_that_find_other_oldest_versions_one_begins(folders, copied):
+    source = ChangesSource(folders.ref.full_name, after="oldest")
+    slow = consumer(folders)
+    assert slow.next_after(source) == 0
+    folders.compact(Base(2))
+    fast = consumer(folders)
+    fast.begin(fast.next_after(source))
+    if copied:
+        fast.advance(3)
+    with pytest.raises(StorageError, match="has begun meanwhile"):
+        slow.begin(0)
+    assert known(folders) == [("log", 3, 0) if copied else ("log", 2, 1)]
 
 
 def test_runs_of_one_consumer_at_the_same_time_never_set_it_back(folders, monkeypatch):

@@ -6,10 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hiveacid.errors import InvalidJob
+from hiveacid.errors import InvalidJob, StorageError
+from hiveacid.jobs.maintenance_jobs import versions_in_words
 from hiveacid.records.consumers import Consumer, forget_consumer
-from hiveacid.rules.names import SIDECAR_FILE, Base
+from hiveacid.records.table_history import OldestVersion, oldest_version
+from hiveacid.rules.names import SIDECAR_FILE, Base, Delta
 from hiveacid.rules.notes import WrittenFile, directory_note
+from hiveacid.rules.schema import TableKind
+from hiveacid.upkeep.table_detail import table_detail
 from tests.upkeep.acid_folders import AcidFolders, kept, removed
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
@@ -218,3 +222,69 @@ def test_an_invalid_retention_removes_nothing(client, database):
     with pytest.raises(InvalidJob, match=f"hiveacid.retention of {database}.r cannot be '7 dayz'"):
         folders.clean()
     assert folders.tree() == before
+
+
+@FAKE
+@pytest.mark.parametrize("merged", [True, False])
+def test_a_report_states_the_oldest_version_that_remains(client, database, merged):
+    folders = AcidFolders.create(client, f"{database}.r")
+    old = [folders.insert(), folders.insert()]
+    base = folders.compact(Base(2))
+    compacted, committed = datetime.now(UTC) - timedelta(hours=2), datetime(2026, 1, 2, tzinfo=UTC)
+    facts = [{"write_id": 2, "time": committed.isoformat()}] if merged else []
+    note = {"replaces": old, "aborted": [], "time": compacted.isoformat(), "writes": facts}
+    (folders.root / base / SIDECAR_FILE).write_bytes(directory_note(note, FILES))
+    kept = folders.clean()
+    assert (kept.oldest_version, kept.oldest_version_at, kept.bytes_retained) == (0, None, 16)
+    assert versions_in_words(kept) == "All versions can be read. 16 B are kept for earlier ones."
+    for dry_run in (True, False):
+        done = folders.clean(dry_run=dry_run, retention="0")
+        at = committed if merged else compacted
+        assert (done.oldest_version, done.oldest_version_at) == (2, at.timestamp())
+        assert versions_in_words(done) == f"Versions can be read since 2, of {at:%F %T} UTC."
+    detail = table_detail(client, folders.ref)
+    assert (detail.oldest_version, detail.oldest_version_at) == (2, at.timestamp())
+    assert oldest_version(client, folders.ref) == OldestVersion(2, at.timestamp())
+
+
+@FAKE
+def test_the_oldest_version_is_that_of_the_partition_with_the_fewest(client, database):
+    names = [f"p={number}" for number in range(12)]
+    folders = AcidFolders.create(client, f"{database}.r", names)
+    for name in names[:10]:
+        folders.insert(name)
+    # Version 4 of a base of Hive, which lists nothing; 9 kept for a day; 12 in an empty folder.
+    folders.compact(Base(4), names[3])
+    tell(
+        folders, f"{names[8]}/{folders.compact(Base(9), names[8])}", ["delta_0000009_0000009_0000"]
+    )
+    for _ in range(2):
+        folders.insert(names[10])
+    tell(folders, f"{names[11]}/{folders.compact(Base(12), names[11])}", [])
+    report = folders.clean()
+    assert removed(report) == ["p=3/delta_0000004_0000004_0000"]
+    assert report.oldest_version == 4
+    assert abs(report.oldest_version_at - time.time()) < 600
+    assert folders.clean(retention="0", partitions=names[:3]).oldest_version is None
+    assert folders.clean(retention="0").oldest_version == 9
+
+
+@FAKE
+def test_in_an_insert_only_table_minor_compactions_end_versions(client, database):
+    folders = AcidFolders.create(client, f"{database}.f", kind=TableKind.INSERT_ONLY)
+    old = [folders.insert(), folders.insert()]
+    merged = folders.compact(Delta(1, 2))
+    tell(folders, merged, old)
+    assert folders.clean().oldest_version == 0
+    assert folders.clean(retention="0").oldest_version == 2
+
+
+@FAKE
+def test_a_lost_note_makes_no_failure_of_a_cleaning_that_has_ended(folders, compacted, monkeypatch):
+    def fail(*_):
+        raise StorageError("lost")
+
+    monkeypatch.setattr("hiveacid.upkeep.table_cleaning.OldestVersion.of", fail)
+    report = folders.clean(retention="0")
+    assert (removed(report), report.oldest_version) == (compacted[:2], None)
+    assert versions_in_words(report) == ""

@@ -20,6 +20,7 @@ from hiveacid.jobs.maintenance_jobs import (
     Maintenance,
     MaintenanceReport,
     TableMaintenance,
+    versions_in_words,
 )
 from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CleanReport, CompactReport, PartitionReport, Report
@@ -263,10 +264,9 @@ class _Progress(PhaseObserver):
 def _print_clean(report: CleanReport) -> None:
     done = "to remove" if report.dry_run else "removed"
     size = bytes_in_words(report.bytes)
-    kept = f"{len(report.kept)} kept"
-    if any(directory.retained for directory in report.kept):
-        kept += f", {bytes_in_words(report.bytes_retained)} of it for earlier versions"
-    print(f"{report.target}: {len(report.removed)} {done}, {size}; {kept}")
+    print(f"{report.target}: {len(report.removed)} {done}, {size}; {len(report.kept)} kept")
+    if versions := versions_in_words(report):
+        print(f"  {versions}")
     rows = [
         *((done, gone.path, bytes_in_words(gone.bytes), gone.why) for gone in report.removed),
         *(
@@ -431,6 +431,11 @@ def _print_maintain(report: MaintenanceReport) -> None:
         *(
             ("skipped", "/".join(filter(None, (each.table, each.partition))), each.reason)
             for each in report.skipped
+        ),
+        *(
+            ("kept", table.table, versions_in_words(table))
+            for table in report.tables
+            if table.bytes_retained
         ),
         *(
             ("failed", table.table, table.error.message)

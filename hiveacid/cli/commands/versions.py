@@ -162,7 +162,9 @@ def _differences(arguments: argparse.Namespace) -> Sequence[PartitionDifference]
 def _configure_changes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", metavar="DB.TABLE", help="the table's name")
     parser.add_argument(
-        "after", metavar="VERSION", help=f"the version before the changes: {_VERSION}"
+        "after",
+        metavar="VERSION",
+        help=f"the version before the changes: {_VERSION}; oldest: the oldest that can be read",
     )
     parser.add_argument(
         "up_to",

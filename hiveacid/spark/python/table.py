@@ -347,7 +347,8 @@ class AcidTable(TableChanges[RunReport]):
         deletes all earlier rows. Compactions neither add changes nor modify any.
 
         Args:
-            after: The version before the changes: a write id, or a time.
+            after: The version before the changes: a write id, a time, or "oldest" for the oldest
+                version from which on all can still be read.
             up_to: The version with the last changes; by default the newest.
             net: Return only the difference of both versions, without intermediate rows.
             keys: Columns that an update does not change. Without keys, an update is a deleted and

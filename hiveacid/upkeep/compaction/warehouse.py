@@ -134,6 +134,9 @@ class _TableWork:
             self.result,
             removed=len(report.removed),
             bytes_removed=report.bytes,
+            bytes_retained=report.bytes_retained,
+            oldest_version=report.oldest_version,
+            oldest_version_at=report.oldest_version_at,
             warnings=(*self.result.warnings, *report.warnings),
         )
 
