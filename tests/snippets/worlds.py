@@ -175,7 +175,6 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
             "/feeds/customers/hour/changes.json": FEED_OF_CUSTOMERS,
         },
     ),
-    "docs/worker.md": World(sql=SHOP),
     "docs/loads.md": World(
         sql=ORDERS
         + """
