@@ -22,7 +22,6 @@ from hiveacid.spark.python.registered_tables import read_together as read_togeth
 from hiveacid.spark.python.registered_tables import register_views as register_views
 from hiveacid.spark.python.table import AcidTable as AcidTable
 from hiveacid.spark.python.table import AcidTransaction as AcidTransaction
-from hiveacid.spark.sql_session import AcidSession as AcidSession
 from hiveacid.spark.sql_session import session as session
 from hiveacid.tables.scan.table_scan import TableScan as TableScan
 from hiveacid.worker.table import WorkerTable as WorkerTable

@@ -163,7 +163,7 @@ class BatchSource:
         QuerySource("SELECT id, upper(name) AS name FROM b WHERE id > 0", {"b": BatchSource()})
 
     Attributes:
-        name: A table or a view of a Spark session, in the statements of an AcidSession.
+        name: A table or a view of a Spark session, in the statements of its program.
     """
 
     kind: ClassVar[str] = "batch"

@@ -210,7 +210,7 @@ def test_settings_of_the_cluster_do_not_change_the_meaning_of_sql(spark: SparkSe
 def test_the_documented_options_are_those_of_every_statement() -> None:
     page = (Path(__file__).parents[2] / "docs" / "sql.md").read_text()
     section = page.partition("## Session options")[2].partition("\n## ")[0]
-    documented = dict(re.findall(r"^\| `(spark\.\S+)` \| `(\S+)` \|$", section, re.MULTILINE))
+    documented = dict(re.findall(r"\| `(spark\.\S+)` \| `(\S+)` (?=\|)", section))
     assert documented == SQL_SETTINGS
 
 

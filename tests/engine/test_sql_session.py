@@ -9,13 +9,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import hiveacid
-from hiveacid import AcidSession, AcidTable, register_views
+from hiveacid import AcidTable, register_views
 from hiveacid.errors import InvalidJob, SqlError, TableNotFound
 from hiveacid.jobs.report import RunReport, ScriptReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.records.history_entries import History
 from hiveacid.rules.schema import TableKind
+from hiveacid.spark.sql_session import AcidSession
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind
 
 pytestmark = pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)

@@ -175,7 +175,6 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
             "/feeds/customers/hour/changes.json": FEED_OF_CUSTOMERS,
         },
     ),
-    "docs/worker.md": World(sql=SHOP),
     "docs/loads.md": World(
         sql=ORDERS
         + """
@@ -192,8 +191,6 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
         """,
         code="""
 shops, orders = TableSource("sales.shops"), TableSource("sales.facts")
-new_customers = spark.sql("SELECT 9L id, 'Eve' name")
-new_sales = spark.sql("SELECT 9L id, 1 amount")
 """,
         files={
             "/feeds/customers/2026-11-20T09/c.json": '{"id": 1, "seq": 1}\n{"id": 1, "seq": 2}',
@@ -224,6 +221,7 @@ plain = HiveTable.new(
 MetastoreClient(metastore).create_table(plain)
 """,
     ),
+    "docs/notebook.md": World(sql=PRICES),
     "docs/operating.md": World(
         sql=ORDERS,
         code=HELD + "replaced['4712'] = str(at_work.open_txn('etl', 'worker-1', None))",

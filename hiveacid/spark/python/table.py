@@ -210,11 +210,10 @@ class AcidTable(TableChanges[RunReport]):
             orders.to_df("t.status = 'late'", ["id", "due"]).show()
 
     Every change is one transaction, committed when the method returns. A frame from ``to_df`` or
-    ``changes`` is read in a transaction that is open, so that no cleaner removes its files, until
-    the end of the ``with`` statement or the call of ``close``. Without either, it ends when the
-    frame and the frames made from it are garbage-collected; a join keeps the frame on its left
-    side only. The end of the process, and every lock of this process that would wait for it, as
-    an overwrite of the table does, also end it. While the table is unchanged, frames share a
+    ``changes`` keeps cleaners away from its files until the end of the ``with`` statement or the
+    call of ``close``; without either, until the frame and the frames made from it are
+    garbage-collected (a join keeps only the frame on its left side), or until this process
+    requests a lock that would wait for it. While the table is unchanged, frames share a
     transaction.
 
     Args:
