@@ -25,7 +25,7 @@ from hiveacid.jobs.options import (
     MetastoreOptions,
     keep_token,
 )
-from hiveacid.metastore.authorizer import program_user
+from hiveacid.metastore.authorizer import program_user, require_access
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
@@ -246,9 +246,11 @@ class HiveAcidMetastoreHook(BaseHook):
         :param run: The run, "dag/run/task/map index", as in the history of the table.
         :param dry_run: Change nothing.
         :return: What the run has applied.
+        :raises AccessRefused: The authorizer refuses it.
         """
         from hiveacid.records.run_notes import forget_run
 
+        require_access(program_user(), [Access(table.lower(), None, "apply_again")])
         with self.get_conn() as client:
             return forget_run(client, TableRef.parse(table), run, dry_run=dry_run)
 

@@ -133,7 +133,8 @@ function versionRows(entry, instance, ask) {
   const row = make("tr", { class: kind }, cells.map((cell, column) =>
     make("td", { class: COUNTS.includes(column) ? "number" : null, "data-head": VERSION_HEADS[column] }, cell)));
   const by = entry.run_token ? [runLinks(entry.run_token, instance, entry.run_id)].flat() : entry.user ? [entry.user] : null;
-  return by === null ? [row] : [row, make("tr", { class: "by" }, make("td", { colspan: VERSION_HEADS.length }, "by ", ...by))];
+  return by === null ? [row] : [row, make("tr", { class: "by" }, make("td", { colspan: VERSION_HEADS.length }, "by ", ...by,
+    entry.run_token && entry.write_id !== null ? [" ", applyAgain(entry)] : []))];
 }
 
 function rowsOf(entry) {

@@ -3,7 +3,13 @@
 const LOOK_AGAIN = 3000;
 const ENDED = ["success", "failed"];
 
+// Lets a run be applied again; null for users without this button.
+let startAgain = null;
+
 function maintenance(place, known, health, connection, ended) {
+  startAgain = !known.there ? null : (button, said, run) =>
+    startRun(button, said, known, { action: "apply_again", run, table: health.table, connection }, ended);
+  for (const each of document.querySelectorAll(".again")) each.hidden = startAgain === null;
   if (known.dag_id === null) return;
   const { dag_id: dag } = known;
   const reason = !known.allowed ? `You may not trigger the DAG ${dag} in Airflow.`
@@ -24,6 +30,17 @@ function maintenance(place, known, health, connection, ended) {
       button("Clean (dry run)", () => ({ action: "clean" }))),
     said);
   if (reason !== null) said.textContent = reason;
+}
+
+// The button beside a version, which first describes what it does.
+function applyAgain(entry) {
+  const said = make("span", { role: "status" });
+  const start = make("button", { type: "button", onclick: () => startAgain(start, said, entry.run_token) }, "Let it be applied again");
+  const describe = make("button", { type: "button", onclick: () => place.replaceChildren(
+    make("p", {}, "The next attempt of this run then applies it once more, to the table as it is by then. "
+      + "Rows that it has inserted are inserted a second time. Clear its task afterwards."), start, " ", said) }, "Apply again");
+  const place = make("span", { class: "again", hidden: startAgain === null }, describe);
+  return place;
 }
 
 // The reports of the tasks of a run: the directories that a dry run would remove, for example.

@@ -131,3 +131,26 @@ def test_a_narrow_screen_shows_all_of_it(
     )
     assert min(height for height, _, _ in sizes) >= 10
     assert min(min(left, right) for _, left, right in sizes) >= -1
+
+
+def test_a_run_is_let_be_applied_again(airflow: PageAirflow, browser: Chromium) -> None:
+    row = f"{FRAME}.querySelector('#versions tr.by:has(.again)')"
+    again = f"{row}?.querySelector('.again:not([hidden]) button')"
+    page = f"{airflow.url}/plugin/hiveacid?table=default.orders"
+    browser.open(page)
+    browser.wait_until(f"{row}?.querySelector('.again').hidden")
+    browser.cookie(airflow.url, "_token", airflow.token("rosa"))
+    browser.open(page)
+    browser.wait_until(f"{again}?.innerText === 'Apply again'")
+    browser.evaluate(f"{again}.click()")
+    assert "inserted a second time" in browser.evaluate(f"{row}.innerText")
+    browser.evaluate(f"{again}.click()")
+    browser.wait_until(f"{row}.querySelector('[role=status] a')")
+    runs = airflow.api("dags/compact_or_clean/dagRuns?order_by=-run_after", "rosa")["dag_runs"]
+    run = runs[0]["conf"].pop("run")
+    assert runs[0]["conf"] == {
+        "action": "apply_again",
+        "table": "default.orders",
+        "connection": "hive_acid_default",
+    }
+    assert all(part in browser.evaluate(f"{row}.innerText") for part in run.split("/")[:3])
