@@ -378,6 +378,11 @@ class ConstraintViolated(DataError):
 class CorruptFile(DataError):
     """The content of a file does not match its name and location."""
 
+    default_remedy = (
+        "Bring the file back from a copy, a snapshot of the file system or its trash; without it,"
+        " rows are lost."
+    )
+
 
 class DirectoryMissing(DataError):
     """The directory of a table or a partition, which the metastore knows, does not exist."""

@@ -479,10 +479,11 @@ def written_by(directory: Base | Delta | None) -> tuple[int, int | None]:
 
 
 HEAD = 512
+ORC_FILE = "an ORC file"
 _MAGIC = (
     (b"PAR1", "a Parquet file"),
     (b"PARE", "an encrypted Parquet file"),
-    (b"ORC", "an ORC file"),
+    (b"ORC", ORC_FILE),
     (b"Obj\x01", "an Avro file"),
     (b"SEQ\x06", "a SequenceFile"),
     (b"\x1f\x8b", "a gzip file"),
@@ -490,7 +491,7 @@ _MAGIC = (
     (b"PK\x03\x04", "a zip file"),
 )
 _RIGHT = {"orc": (b"ORC",), "parquet": (b"PAR1", b"PARE")}
-_NAMES = {"orc": "an ORC file", "parquet": "a Parquet file"}
+_NAMES = {"orc": ORC_FILE, "parquet": "a Parquet file"}
 _TEXT = {9, 10, 13, *range(32, 127), *range(128, 256)}
 
 

@@ -554,8 +554,7 @@ class RewritingCompactor(InsertOnlyCompactor):
         if whole and sum(noted) != read.rows:
             raise CorruptFile(
                 f"{self.storage.location}: {', '.join(task.paths)} have {read.rows} rows, and were"
-                f" written with {sum(noted)}.",
-                remedy="Bring them back from a copy.",
+                f" written with {sum(noted)}."
             )
         root = self.storage.location.rstrip("/")
         made = [PlainFile(f"{root}/{file.path}", file.bytes) for file in files if file.rows]

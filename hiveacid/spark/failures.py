@@ -33,20 +33,28 @@ from hiveacid.errors import (
     UnknownColumn,
 )
 from hiveacid.jobs.fields import HEADER_REMEDY
-from hiveacid.rules.directory import HEAD, kind_of_file
+from hiveacid.rules.directory import HEAD, ORC_FILE, kind_of_file
 from hiveacid.spark.own_columns import OWN_COLUMNS
 from hiveacid.spark.spark_versions import error_condition
 from hiveacid.storage.filesystems import filesystem_of, translated_errors
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.listing import read_tail
 
 # Marks in the text of errors that are raised inside of a Spark expression.
 MISMATCH = "hiveacid-type-mismatch:"
 CORRUPT = "hiveacid-corrupt-file:"
+MALFORMED = "hiveacid-malformed-line:"
 VIOLATED = "hiveacid-constraint-violated:"
 
-_MARKED: dict[str, type[HiveAcidError]] = {
-    MISMATCH: TypeMismatch,
-    CORRUPT: CorruptFile,
-    VIOLATED: ConstraintViolated,
+LINE_REMEDY = (
+    "Correct it, or read such lines into a column for a table of rejected lines (option"
+    " columnNameOfCorruptRecord), or as nulls (option mode: PERMISSIVE)."
+)
+_MARKED: dict[str, tuple[type[HiveAcidError], str | None]] = {
+    MISMATCH: (TypeMismatch, None),
+    CORRUPT: (CorruptFile, None),
+    MALFORMED: (CorruptFile, LINE_REMEDY),
+    VIOLATED: (ConstraintViolated, None),
 }
 
 # Classes 21 and 22 of SQL: the data is invalid for the expression, such as a division by zero, or a
@@ -85,7 +93,10 @@ _AWAY = re.compile(
     r"|StorageUnreachable: [^\n]+"
 )
 # Spark 3.5 passes on the messages of the ORC library.
-_UNREADABLE = re.compile("Malformed ORC file|FAILED_READ_FILE|Problem opening stripe")
+_UNREADABLE = re.compile(
+    "FAILED_READ_FILE|Malformed ORC file|Not a valid ORC file|Problem opening stripe"
+    "|orc.protobuf.InvalidProtocolBufferException"
+)
 _CSV_HEADER = re.compile(
     r"(?:CSV header does not conform to the schema|Number of column in CSV header is not equal)"
     r"(?:.*\n){1,4}?\s*CSV file: (?P<file>.*)"
@@ -131,7 +142,7 @@ class _Failure:
     @property
     def reading(self) -> str:
         """The file that cannot be read, if the text names it."""
-        return _reading(self.text) or self.line
+        return _reading(self.text, self.cause) or f"{self.cause.rstrip('.')}."
 
     @property
     def header(self) -> str:
@@ -176,7 +187,12 @@ _RULES: Sequence[tuple[re.Pattern[str], type[HiveAcidError], str, str | None]] =
         ("CAST_INVALID_INPUT|CAST_OVERFLOW", TypeMismatch, "{0.what}: {0.line}", None),
         (_DATA_ERROR, BadCondition, "{0.what}: {0.found}.", None),
         (_CSV_HEADER, UnknownColumn, "{0.what}: {0.header}.", HEADER_REMEDY),
-        (_UNREADABLE, CorruptFile, "{0.what}: {0.reading}", None),
+        (
+            _UNREADABLE,
+            CorruptFile,
+            "{0.what}: {0.reading}",
+            f"{CorruptFile.default_remedy} For a source, check its format as well.",
+        ),
     )
 ]
 
@@ -188,10 +204,10 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
         return BadCondition(f"{what} does not parse: {failure.line}")
     if isinstance(error, AnalysisException):
         return _translate_analysis(error, what, failure.line)
-    for mark, kind in _MARKED.items():
+    for mark, (marked, marked_remedy) in _MARKED.items():
         if mark in failure.text:
             match = re.search(re.escape(mark) + r"(.*?)(?:\n| SQLSTATE|$)", failure.text)
-            return kind(match.group(1).strip() if match else failure.line)
+            return marked(match.group(1).strip() if match else failure.line, remedy=marked_remedy)
     for pattern, kind, message, remedy in _RULES:
         if found := pattern.search(failure.text):
             failure.found = found[0].strip().rstrip(" .")
@@ -219,13 +235,27 @@ def _translate_analysis(error: AnalysisException, what: str, first_line: str) ->
     return BadCondition(f"{what} does not resolve: {first_line}")
 
 
-def _reading(text: str) -> str:
+def _reading(text: str, cause: str) -> str:
     match = re.search(r"(?:reading file|stripe \d+ footer in) (\S+)", text)
     if match is None:
         return ""
     file = match.group(1).rstrip(".")
     kind = _kind_of(file)
+    if kind == ORC_FILE:
+        return f"{_damage(file) or f'{file} cannot be read as ORC: {cause}'.rstrip('.')}."
     return f"{file} cannot be read{f': by its first bytes it is {kind}' if kind else ''}."
+
+
+def _damage(file: str) -> str:
+    """Return what the worker says about the tail of an ORC file; "" if it is whole or unreadable."""
+    folder, _, name = file.rpartition("/")
+    try:
+        read_tail(ReadOnlyStorage.of(folder), name)
+    except CorruptFile as error:
+        return error.what.rstrip(".")
+    except HiveAcidError:
+        pass
+    return ""
 
 
 def _kind_of(file: str) -> str | None:

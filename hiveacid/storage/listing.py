@@ -39,10 +39,6 @@ from hiveacid.storage.folder import ReadOnlyStorage
 
 # Notes are small files, and each request to an object store takes long.
 _READERS = 8
-_RESTORE = (
-    "Bring the file back from a copy, a snapshot of the file system or its trash; without it, rows"
-    " are lost."
-)
 
 
 def list_files(storage: ReadOnlyStorage, *, missing_ok: bool = False) -> list[FileStatus]:
@@ -244,8 +240,7 @@ def check_notes(
             more = f" And {len(problems) - 1} more like this." if len(problems) > 1 else ""
             raise CorruptFile(
                 f"{storage.location.rstrip('/')}/{problems[0]}{more} The note {SIDECAR_FILE} of the"
-                " directory records this.",
-                remedy=_RESTORE,
+                " directory records this."
             )
         rows |= {f"{directory}/{file.name}": file.rows for file in written}
     return rows
@@ -261,22 +256,24 @@ def _check_content(storage: ReadOnlyStorage, state: AcidDirectory) -> None:
     for name in filter(None, (state.base, *state.deltas)):
         files = state.files(name)
         if not files and state.sidecar(name) is not None:
-            raise CorruptFile(
-                f"{storage.location.rstrip('/')}/{name} has lost all its files.", remedy=_RESTORE
-            )
+            raise CorruptFile(f"{storage.location.rstrip('/')}/{name} has lost all its files.")
         for file in files:
-            # Others leave empty files of plain rows; a file with row ids has at least a tail.
-            # Only a streaming writer begins with an empty file, which a side file records.
-            if (
-                file.size == 0
-                and isinstance(parse_file(file.path.rpartition("/")[2]), BucketFile)
-                and state.flush_lengths(file) is None
-            ):
-                raise CorruptFile(
-                    f"{storage.location.rstrip('/')}/{file.path} is empty; not even a file without"
-                    " rows is.",
-                    remedy=_RESTORE,
-                )
+            if file.size == 0 and state.flush_lengths(file) is None:
+                require_content(storage, file.path)
+
+
+def require_content(storage: ReadOnlyStorage, path: str) -> None:
+    """Refuse an empty file without the side file of a streaming writer, which begins with one.
+
+    Others leave empty files of plain rows; a file with row ids has at least a tail.
+
+    Raises:
+        CorruptFile: It is a file with row ids.
+    """
+    if isinstance(parse_file(path.rpartition("/")[2]), BucketFile):
+        raise CorruptFile(
+            f"{storage.location.rstrip('/')}/{path} is empty; not even a file without rows is."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,6 +422,7 @@ class DirectorySizes:
         marked: The directories with the marker file of a base.
         noted: The directories with a note of this package, and the time of the note.
         with_attempts: The directories with a file that is named after a task attempt.
+        empty: The names of the files of no bytes in a directory.
         unlisted: The directories known by name only.
     """
 
@@ -434,6 +432,7 @@ class DirectorySizes:
     marked: set[str] = field(default_factory=set)
     noted: dict[str, int | None] = field(default_factory=dict)
     with_attempts: set[str] = field(default_factory=set)
+    empty: dict[str, list[str]] = field(default_factory=dict)
     unlisted: set[str] = field(default_factory=set)
 
     @classmethod
@@ -476,6 +475,8 @@ class DirectorySizes:
                 continue
             if directory not in self.with_attempts and is_named_after_attempt(name):
                 self.with_attempts.add(directory)
+            if not size:
+                self.empty.setdefault(directory, []).append(name)
             self.bytes[directory] = self.bytes.get(directory, 0) + size
             self.written[directory] = written
 

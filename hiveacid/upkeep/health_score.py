@@ -12,7 +12,7 @@ A score begins at 100 and loses points for conditions that slow readers or make 
 - 10 or 20 for a transaction on the table that is open for more than an hour: 20 for a day,
 - 5 or 10 for a request that waits for more than an hour: 10 when it waits to be cleaned,
 - 10 for a partition whose last compaction failed,
-- 30 for a partition that cannot be read or compacted,
+- 60 for a partition that cannot be read, or whose last compaction has met a damaged file,
 - all for a table that cannot be measured.
 
 The first three are the reasons for compactions in a policy, see ``Excess``: a partition that the
@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hiveacid.errors import CorruptFile
 from hiveacid.rules.compaction_decision import MANY_DELETES, Decision, Excess, percent
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.texts import bytes_in_words, duration_in_words, plural, printable
@@ -39,6 +40,8 @@ _FULL = 100
 _HOUR = 3600
 _DAY = 24 * _HOUR
 _MUCH_OBSOLETE = 0.25
+# Red on the page: rows are missing, whatever else is well.
+_UNREADABLE = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +193,7 @@ def score_of(
     ]
     if problems:
         more = f" And {len(problems) - 1} more like this." if len(problems) > 1 else ""
-        penalties.append(Penalty(30, f"{problems[0]}{more}"))
+        penalties.append(Penalty(_UNREADABLE, f"{problems[0]}{more}"))
     penalties.sort(key=lambda penalty: -penalty.points)
     lost = sum(penalty.points for penalty in penalties)
     return max(0, _FULL - lost), tuple(penalties)
@@ -253,5 +256,8 @@ def _for_waiting(health: TableHealth) -> Iterator[Penalty]:
         yield Penalty(points, f"Request {entry.id} is {entry.state} for {duration_in_words(age)}.")
     failed = [entry for entry in health.queue if not entry.unfinished]
     if failed:
-        why = f": {failed[-1].error}" if failed[-1].error else "."
-        yield Penalty(10, f"The last compaction (request {failed[-1].id}) {failed[-1].state}{why}")
+        met = [each for each in failed if (each.error or "").startswith(CorruptFile.__name__)]
+        last = (met or failed)[-1]
+        why = f": {last.error}" if last.error else "."
+        points = _UNREADABLE if met else 10
+        yield Penalty(points, f"The last compaction (request {last.id}) {last.state}{why}")

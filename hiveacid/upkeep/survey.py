@@ -40,7 +40,14 @@ from hiveacid.rules.compaction_decision import Decision, decide
 from hiveacid.rules.compaction_policy import CompactionPolicy, auto_compaction_off
 from hiveacid.rules.compaction_rank import reads_per_day
 from hiveacid.rules.directory import FileStatus, Rules, acid_state
-from hiveacid.rules.names import METADATA_FILE, Base, Delta, TableRef, parse_directory
+from hiveacid.rules.names import (
+    FLUSH_LENGTH_SUFFIX,
+    METADATA_FILE,
+    Base,
+    Delta,
+    TableRef,
+    parse_directory,
+)
 from hiveacid.rules.partitions import find_partitions, have_one_text
 from hiveacid.rules.trino import Misread
 from hiveacid.rules.write_ids import CompactorWriteIdList, Range, ValidTxnList, ValidWriteIdList
@@ -54,6 +61,7 @@ from hiveacid.storage.listing import (
     read_marker,
     read_state,
     read_tail,
+    require_content,
 )
 
 # Sizes of one table's partitions: base, deltas, deletes and data pending cleaning.
@@ -144,7 +152,7 @@ class PartitionSizes:
         base = [] if state.base is None else [f"{prefix}{state.base}"]
         oldest, newest = folder.ages((f"{prefix}{name}" for name in state.deltas), now)
         base_rows = delta_rows = None
-        problem = state.problem
+        problem = state.problem or _loss(folder, prefix, state)
         if self._counted is not None and problem is None and state.deltas:
             try:
                 rows = self._rows_of(f"{folder.storage.location}/{path}".rstrip("/"), state)
@@ -276,6 +284,19 @@ class PartitionSizes:
         counted = {name: count or 0 for name, count in rows.items()}
         self.rows |= {f"{location}/{name}": count for name, count in counted.items()}
         return counted
+
+
+def _loss(folder: DirectorySizes, prefix: str, state: _State) -> str | None:
+    """Why a partition cannot be read, if the listing shows that a file has lost its content."""
+    for name in filter(None, (state.base, *state.deltas)):
+        for file in folder.empty.get(f"{prefix}{name}", ()):
+            path = f"{prefix}{name}/{file}"
+            try:
+                if not folder.storage.exists(f"{path}{FLUSH_LENGTH_SUFFIX}"):
+                    require_content(folder.storage, path)
+            except HiveAcidError as error:
+                return str(error)
+    return None
 
 
 # Search for blockers of a table's compactions and cleanings: open transactions and locks

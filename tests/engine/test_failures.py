@@ -1,8 +1,11 @@
 """Spark's errors, translated; the translation needs no session."""
 
+import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import orc
 
 from hiveacid.errors import (
     ClusterUnreachable,
@@ -13,6 +16,8 @@ from hiveacid.errors import (
     UnknownColumn,
 )
 from hiveacid.spark.failures import translate
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.listing import read_tail
 
 FAILED = "An error occurred while calling o31.load.\n: org.apache.spark.SparkException: "
 
@@ -41,6 +46,40 @@ def test_a_file_that_spark_cannot_read_is_identified_by_its_first_bytes(
         error = translate(RuntimeError(f"{said} SQLSTATE: KD001\n\tat org"), "The source /feed")
         assert type(error) is CorruptFile
         assert error.what == f"The source /feed: {location} cannot be read{kind}"
+
+
+@pytest.mark.parametrize(
+    ("keep", "why"),
+    [
+        (0.5, r"cannot be read as ORC: \S+ .*"),
+        (1.0, r"cannot be read as ORC: java.util.zip.DataFormatException: invalid block"),
+    ],
+)
+def test_a_damaged_orc_file_has_the_message_of_the_worker(
+    keep: float, why: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "bucket_00000"
+    orc.write_table(pa.table({"id": range(9999)}), file)
+    file.write_bytes(file.read_bytes()[: int(keep * file.stat().st_size)])
+    said = (
+        f"{FAILED}[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:{file}.  "
+        "SQLSTATE: KD001\n\tat org.apache\nCaused by: java.util.zip.DataFormatException: invalid block"
+    )
+    error = translate(RuntimeError(said), "Writing rows")
+    assert type(error) is CorruptFile
+    assert re.fullmatch(rf"Writing rows: file:{file} {why}\.", error.what)
+    assert error.remedy.startswith(CorruptFile.default_remedy)
+    if keep < 1:
+        with pytest.raises(CorruptFile) as worker:
+            read_tail(ReadOnlyStorage.of(f"file:{tmp_path}"), file.name)
+        assert worker.value.what in error.what
+
+
+def test_a_damaged_file_is_recognized_where_spark_does_not_name_it() -> None:
+    said = f"{FAILED}Job aborted.\nCaused by: org.apache.orc.protobuf.InvalidProtocolBufferException: x"
+    error = translate(RuntimeError(said), "Writing rows")
+    assert type(error) is CorruptFile
+    assert error.what == "Writing rows: org.apache.orc.protobuf.InvalidProtocolBufferException: x."
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ def test_a_table_that_cannot_be_measured_does_not_stop_the_others(client, databa
     assert healths["odd"].error is not None
     assert (healths["odd"].error.id, healths["odd"].score) == ("InvalidJob", 0)
     assert healths["broken"].error is None
-    assert healths["broken"].score == 70
+    assert healths["broken"].score == 40
     assert healths["broken"].penalties[0].reason.startswith("The name 'delta_1_x' cannot be read")
 
 

@@ -48,6 +48,7 @@ def request(state, seconds_ago=0.0, error=None):
         ({"queue": (request("working", HOUR + 1),)}, 5),
         ({"queue": (request("ready for cleaning", HOUR + 1),)}, 10),
         ({"queue": (request("failed", DAY),)}, 10),
+        ({"queue": (request("failed", error="CorruptFile: f"), request("failed", error="g"))}, 60),
         ({"error": ErrorReport.of(TableReplaced("Gone."))}, 100),
     ],
 )
@@ -120,6 +121,10 @@ def test_faults_add_up_and_the_worst_comes_first():
     assert "Request 3 is ready for cleaning for 24 h" in said
     assert "(request 3) failed: no space" in said
     assert "a: unreadable And 1 more like this." in said
+
+
+def test_an_unreadable_partition_makes_the_score_red():
+    assert score_of(health(), CompactionPolicy(), [], ["a: unreadable"])[0] == 40
 
 
 def test_the_thresholds_are_those_of_the_policy():

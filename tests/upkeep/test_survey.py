@@ -11,6 +11,7 @@ import pytest
 from pyarrow.orc import ORCFile, write_table
 
 from hiveacid.errors import (
+    CorruptFile,
     NotEnoughHistory,
     NotTransactional,
     TableNotFound,
@@ -60,6 +61,31 @@ def test_a_table_without_partitions_is_measured_as_a_whole(folders):
     assert (size.base, size.deltas, size.delta_bytes) == (None, tuple(names), 3 * len("no rows"))
     assert decision.type is CompactionType.MAJOR
     assert "3 deltas (limit 2)" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("file", "size", "streams", "lost"),
+    [
+        ("bucket_00001", 0, False, True),
+        ("bucket_00001", 1, False, False),
+        # Of a streaming writer that has just begun, and of others without row ids.
+        ("bucket_00001", 0, True, False),
+        ("000001_0", 0, False, False),
+    ],
+)
+def test_a_file_without_content_makes_its_partition_unreadable(parted, file, size, streams, lost):
+    for partition in ("p=1", "p=2"):
+        delta = parted.insert(partition)
+    path = parted.root / "p=2" / delta / file
+    path.write_bytes(bytes(size))
+    if streams:
+        path.with_name(f"{file}_flush_length").write_bytes(b"")
+    one, two = decisions(parted)
+    assert one.size.problem is None
+    assert (two.size.problem is not None) is lost
+    if lost:
+        assert f"p=2/{delta}/{file} is empty" in two.size.problem
+        assert CorruptFile.default_remedy in two.size.problem
 
 
 def test_every_partition_has_its_decision(parted):

@@ -565,7 +565,8 @@ def read_batches(
             if batch.num_rows:
                 yield batch
     except (ArrowException, OSError, ValueError) as error:
-        raise CorruptFile(f"The ORC library cannot read the file: {error}") from error
+        why = str(error).rstrip(".")
+        raise CorruptFile(f"The ORC library cannot read the file: {why}.") from error
     finally:
         # The read-ahead thread must end before the caller closes the file.
         view.close()

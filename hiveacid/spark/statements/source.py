@@ -27,7 +27,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import database_of, existing_table, outputs_of, require_versions
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.failures import CORRUPT, translated_spark_errors
+from hiveacid.spark.failures import LINE_REMEDY, MALFORMED, translated_spark_errors
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
 from hiveacid.spark.read.changes import no_changes
@@ -118,10 +118,6 @@ _WITH_LINES = ("csv", "json")
 _MALFORMED = own_column("malformed")
 _DEFAULT_COLUMN = "spark.sql.columnNameOfCorruptRecord"
 _MOST_SHOWN = 200
-_REMEDY = (
-    "Correct it, or read such lines into a column for a table of rejected lines (option"
-    " columnNameOfCorruptRecord), or as nulls (option mode: PERMISSIVE)."
-)
 
 
 def path_rows(spark: SparkSession, source: PathSource) -> DataFrame:
@@ -175,16 +171,18 @@ def _checked(reader: DataFrameReader, source: PathSource, schema: StructType) ->
     """Return the rows, of which a malformed one is an error."""
     fields = [field for field in schema.fields if field.name != _MALFORMED]
     if not fields and schema.fields:
-        raise CorruptFile(f"{source.path} has no line of valid {source.format}.", remedy=_REMEDY)
+        raise CorruptFile(
+            f"{source.path} has no line of valid {source.format}.", remedy=LINE_REMEDY
+        )
     columns = [F.col(quoted(field.name)) for field in fields]
     line = F.col(_MALFORMED)
     message = F.concat(
-        F.lit(f"{CORRUPT} {source.path} has a malformed line: "),
+        F.lit(f"{MALFORMED} {source.path} has a malformed line: "),
         F.substring(line, 1, _MOST_SHOWN),
         # All columns are named, or Spark would not parse those that a query does not need.
         F.lit(" (read as "),
         F.substring(F.to_json(F.struct(*columns)), 1, _MOST_SHOWN),
-        F.lit(f"). {_REMEDY}"),
+        F.lit(")."),
     )
     with_lines = StructType([*fields, StructField(_MALFORMED, StringType())])
     rows = (

@@ -169,10 +169,7 @@ def check_rows(tail: OrcTail, path: str, noted: int | None) -> None:
         CorruptFile: The numbers differ.
     """
     if noted is not None and tail.rows != noted:
-        raise CorruptFile(
-            f"{path} has {tail.rows} rows, and was written with {noted}.",
-            remedy="Bring it back from a copy.",
-        )
+        raise CorruptFile(f"{path} has {tail.rows} rows, and was written with {noted}.")
 
 
 @contextmanager
