@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook
 
+from airflow_hiveacid.hooks.tasks import emit
 from airflow_hiveacid.sensors.condition import ConditionSensor
 from airflow_hiveacid.triggers.condition import Condition, Poller
 from hiveacid.errors import InvalidConnection, InvalidJob, secrets_of
@@ -98,11 +99,14 @@ class MirrorFresh(Condition):
         """Return the lag of the mirror, once it is within the limits."""
         from hiveacid.iceberg.run import lag_of_mirror
         from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.upkeep.metric_collection import mirror_samples
 
         job = replace(self._job, metastore=poller.metastore)
         poller.require_access([self.target, job.subject])
         with MetastoreClient(poller.metastore) as client:
             lag = lag_of_mirror(client, job, self.version)
+        if self.version is None:
+            emit(lambda: mirror_samples(self.target.lower(), self.catalog, self.table, lag))
         poller.log.info("%s, the mirror of %s, is %s.", self.table, self.target, lag)
         found: dict[str, Any] = codec.encode(lag)
         return found if self.limits.tolerate(lag) else None

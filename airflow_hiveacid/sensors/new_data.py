@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_hiveacid.hooks.tasks import emit
 from airflow_hiveacid.sensors.condition import ConditionSensor
 from airflow_hiveacid.triggers.condition import Condition, Poller
 from hiveacid.jobs.fields import before_rendering, is_task_output, is_template
 from hiveacid.jobs.sources import ChangesSource
 from hiveacid.rules.lag import require_consumer
+from hiveacid.upkeep.metrics import CONSUMER_VERSIONS, Sample
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -34,7 +36,10 @@ class NewData(Condition):
 
         poller.require_access([self.table])
         with MetastoreClient(poller.metastore) as client:
-            found = Consumer(client, self.table, self.consumer).range(self._source)
+            consumer = Consumer(client, self.table, self.consumer)
+            found = consumer.range(self._source)
+        labels = {"table": consumer.table.name, "consumer": self.consumer}
+        emit(lambda: [Sample(CONSUMER_VERSIONS, consumer.behind(self._source), labels)])
         if found is None:
             poller.log.info("%s has seen all changes of %s.", self.consumer, self.table)
             return None

@@ -125,10 +125,14 @@ def known_consumers(table: HiveTable, now: ValidWriteIdList) -> tuple[KnownConsu
         KnownConsumer(
             name=name,
             version=version,
-            behind=sum(map(now.is_valid, range(version + 1, newest + 1))),
+            behind=_count(now, version, newest),
         )
         for name, version in consumer_versions(table).items()
     )
+
+
+def _count(now: ValidWriteIdList, after: int, newest: int) -> int:
+    return sum(map(now.is_valid, range(after + 1, newest + 1)))
 
 
 def forget_consumer(client: MetastoreClient, ref: TableRef, name: str) -> bool:
@@ -188,7 +192,7 @@ class Consumer:
         self._cursor = self._read()
         self._oldest: int | None = None
         ref = self._described.ref
-        seen = Snapshot.take(client, [ref]).write_ids[ref.full_name]
+        self._seen = seen = Snapshot.take(client, [ref]).write_ids[ref.full_name]
         self.newest = last_final_version(seen)
         self.highest = seen.high_watermark
 
@@ -222,6 +226,10 @@ class Consumer:
         if up_to <= begin:
             return None
         return ChangesRange(table=self.table.name, after=begin, up_to=up_to)
+
+    def behind(self, source: ChangesSource) -> int:
+        """Return the number of versions that it can copy; see ``range``."""
+        return _count(self._seen, self.next_after(source), self.newest)
 
     def next_after(self, source: ChangesSource) -> int:
         """Return the version after which the next copy begins.

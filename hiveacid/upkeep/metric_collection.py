@@ -13,8 +13,10 @@ from hiveacid.metastore.compactions import (
     QueuedCompaction,
 )
 from hiveacid.metastore.thrift.answers import HeldLock, LockState, TxnInfo, TxnState
+from hiveacid.records.consumers import KnownConsumer
 from hiveacid.records.history_entries import HistoryEntry, HistoryState
 from hiveacid.rules.compaction_decision import Decision
+from hiveacid.rules.lag import MirrorLag
 from hiveacid.rules.names import TableRef
 from hiveacid.upkeep import metrics
 from hiveacid.upkeep.health import measured
@@ -168,6 +170,43 @@ def last_run_samples(table: str, entries: Iterable[HistoryEntry]) -> Iterator[Sa
         for metric, value in figures.items():
             if value is not None:
                 yield Sample(metric, value, labels)
+
+
+def mirror_samples(table: str, catalog: str, mirror: str, lag: MirrorLag) -> Iterator[Sample]:
+    """Yield the metrics of a mirror in Iceberg.
+
+    Args:
+        table: The full name of the Hive table.
+        catalog: The name of the catalog.
+        mirror: The Iceberg table.
+        lag: The lag behind the newest version.
+    """
+    labels = {"table": table, "catalog": catalog, "mirror": mirror}
+    yield Sample(metrics.MIRROR_VERSIONS, lag.versions, labels)
+    yield Sample(metrics.MIRROR_LAG, round(lag.seconds, 3), labels)
+
+
+def consumer_samples(
+    table: str, consumer: KnownConsumer, entries: Iterable[HistoryEntry], now: datetime
+) -> Iterator[Sample]:
+    """Yield the metrics of a consumer of a table's changes.
+
+    Args:
+        table: The full name of the table.
+        consumer: The consumer.
+        entries: The last writes and compactions of the table.
+        now: The time, with its zone.
+    """
+    labels = {"table": table, "consumer": consumer.name}
+    yield Sample(metrics.CONSUMER_VERSIONS, consumer.behind, labels)
+    times = [
+        entry.time
+        for entry in entries
+        if (entry.write_id or 0) > consumer.version and entry.time and entry.state in _VISIBLE
+    ]
+    if times or not consumer.behind:
+        oldest = min(times) if consumer.behind else now.timestamp()
+        yield Sample(metrics.CONSUMER_LAG, max(0.0, round(now.timestamp() - oldest, 3)), labels)
 
 
 def _size_samples(health: TableHealth) -> Iterator[Sample]:

@@ -187,6 +187,28 @@ LAST_RUN_AT = Metric(
     "hiveacid_last_run_timestamp_seconds", "Time of the last run of an operation.", _OPERATION
 )
 
+_MIRROR, _CONSUMER = ("table", "catalog", "mirror"), ("table", "consumer")
+MIRROR_VERSIONS = Metric(
+    "hiveacid_mirror_versions_behind",
+    "Committed versions of the table that the mirror in Iceberg does not have.",
+    _MIRROR,
+)
+MIRROR_LAG = Metric(
+    "hiveacid_mirror_lag_in_sec",
+    "Maximum age of the oldest version that the mirror does not have; 0 if none.",
+    _MIRROR,
+)
+CONSUMER_VERSIONS = Metric(
+    "hiveacid_consumer_versions_behind",
+    "Versions of the table that the consumer could copy now.",
+    _CONSUMER,
+)
+CONSUMER_LAG = Metric(
+    "hiveacid_consumer_lag_in_sec",
+    "Age of the oldest of the last 50 versions that the consumer has not copied; 0 if none.",
+    _CONSUMER,
+)
+
 RUN_DURATION = Metric(
     "hiveacid_run_duration",
     "Duration of a task, including a deferral, until its success or failure.",
@@ -226,9 +248,11 @@ SURVEYED = (
 # Of tables, in addition to a survey.
 OTHERS_OF_TABLES = (RETAINED_BYTES, TABLE_TXN_AGE, SCORE, MEASURED_AT)
 LAST_RUNS = (LAST_RUN_SECONDS, LAST_RUN_BYTES, LAST_RUN_ROWS, LAST_RUN_AT)
+# Of mirrors and consumers; of these, sensors emit what they compute.
+POLLED = (MIRROR_VERSIONS, MIRROR_LAG, CONSUMER_VERSIONS)
 OF_TASKS = (RUN_DURATION, RUNS, RUN_FAILURES, RUN_ROWS, RUN_BYTES)
-EXPORTED = (*METASTORE, *SURVEYED, *OTHERS_OF_TABLES, *LAST_RUNS)
-EMITTED = (*SURVEYED, *OF_TASKS)
+EXPORTED = (*METASTORE, *SURVEYED, *OTHERS_OF_TABLES, *LAST_RUNS, *POLLED, CONSUMER_LAG)
+EMITTED = (*SURVEYED, *POLLED, *OF_TASKS)
 ALL = (*EXPORTED, *OF_TASKS)
 
 

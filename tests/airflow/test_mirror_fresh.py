@@ -87,14 +87,24 @@ def mirror(
 
 
 def test_a_mirror_is_fresh_once_it_has_all_versions(
-    mirror: Watched, capsys: pytest.CaptureFixture[str]
+    mirror: Watched, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poked = mirror.sensor().poke({})
     assert (poked.is_done, poked.xcom_value) == (True, fresh(1, 1))
     assert json.dumps(poked.xcom_value)
     mirror.hive.insert(2)
+    seen: list[tuple[str, float, dict[str, str]]] = []
+    monkeypatch.setattr(
+        "airflow_hiveacid.sensors.mirror_fresh.emit",
+        lambda samples: seen.extend((s.metric.name, s.value, dict(s.labels)) for s in samples()),
+    )
     poked = mirror.sensor().poke({})
     assert (poked.is_done, poked.xcom_value) == (False, None)
+    labels = {"table": mirror.target, "catalog": "lake", "mirror": "ns.t"}
+    (versions, (name, seconds, same)) = seen
+    assert versions == ("hiveacid_mirror_versions_behind", 1, labels)
+    assert (name, same) == ("hiveacid_mirror_lag_in_sec", labels)
+    assert seconds > 0
     assert "is at version 1, 1 version behind for at most" in capsys.readouterr().out
     mirror.run()
     assert mirror.sensor().poke({}).xcom_value == fresh(2, 2)

@@ -19,6 +19,7 @@ from hiveacid.errors import InvalidJob, MetastoreUnreachable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.records.consumers import Consumer
 from hiveacid.rules.names import TableRef
+from hiveacid.upkeep.metrics import Sample
 from tests.engine.acid_tables import create
 from tests.metastore_calls import counted_calls
 
@@ -71,7 +72,13 @@ def table(
     return Table(client, f"{database}.orders")
 
 
-def test_new_and_final_versions_are_found(table: Table, client: MetastoreClient) -> None:
+def test_new_and_final_versions_are_found(
+    table: Table, client: MetastoreClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Sample] = []
+    monkeypatch.setattr(
+        "airflow_hiveacid.sensors.new_data.emit", lambda samples: seen.extend(samples())
+    )
     sensor = table.sensor()
     assert not sensor.poke({})
     table.write()
@@ -86,6 +93,9 @@ def test_new_and_final_versions_are_found(table: Table, client: MetastoreClient)
     assert sensor.poke({}).xcom_value == table.found(1, 3)
     assert table.sensor(consumer="other", after="2").poke({}).xcom_value == table.found(2, 3)
     assert table.sensor(consumer="other", after="oldest").poke({}).xcom_value == table.found(0, 3)
+    assert {each.metric.name for each in seen} == {"hiveacid_consumer_versions_behind"}
+    assert [each.value for each in seen] == [0, 1, 0, 2, 1, 3]
+    assert seen[1].labels == {"table": table.ref.full_name, "consumer": "audit"}
 
 
 def test_a_look_takes_three_calls(table: Table) -> None:

@@ -17,6 +17,7 @@ from hiveacid.cli.commands import metrics as metrics_server
 from hiveacid.cli.commands.metrics import MetricsServer, parse_address
 from hiveacid.errors import UserError
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.records.consumers import Consumer
 from hiveacid.upkeep import metrics
 from hiveacid.upkeep.metrics import CONTENT_TYPE, Sample
 from tests.fakes.metastore import FakeMetastore
@@ -58,6 +59,11 @@ def test_named_tables_are_measured(client, database, hiveacid):
     (folders.root / "delta_0000001_0000001_0000" / "_hiveacid.json").write_text(note)
     printed = hiveacid("metrics", f"{database}.t_1", "--runs")[1]
     assert f'hiveacid_last_run_bytes{{operation="merge",table="{database}.t_1"}}' in printed
+    Consumer(client, f"{database}.t_1", "log", ["d.copy"]).begin(0)
+    printed = hiveacid("metrics", f"{database}.t_1", "--runs")[1]
+    labels = f'{{table="{database}.t_1",consumer="log"}}'
+    assert f"hiveacid_consumer_versions_behind{labels} 1\n" in printed
+    assert f"hiveacid_consumer_lag_in_sec{labels} " in printed
     assert hiveacid("metrics", "nowhere")[0] == 20
 
 

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -20,6 +21,10 @@ from hiveacid.cli.commands.metrics import MetricsServer
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.table_rules import located
+from hiveacid.metastore.txn.owner import Snapshot
+from hiveacid.records.consumers import Consumer
+from hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import Delta
 from tests.deploy.prometheus import Prometheus, PrometheusMissing, program
@@ -243,6 +248,7 @@ def make_busy(client: MetastoreClient, stack: ExitStack) -> None:
         folder = orders.root / orders.insert()
         (folder / "_hiveacid.json").write_text(json.dumps(note))
     orders.compact(Delta(1, 2))
+    note_followers(visits)
     visits.insert()
     queue = CompactionQueue(client)
     queue.request(visits.ref, None, CompactionType.MAJOR)
@@ -252,6 +258,22 @@ def make_busy(client: MetastoreClient, stack: ExitStack) -> None:
     queue.request(orders.ref, None, CompactionType.MINOR)
     client.abort_txn(client.open_txn("writer", "localhost", None))
     stack.enter_context(orders.reading())
+
+
+def note_followers(table: AcidFolders) -> None:
+    """Give a table a consumer and a mirror, which have its present version."""
+    name = table.ref.full_name
+    Consumer(table.client, name, "audit", ["audit.changes"]).begin(0)
+    now = Snapshot.take(table.client, [table.ref]).write_ids[name]
+    note = MirrorNote(
+        mirror="lake.visits",
+        catalog="default",
+        location="file:/lake/visits",
+        table=located(table.table),
+        write_ids=now.format(),
+        complete_at=time.time(),
+    )
+    write_mirror_note(table.table, note, is_new=True)
 
 
 def from_tasks(*, by_opentelemetry: bool) -> Callable[[], str]:

@@ -1,6 +1,7 @@
 """The lag of a mirror: from both tables, and from the notes in the folder of the Hive table."""
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -348,6 +349,14 @@ def test_the_command_lists_and_forgets(
     assert (status, title) == (0, f"{mirror.target}: 1 mirror")
     assert head.split()[:4] == ["mirror", "catalog", "version", "behind"]
     assert row.split()[:4] == ["ns.t", "lake", "1", "1"]
+    assert (
+        main(["metrics", mirror.target, "--runs", "--metastore", mirror.client.options.uris]) == 0
+    )
+    shown = capsys.readouterr().out
+    labels = f'{{table="{mirror.target}",catalog="lake",mirror="ns.t"}}'
+    assert f"hiveacid_mirror_versions_behind{labels} 1\n" in shown
+    (seconds,) = re.findall(rf"(?m)^hiveacid_mirror_lag_in_sec{re.escape(labels)} (.*)$", shown)
+    assert 0 < float(seconds) < 600
     (described,) = json.loads(hiveacid("list", mirror.target, "--json")[1])["mirrors"]
     assert (described["name"], described["lag"]["versions"]) == ("ns.t", 1)
     assert hiveacid("forget", mirror.target, "ns.t", "--catalog", "lake")[0] == 0

@@ -34,7 +34,6 @@ CANNOT_RUN = {
     "maintain = HiveAcidMaintainOperator(": "maps over the output of a task; tests/airflow/test_maintain_operator.py runs it",
     "hiveacid mirrors": "wants a mirror; tests/iceberg/test_mirror_lag.py has some",
     "HiveAcidMirrorFreshSensor(": "wants a mirror; tests/airflow/test_mirror_fresh.py waits for some",
-    "lake.sales.orders": "wants Iceberg's own jar in Spark; bench/peers.py fetches one",
 }
 
 

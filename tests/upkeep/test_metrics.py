@@ -1,10 +1,12 @@
 """The metrics of the metastore and of tables, and their text."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from hiveacid.jobs.sources import ChangesSource
 from hiveacid.metastore.compactions import CompactionQueue, QueuedCompaction
 from hiveacid.metastore.thrift.answers import (
     HeldLock,
@@ -13,7 +15,9 @@ from hiveacid.metastore.thrift.answers import (
     TxnState,
     TxnType,
 )
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.records.consumers import Consumer, known_consumers
 from hiveacid.records.history_entries import HistoryEntry, HistoryState
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.compaction_policy import CompactionPolicy
@@ -23,6 +27,7 @@ from hiveacid.upkeep import metrics
 from hiveacid.upkeep.compaction_poll import CompactionPoll
 from hiveacid.upkeep.health import HealthMeter
 from hiveacid.upkeep.metric_collection import (
+    consumer_samples,
     last_run_samples,
     lock_samples,
     metastore_samples,
@@ -329,3 +334,37 @@ def test_metrics_have_valid_and_different_names():
     assert not {"job", "instance"} & {label for metric in metrics.ALL for label in metric.labels}
     defined = [value for value in vars(metrics).values() if isinstance(value, metrics.Metric)]
     assert {*defined, *metrics.STATES.values()} == {*metrics.ALL}
+
+
+@FAKE
+def test_a_consumer_is_behind_by_versions_and_by_the_age_of_the_oldest(client, database):
+    folders = AcidFolders.create(client, f"{database}.t")
+    for _ in range(4):
+        folders.insert()
+    name = folders.ref.full_name
+    consumer = Consumer(client, name, "log", ["d.copy"])
+    consumer.begin(0)
+    consumer.advance(2)
+    assert consumer.behind(ChangesSource(name, after="0")) == 2
+    write_ids = Snapshot.take(client, [folders.ref]).write_ids[name]
+    (known,) = known_consumers(folders.table, write_ids)
+    then = NOW.timestamp()
+    entries = [
+        HistoryEntry(
+            write_id=write_id,
+            first_write_id=write_id,
+            last_write_id=write_id,
+            operation="insert",
+            state=HistoryState.CURRENT,
+            time=then - 10 * (5 - write_id),
+        )
+        for write_id in (4, 3, 2, 1)
+    ]
+    lag = {"hiveacid_consumer_versions_behind": 2, "hiveacid_consumer_lag_in_sec": 20}
+    assert values(consumer_samples(name, known, entries, NOW)) == lag
+    # Without the times of these versions, the age is unknown.
+    assert values(consumer_samples(name, known, entries[2:], NOW)).keys() == {*lag} - {
+        "hiveacid_consumer_lag_in_sec"
+    }
+    done = replace(known, version=4, behind=0)
+    assert values(consumer_samples(name, done, entries, NOW)) == dict.fromkeys(lag, 0)

@@ -28,7 +28,6 @@ from hiveacid.upkeep.metrics import CONTENT_TYPE, Sample, prometheus_text
 
 if TYPE_CHECKING:
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.records.history_entries import HistoryEntry
     from hiveacid.upkeep.health import HealthMeter
 
 
@@ -183,8 +182,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runs",
         action="store_true",
-        help="also show the last run of each operation on these tables, which reads notes in their "
-        "folders",
+        help="also show the last run of each operation on these tables, and the lag of their mirrors "
+        "and consumers, which reads notes in their folders",
     )
     parser.add_argument(
         "--listen",
@@ -313,7 +312,7 @@ class _Tables:
 
     def _measured(self, name: str) -> Iterator[Sample]:
         from hiveacid.upkeep.health import HealthMeter
-        from hiveacid.upkeep.metric_collection import last_run_samples, table_samples
+        from hiveacid.upkeep.metric_collection import table_samples
 
         # A meter lists only tables that may have changed since its last measurement.
         self._meter = meter = self._meter or HealthMeter(self._client)
@@ -325,20 +324,40 @@ class _Tables:
                 continue
             yield from table_samples(health)
             if self._runs and health.error is None:
-                yield from last_run_samples(health.table, self._history(health.table))
+                yield from self._of_notes(health.table)
 
     def _tables_of(self, pattern: str) -> list[str]:
         from hiveacid.metastore.table_rules import tables_of
 
         return [ref.full_name for ref in tables_of(self._client, pattern)]
 
-    def _history(self, table: str) -> "Sequence[HistoryEntry]":
+    def _of_notes(self, name: str) -> list[Sample]:
+        """Measure the last runs, the mirrors, and the consumers of a table."""
+        from hiveacid.metastore.table_rules import existing_table
+        from hiveacid.metastore.txn.owner import Snapshot
+        from hiveacid.records.consumers import known_consumers
+        from hiveacid.records.mirror_notes import known_mirrors
         from hiveacid.records.table_history import table_history
+        from hiveacid.upkeep.metric_collection import (
+            consumer_samples,
+            last_run_samples,
+            mirror_samples,
+        )
 
+        ref = TableRef.parse(name)
+        samples: list[Sample] = []
         try:
-            return table_history(self._client, TableRef.parse(table), limit=_ENTRIES)
+            entries = table_history(self._client, ref, limit=_ENTRIES)
+            samples += last_run_samples(name, entries)
+            table = existing_table(self._client, ref)
+            write_ids = Snapshot.take(self._client, [ref]).write_ids[name]
+            now = datetime.now(UTC)
+            for mirror in known_mirrors(table, write_ids, now.timestamp()):
+                samples += mirror_samples(name, mirror.catalog, mirror.name, mirror.lag)
+            for consumer in known_consumers(table, write_ids):
+                samples += consumer_samples(name, consumer, entries, now)
         except MetastoreError:
             raise
         except HiveAcidError as error:
             print(f"hiveacid: {error}", file=sys.stderr, flush=True)
-            return ()
+        return samples
