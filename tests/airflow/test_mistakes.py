@@ -277,6 +277,20 @@ MISTAKES = {
         "UnknownColumn",
         "The insert into db.t has 1 value for 2 columns: id, a. Give a value for each of them",
     ),
+    "a column of a SELECT misspelt": Mistake(
+        "worker",
+        lambda here: sql(
+            "INSERT INTO db.t WITH c AS (SELECT id, a FROM db.orders) SELECT id, aa FROM c"
+        ),
+        "UnknownColumn",
+        "The query names an unknown column: aa. The columns are id, a.",
+    ),
+    "a table function misspelt": Mistake(
+        "worker",
+        lambda here: sql("INSERT INTO db.t SELECT id, 'x' FROM rnge(10)"),
+        "UntrustedSql",
+        "The query calls rnge(), which is no table function. Did you mean range?",
+    ),
     "a column of the schema misspelt": Mistake(
         "worker",
         lambda here: insert("s3a://b/f", "csv", "idd int, a string"),
