@@ -47,8 +47,8 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         )
 
     ``mirror_job`` describes the job that makes one table follow another. Without changes, nothing
-    is submitted, and the report has no ``changes``; the task succeeds, because an earlier attempt
-    may have done the work.
+    is submitted, the report has no ``changes``, and the task succeeds without events of its outlets,
+    except in a retry: an earlier attempt may have done the work.
 
     The cursor of the consumer is a file in the folder of the table, ``_hiveacid_consumers``, where
     the task must be allowed to write; cleanings retain the data that the consumer has yet to read.
@@ -151,6 +151,12 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         self, event: Mapping[str, Any], job: Job, context: "Context"
     ) -> dict[str, Any]:
         return self._move_on(super()._after_trigger(event, job, context))
+
+    def _publish(self, job: Job, report: dict[str, Any], context: "Context") -> None:
+        if self._range is None and context["ti"].try_number == 1:
+            # Airflow creates an event for each outlet that a successful task still has.
+            self.outlets = []
+        super()._publish(job, report, context)
 
     def _move_on(self, report: dict[str, Any]) -> dict[str, Any]:
         """Advance the consumer to the end of the applied run, which may be another one."""

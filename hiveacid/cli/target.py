@@ -64,6 +64,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
+def add_actions(
+    parser: argparse.ArgumentParser,
+) -> "argparse._SubParsersAction[argparse.ArgumentParser]":
+    """Add the actions of a command, one of them ``list``, which is the one without a name."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    parse = parser.parse_known_args
+
+    def parse_with_action(args: Any = None, namespace: Any = None) -> Any:
+        named = args is None or {*args} & {*actions.choices, "-h", "--help"}
+        completes = "_ARGCOMPLETE" in os.environ
+        return parse(args if named or completes else ["list", *args], namespace)
+
+    parser.parse_known_args = parse_with_action  # type: ignore[method-assign]
+    return actions
+
+
 def add_metastore(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
     """Add the arguments that name a metastore."""
     parser.add_argument(

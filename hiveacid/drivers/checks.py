@@ -20,6 +20,7 @@ from hiveacid.errors import (
     TableNotFound,
     UnknownColumn,
     UnsupportedMetastore,
+    UntrustedSql,
     UserError,
     VersionUnknown,
 )
@@ -408,12 +409,17 @@ class Preflight:
         )
 
     def _check_columns_of_query(self, query: QuerySource) -> None:
-        """Refuse a query with a name that certainly means no column."""
-        from hiveacid.sql.known_columns import unknown_name
+        """Refuse a query with a name that certainly means no column, or no table function."""
+        from hiveacid.sql.known_columns import misspelt_function, unknown_name
 
         # Common queries are views of Spark, whose columns it knows alone.
         tables = self._columns_by_name(query.inputs)
         for text in (*query.common.values(), query.sql):
+            if not query.trusted and (found := misspelt_function(text)):
+                name, similar = found
+                raise UntrustedSql(
+                    f"The query calls {name}(), which is no table function.", remedy=similar
+                )
             _refuse_name(unknown_name(text, tables), "The query")
 
     def _columns_by_name(self, inputs: Mapping[str, Input]) -> dict[str, Sequence[str] | None]:

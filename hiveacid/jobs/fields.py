@@ -98,10 +98,17 @@ def require_condition(where: object, all_rows: bool, change: str) -> None:
 
 
 def require_table(name: str, what: str) -> None:
-    """Raise InvalidJob unless the text is the name of a table, or a template."""
+    """Raise InvalidJob unless the text is the name of one table, or a template."""
     require_text(name, what)
-    if not awaits_rendering(name):
-        TableRef.parse(name)
+    if awaits_rendering(name):
+        return
+    if set("*?[") & set(name):
+        raise InvalidJob(
+            f"{what}: {name!r} is a pattern, and this takes one table.",
+            remedy="HiveAcidMaintainOperator and `hiveacid maintain` compact and clean all tables of a"
+            " pattern; the compaction sensors find those that need it.",
+        )
+    TableRef.parse(name)
 
 
 def require_choice(text: str, choices: Collection[str], what: str) -> None:

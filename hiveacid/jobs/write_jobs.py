@@ -33,6 +33,7 @@ from hiveacid.jobs.sources import (
 )
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.merge import Clause, expressions_of, validate_assignments, validate_clauses
+from hiveacid.rules.sql_tokens import compares_with_itself, names_in
 from hiveacid.rules.write_ids import AsOf
 
 PartitionSpec = Mapping[str, str | None]
@@ -369,6 +370,7 @@ class MergeJob(SourceJob):
     def _validate_own(self) -> None:
         self._validate_source()
         require_sql(self.on, "on")
+        _require_comparison(self.on)
         validate_clauses(self.when)
         for index, clause in enumerate(self.when):
             for what, text in expressions_of(clause, f"when[{index}] ({type(clause).__name__})"):
@@ -385,6 +387,18 @@ def require_names(merge_schema: bool, exclude: Sequence[str]) -> None:
     for option, given in (("merge_schema", merge_schema), ("exclude", exclude)):
         if given:
             raise InvalidJob(f"{option} finds columns by name; it excludes by_position.")
+
+
+def _require_comparison(on: str) -> None:
+    """Refuse the condition of a merge if it is certainly ambiguous, or true for all pairs of rows."""
+    if awaits_rendering(on):
+        return
+    remedy = 'Compare columns of the target and the source by their aliases, like "t.id = s.id".'
+    if (column := compares_with_itself(on)) is not None:
+        raise InvalidJob(f"on compares {column} with itself.", remedy=remedy)
+    if names_in(on) <= {"true"}:
+        remedy += ' The condition of a merge without matches is "false".'
+        raise InvalidJob(f"on is {on.strip()!r}, which compares no columns.", remedy=remedy)
 
 
 def _condition(job: UpdateJob | DeleteJob) -> tuple[str, ...]:

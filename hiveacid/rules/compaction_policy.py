@@ -29,8 +29,9 @@ class CompactionPolicy:
         max_deltas: More directories of deltas than this require a minor compaction, or a major one
             if no base exists yet. If it is None, the limit is ten without a base, unless
             max_delta_ratio is also None.
-        max_delta_ratio: Deltas above this share of the base require a major compaction. Without a
-            base, deletes of more than a fifth of everything read do, which Hive does not check.
+        max_delta_ratio: Deltas above this share of the base, 0 to 1, require a major compaction.
+            Without a base, deletes of more than a fifth of everything read do, which Hive does not
+            check.
         measure: The measure of the share: "bytes", as in Hive, or "rows" of the ORC footers.
         max_aborted: More aborted write ids of the table than this require a major compaction of
             partitions that still have directories of some.
@@ -65,6 +66,11 @@ class CompactionPolicy:
             threshold = getattr(self, name)
             if threshold is not None and threshold < 0:
                 raise InvalidJob(f"policy.{name} must not be negative.")
+        if self.max_delta_ratio is not None and self.max_delta_ratio > 1:
+            raise InvalidJob(
+                f"policy.max_delta_ratio must be at most 1, not {self.max_delta_ratio}.",
+                remedy="It is a share: write 0.1 for 10 %. None is no threshold.",
+            )
         for name in ("max_aborted_age_hours", "major_after_hours"):
             hours = getattr(self, name)
             if hours is not None and hours <= 0:

@@ -42,6 +42,8 @@ _AND_OR = frozenset({"AND", "OR"})
 _CLAUSES = frozenset({"WHERE", "ON", "SET", "WHEN"})
 _BEFORE_CONDITION = frozenset({"AND", "NOT", "ON", "OR", "WHEN", "WHERE"})
 _COMPARISONS = frozenset({"=", "==", "<=>", "!=", "<>", "<", "<=", ">", ">="})
+_EQUALS = frozenset({"=", "==", "<=>"})
+_AROUND = _AND_OR | {"NOT"}
 _NAME_IN_QUOTES = re.compile(r'"[^\W\d]\w*"')
 _SHOWN = 60
 
@@ -161,6 +163,32 @@ def names_in(text: str) -> set[str]:
         return {token.name for token in _tokens(text) if token.name is not None}
     except _Unreadable:
         return set()
+
+
+def compares_with_itself(text: str) -> str | None:
+    """Return the first column in a condition that is compared with itself, if any."""
+    try:
+        tokens = list(_tokens(text))
+    except _Unreadable:
+        return None
+    for at, token in enumerate(tokens):
+        if not token.is_sign(_EQUALS):
+            continue
+        first, last = at, at + 1
+        while first > 0 and _is_part_of_column(tokens[first - 1]):
+            first -= 1
+        while last < len(tokens) and _is_part_of_column(tokens[last]):
+            last += 1
+        left, right = tokens[first:at], tokens[at + 1 : last]
+        alone = first == 0 or tokens[first - 1].text == "(" or tokens[first - 1].is_word(_AROUND)
+        alone &= last == len(tokens) or tokens[last].text == ")" or tokens[last].is_word(_AROUND)
+        if alone and left and [each.name for each in left] == [each.name for each in right]:
+            return "".join(each.text for each in left)
+    return None
+
+
+def _is_part_of_column(token: Token) -> bool:
+    return token.text == "." or (token.name is not None and not token.is_word(_AROUND))
 
 
 def values_per_row(query: str) -> int | None:

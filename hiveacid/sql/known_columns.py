@@ -1,4 +1,4 @@
-"""Columns that a query names although none of its tables has them, found without Spark.
+"""Columns and table functions that a query names although there are none, found without Spark.
 
 Only a name that is wrong in every reading is reported: in doubt, Spark decides.
 """
@@ -10,6 +10,7 @@ from itertools import pairwise
 from sqlglot import exp
 
 from hiveacid.errors import SqlError
+from hiveacid.rules.texts import did_you_mean
 from hiveacid.sql.statement import SqlStatement
 
 # The columns of tables by the names of the tables, both in lower case; None if only Spark knows them.
@@ -82,6 +83,12 @@ _OTHER_COLUMNS = ("joins", "laterals", "pivots", "match_recognize")
 # Clauses that can name the columns that a SELECT returns.
 _BEHIND = frozenset({"group", "having", "order", "sort", "cluster", "distribute", "qualify"})
 _FROM = (exp.From, exp.Join)
+# Spark's functions in the place of a table, and this package's.
+_TABLE_FUNCTIONS = (
+    *("range", "explode", "explode_outer", "posexplode", "posexplode_outer", "inline"),
+    *("inline_outer", "stack", "json_tuple", "sql_keywords", "collations", "table_changes"),
+    *("variant_explode", "variant_explode_outer", "parse_url_tuple"),
+)
 _QUERIES = frozenset({"this", "expression"})
 # The parser accepts texts with missing or misplaced parts.
 _UNREADABLE = (SqlError, RecursionError, AttributeError, LookupError, TypeError, ValueError)
@@ -114,6 +121,26 @@ def unknown_name(query: str, tables: Columns) -> UnknownName | None:
         return next(_unknown(tree, tables), None)
     except _UNREADABLE:
         return None
+
+
+def misspelt_function(query: str) -> tuple[str, str] | None:
+    """Return a function in the place of a table that is none of Spark's, with the similar ones.
+
+    Args:
+        query: The query; names that are similar to no function are left to Spark.
+    """
+    try:
+        tree = SqlStatement.of(query, "").parse()
+        for place in tree.find_all(exp.Table, exp.Lateral):
+            called = place.this
+            if isinstance(called, exp.Anonymous) and not place.args.get("db"):
+                name = called.name
+                similar = did_you_mean(name, _TABLE_FUNCTIONS)
+                if similar and name.lower() not in _TABLE_FUNCTIONS:
+                    return name, similar
+    except _UNREADABLE:
+        pass
+    return None
 
 
 def unknown_name_of_condition(
@@ -249,10 +276,15 @@ def _relations(select: exp.Expr, tables: Columns) -> list[_Relation]:
     if first is None:
         return []
     unclear = [_Relation("", None)]
-    if any(select.args.get(name) for name in _OTHER_COLUMNS if name != "joins"):
+    if any(select.args.get(name) for name in ("pivots", "match_recognize")):
+        return unclear
+    views = [view.args.get("alias") for view in select.args.get("laterals") or ()]
+    if not all(isinstance(view, exp.TableAlias) and view.columns for view in views):
         return unclear
     sources = [first.this, *(join.this for join in select.args.get("joins") or ())]
-    return [_relation(source, tables) for source in sources] or unclear
+    found = [_relation(source, tables) for source in sources]
+    generated = [_Relation(each.name.lower(), [c.name for c in each.columns]) for each in views]
+    return [*found, *generated]
 
 
 def _relation(source: exp.Expr, tables: Columns) -> _Relation:
@@ -267,13 +299,31 @@ def _relation(source: exp.Expr, tables: Columns) -> _Relation:
         return _Relation(name, _outputs(source.this, tables))
     if not isinstance(source, exp.Table) or not isinstance(source.this, exp.Identifier):
         return _Relation(name, None)
-    if source.db or source.name.lower() in _names_of_with(source):
+    if source.db:
         return _Relation(name, None)
-    return _Relation(name, tables.get(source.name.lower()))
+    ctes = [
+        cte for cte in source.root().find_all(exp.CTE) if cte.alias.lower() == source.name.lower()
+    ]
+    if not ctes:
+        return _Relation(name, tables.get(source.name.lower()))
+    return _Relation(name, _outputs_of_with(ctes, source, tables))
 
 
-def _names_of_with(node: exp.Expr) -> set[str]:
-    return {cte.alias.lower() for cte in node.root().find_all(exp.CTE)}
+def _outputs_of_with(
+    ctes: Sequence[exp.CTE], source: exp.Table, tables: Columns
+) -> Sequence[str] | None:
+    """The columns of a query of WITH; None unless a table certainly means it."""
+    (cte, *others), clause = ctes, ctes[0].parent
+    around = source.find_ancestor(exp.CTE)
+    if others or clause is None or clause.parent is None or around is not None:
+        return None  # Another query of WITH may see other tables.
+    node: exp.Expr | None = source
+    while node is not None and node is not clause.parent:
+        node = node.parent
+    if node is None:
+        return None
+    alias = cte.args["alias"]
+    return [column.name for column in alias.columns] or _outputs(cte.this, tables)
 
 
 def _outputs(query: exp.Expr, tables: Columns) -> Sequence[str] | None:

@@ -182,7 +182,7 @@ def _blocked_cleaner(evidence: Evidence) -> Finding:
         f"younger than the open transaction {evidence.min_open}; {setting}."
     )
     remedy = (
-        f"End transaction {evidence.min_open} (hiveacid txns list shows its owner, unless it only "
+        f"End transaction {evidence.min_open} (hiveacid txns shows its owner, unless it only "
         f"reads), or set {MIN_HISTORY_WRITE_ID}=true on all instances."
     )
     if per_table is False:

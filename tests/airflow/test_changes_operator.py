@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_hiveacid import (
     AcidTable,
@@ -18,6 +19,7 @@ from airflow_hiveacid import (
     QuerySource,
     TableSource,
 )
+from airflow_hiveacid.assets import table_asset
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure, HiveAcidTaskRefused
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from hiveacid.errors import InvalidJob
@@ -113,6 +115,7 @@ def context() -> Callable[..., Any]:
             run_id="r",
             task_id="t",
             map_index=-1,
+            try_number=1,
             xcom_push=lambda key, value: xcoms.update({key: value}),
             xcom_pull=lambda key, **_: xcoms.get(key),
         )
@@ -136,6 +139,19 @@ def test_a_consumer_continues_at_its_cursor(feed: Feed, context: Any) -> None:
     ]
     assert feed.operator().execute(context())["changes"] == []
     assert feed.submitted == 2
+
+
+@pytest.mark.parametrize(("attempt", "events"), [(1, 0), (2, 1)])
+def test_without_changes_a_first_attempt_succeeds_without_events(
+    client: Any, database: str, context: Any, attempt: int, events: int
+) -> None:
+    feed = Feed(None, client, database)
+    operator = feed.operator(outlets=[table_asset(feed.log, client.options.uris)])
+    values = context(outlet_events=OutletEventAccessors())
+    values |= {"task": operator, "dag": SimpleNamespace(timetable=None)}
+    values["ti"].try_number = attempt
+    assert operator.execute(values)["changes"] == []
+    assert len(operator.outlets) == events
 
 
 def test_open_versions_wait(feed: Feed, client: Any, context: Any) -> None:

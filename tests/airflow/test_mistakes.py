@@ -136,6 +136,18 @@ MISTAKES = {
         "BadCondition",
         "on does not parse: an operand is missing between = and = in '= ='.",
     ),
+    "a merge by a column without aliases": Mistake(
+        "parse",
+        lambda here: merge(on="id = id"),
+        "InvalidJob",
+        "on compares id with itself. Compare columns of the target and the source by their aliases",
+    ),
+    "a merge by a condition that is always true": Mistake(
+        "parse",
+        lambda here: merge(on="1 = 1"),
+        "InvalidJob",
+        "on is '1 = 1', which compares no columns. Compare columns of the target and the source",
+    ),
     "a condition that goes on": Mistake(
         "parse",
         lambda here: delete(where="t.id = 1 AND"),
@@ -189,6 +201,24 @@ MISTAKES = {
         lambda here: delete(where=None),
         "InvalidJob",
         "DELETE FROM db.t has no condition: it would change all rows of the table. Add a condition,",
+    ),
+    "a pattern in place of a table": Mistake(
+        "parse",
+        lambda here: HiveAcidCompactOperator(task_id="t", job=CompactJob(target="db.*")),
+        "InvalidJob",
+        "target: 'db.*' is a pattern, and this takes one table. HiveAcidMaintainOperator and",
+    ),
+    "a pattern without a database": Mistake(
+        "parse",
+        lambda here: insert_from(TableSource("sales_*")),
+        "InvalidJob",
+        "source: 'sales_*' is a pattern, and this takes one table. HiveAcidMaintainOperator and",
+    ),
+    "a percentage in place of a share": Mistake(
+        "parse",
+        lambda here: compact(max_delta_ratio=10),
+        "InvalidJob",
+        "policy.max_delta_ratio must be at most 1, not 10. It is a share: write 0.1 for 10 %.",
     ),
     "a job field misspelt": Mistake(
         "parse",
@@ -276,6 +306,20 @@ MISTAKES = {
         lambda here: sql("INSERT INTO db.t VALUES (1)"),
         "UnknownColumn",
         "The insert into db.t has 1 value for 2 columns: id, a. Give a value for each of them",
+    ),
+    "a column of a SELECT misspelt": Mistake(
+        "worker",
+        lambda here: sql(
+            "INSERT INTO db.t WITH c AS (SELECT id, a FROM db.orders) SELECT id, aa FROM c"
+        ),
+        "UnknownColumn",
+        "The query names an unknown column: aa. The columns are id, a.",
+    ),
+    "a table function misspelt": Mistake(
+        "worker",
+        lambda here: sql("INSERT INTO db.t SELECT id, 'x' FROM rnge(10)"),
+        "UntrustedSql",
+        "The query calls rnge(), which is no table function. Did you mean range?",
     ),
     "a column of the schema misspelt": Mistake(
         "worker",

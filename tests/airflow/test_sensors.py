@@ -98,7 +98,7 @@ def test_one_sensor_waits_for_directories_that_trino_misreads(orders):
 
 @pytest.mark.parametrize("more", [{"max_deltas": 1}, {"max_delta_ratio": 0.1}])
 def test_either_is_enough_for_the_whole_policy(more, orders):
-    strict = {"max_deltas": 100, "max_delta_ratio": 100.0}
+    strict = {"max_deltas": 100, "max_delta_ratio": 1.0}
     policy = CompactionPolicy(**strict | more)
     sensor = HiveAcidCompactionNeededSensor(task_id="t", table="shop.*", policy=policy)
     orders.insert()

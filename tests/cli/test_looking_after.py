@@ -145,7 +145,7 @@ def test_consumers_are_shown_and_forgotten(client, folders, hiveacid):
     assert hiveacid("consumers", "list", name) == (0, f"{name}: 0 consumers\n")
     Consumer(client, name, "log", ["d.copy"]).advance(9)
     Consumer(client, name, "new", ["d.copy"]).begin(0)
-    status, printed = hiveacid("consumers", "list", name)
+    status, printed = hiveacid("consumers", name)
     rows = [line.split() for line in printed.splitlines()[1:]]
     assert (status, rows) == (
         0,
@@ -185,7 +185,7 @@ def test_locks_are_shown_with_their_holders(client, database, hiveacid):
 @REAL
 def test_a_transaction_is_shown_and_aborted_with_a_reason(client, hiveacid):
     txn_id = client.open_txn("ann", f"here/{TOKEN}", None)
-    listed = json.loads(hiveacid("txns", "list", "--json")[1])
+    listed = json.loads(hiveacid("txns", "--json")[1])
     (shown,) = (txn for txn in listed["open"] if txn["txn_id"] == txn_id)
     assert (shown["user"], shown["host"], shown["run_token"]) == ("ann", "here", TOKEN)
     head, *rows = hiveacid("txns", "list")[1].splitlines()[1:]

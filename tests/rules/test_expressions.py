@@ -1,7 +1,12 @@
 import pytest
 
 from hiveacid.errors import BadCondition
-from hiveacid.rules.sql_tokens import columns_of, names_in, require_expression
+from hiveacid.rules.sql_tokens import (
+    columns_of,
+    compares_with_itself,
+    names_in,
+    require_expression,
+)
 from hiveacid.rules.texts import did_you_mean
 
 
@@ -116,3 +121,24 @@ def test_names_that_are_alike_are_asked_for():
     assert did_you_mean("mayor", ["minor", "major", "rebalance"]) == "Did you mean major?"
     assert did_you_mean("Ordrs", ["orders", "customers"]) == "Did you mean orders?"
     assert did_you_mean("x", ["orders"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("id = id", "id"),
+        ("t.ID = `T`.id", "t.ID"),
+        ("t.id = s.id AND (s.d <=> s.d)", "s.d"),
+        ("NOT t.id == t.id OR t.a = s.a", "t.id"),
+        ("t.id = s.id", None),
+        ("id = id + 1", None),
+        ("upper(id) = id", None),
+        ("id = id(1)", None),
+        ("1 = 1", None),
+        ("t.a.id = id", None),
+        ("x = 'x' AND y <> y", None),
+        ("id = 'id", None),
+    ],
+)
+def test_a_column_compared_with_itself_is_found(text, column):
+    assert compares_with_itself(text) == column

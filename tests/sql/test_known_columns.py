@@ -4,6 +4,7 @@ import pytest
 
 from hiveacid.sql.known_columns import (
     columns_of_query,
+    misspelt_function,
     unknown_name,
     unknown_name_of_condition,
 )
@@ -30,6 +31,11 @@ TABLES = {"s": ["id", "a", "st"], "u": ["id", "b"], "files": None}
         ("SELECT x FROM (SELECT * FROM s) q", "x"),
         ("SELECT nope FROM s q(x, y, z)", "nope"),
         ("WITH c AS (SELECT nope FROM s) SELECT * FROM c", "nope"),
+        ("WITH c AS (SELECT id FROM s) SELECT nope FROM c", "nope"),
+        ("WITH c(k) AS (SELECT id FROM s) SELECT c.id FROM c JOIN u ON c.k = u.id", "c.id"),
+        ("WITH c AS (SELECT * FROM s), d AS (SELECT a FROM c) SELECT aa FROM c", "aa"),
+        ("SELECT nope, c FROM s LATERAL VIEW explode(st) t AS c", "nope"),
+        ("SELECT t.d FROM s LATERAL VIEW explode(st) t AS c", "t.d"),
         ("SELECT transform(st, y -> y + w) FROM s", "w"),
         ("SELECT sum(id) OVER (PARTITION BY q) FROM s", "q"),
         ("SELECT CASE WHEN nope THEN CAST(a AS int) END FROM s", "nope"),
@@ -69,6 +75,11 @@ def test_a_name_that_means_no_column_is_found(query: str, name: str) -> None:
         "SELECT a FROM s UNION SELECT b FROM u ORDER BY c",
         "SELECT id FROM s WHERE id IN ((SELECT a FROM s) ORDER BY z)",
         "WITH s AS (SELECT 1 AS nope) SELECT nope FROM s",
+        "WITH c AS (SELECT *, 1 AS n FROM s) SELECT n FROM c",
+        "WITH c AS (SELECT id FROM s), d AS (SELECT nope FROM c) SELECT id FROM d JOIN files",
+        "WITH s AS (SELECT *, 1 AS nope FROM s) SELECT nope FROM s",
+        "SELECT x.b FROM (WITH s AS (SELECT b FROM u) SELECT b FROM s) x JOIN s ON st = nope",
+        "SELECT key FROM s LATERAL VIEW explode(st) t",
         "SELECT id FROM s WHERE EXISTS (SELECT 1 FROM u WHERE u.id = s.a AND b = a)",
         "SELECT (SELECT k FROM (SELECT b AS k FROM u) i WHERE k = s.id) FROM s",
         "SELECT current_date, CURRENT_TIMESTAMP, user, :p FROM s",
@@ -90,6 +101,29 @@ def test_a_name_that_means_no_column_is_found(query: str, name: str) -> None:
 )
 def test_a_name_that_may_mean_a_column_is_left_to_spark(query: str) -> None:
     assert unknown_name(query, TABLES) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("SELECT * FROM rnge(10)", ("rnge", "Did you mean range?")),
+        ("SELECT * FROM TABLE_CHANGE('db.t', 1)", ("TABLE_CHANGE", "Did you mean table_changes?")),
+        ("SELECT c FROM s LATERAL VIEW explod(st) t AS c", ("explod", None)),
+        ("SELECT * FROM s, LATERAL explod(st)", ("explod", None)),
+        ("SELECT * FROM Range(10), stack(1, 2)", None),
+        ("SELECT * FROM my_own(10)", None),
+        ("SELECT * FROM db.rnge(10)", None),
+        ("SELECT rnge(10) FROM s", None),
+        ("SELECT FROM FROM", None),
+    ],
+)
+def test_a_misspelt_table_function_is_found(
+    query: str, found: tuple[str, str | None] | None
+) -> None:
+    known = misspelt_function(query)
+    assert (known and known[0]) == (found and found[0])
+    if found and found[1]:
+        assert known == found
 
 
 def test_a_condition_names_its_table_and_the_inputs_of_subqueries() -> None:

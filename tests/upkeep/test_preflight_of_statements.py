@@ -11,6 +11,7 @@ from hiveacid.errors import (
     HiveAcidError,
     TableNotFound,
     UnknownColumn,
+    UntrustedSql,
     UserError,
     VersionUnknown,
 )
@@ -197,6 +198,8 @@ def test_a_script_may_need_what_its_earlier_statements_add(check: Check) -> None
     [
         ("SELECT id FROM f", None, ""),
         ("SELECT idd FROM f", UnknownColumn, r"^The query names an unknown column: idd\."),
+        ("WITH c AS (SELECT id FROM f) SELECT idd FROM c AS f", UnknownColumn, r"column: idd\."),
+        ("SELECT id FROM f, rnge(3) AS f", UntrustedSql, r"calls rnge\(\).* Did you mean range\?"),
         ("SELECT id FROM g", TableNotFound, "shop.gone does not exist"),
         ("SELECT * FROM c", VersionUnknown, "shop.log has no version 2"),
     ],

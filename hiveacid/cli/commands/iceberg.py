@@ -286,7 +286,7 @@ def _print_compare_iceberg(report: IcebergCompareReport, limit: int) -> None:
 
 
 def _configure_mirrors(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions = target.add_actions(parser)
     listing = actions.add_parser(
         "list",
         help="show their lag",
@@ -324,7 +324,8 @@ def run_mirrors(arguments: argparse.Namespace) -> int:
 MIRRORS = Command(
     name="mirrors",
     help="show the lag of a table's mirrors in Iceberg, or forget one",
-    description="Show the lag of a table's mirrors in Iceberg, or forget one of them.",
+    description="Show the lag of a table's mirrors in Iceberg, also without an action, or forget one of "
+    "them.",
     configure=_configure_mirrors,
     run=run_mirrors,
     changes=True,

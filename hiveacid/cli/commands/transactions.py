@@ -103,7 +103,7 @@ _HEAD_txns = ("txn", "open for", "heartbeat", "by", "task", "run")
 
 
 def _configure_txns(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions = target.add_actions(parser)
     listing = actions.add_parser(
         "list",
         help="show the open transactions",
@@ -144,7 +144,7 @@ def run(arguments: argparse.Namespace) -> int:
 TXNS = Command(
     name="txns",
     help="show open transactions, or abort one",
-    description="Show the open transactions, or abort one of them.",
+    description="Show the open transactions, also without an action, or abort one of them.",
     configure=_configure_txns,
     run=run,
     changes=True,

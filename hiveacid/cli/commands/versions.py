@@ -267,7 +267,7 @@ APPLY_AGAIN = Command(
 
 
 def _configure_consumers(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions = target.add_actions(parser)
     listing = actions.add_parser(
         "list",
         help="show their positions",
@@ -301,7 +301,8 @@ def run_consumers(arguments: argparse.Namespace) -> int:
 CONSUMERS = Command(
     name="consumers",
     help="show the consumers of a table's changes, or forget one",
-    description="Show the consumers of a table's changes, or forget one of them.",
+    description="Show the consumers of a table's changes, also without an action, or forget one of "
+    "them.",
     configure=_configure_consumers,
     run=run_consumers,
     changes=True,
