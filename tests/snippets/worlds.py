@@ -174,6 +174,7 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
             "/feeds/customers/hour/changes.json": FEED_OF_CUSTOMERS,
         },
     ),
+    "docs/small-tables.md": World(sql=SHOP),
     "docs/loads.md": World(
         sql=ORDERS
         + """
