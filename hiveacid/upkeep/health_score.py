@@ -215,15 +215,13 @@ def _for_deltas(decisions: Sequence[Decision], policy: CompactionPolicy) -> Iter
     large = [excess for excess in called if excess.large]
     if large:
         most = max(large, key=lambda excess: excess.deltas / excess.base)
-        share = percent(most.deltas / most.base)
         points = 20 if most.deltas > most.base else 10
-        limit_ = percent(policy.max_delta_ratio or 0)
-        yield Penalty(points, f"Deltas are {share} of the base (limit {limit_}).")
-    share = max((excess.delete_share for excess in called if excess.deleted), default=0.0)
-    if share:
-        yield Penalty(
-            10, f"{percent(share)} deletes without a base (limit {percent(MANY_DELETES)})."
-        )
+        share, at_most = percent(most.deltas / most.base), percent(policy.max_delta_ratio or 0)
+        yield Penalty(points, f"Deltas are {share} of the base (limit {at_most}).")
+    deletes = max((excess.delete_share for excess in called if excess.deleted), default=0.0)
+    if deletes:
+        shown, limit_of_deletes = percent(deletes), percent(MANY_DELETES)
+        yield Penalty(10, f"{shown} deletes without a base (limit {limit_of_deletes}).")
 
 
 def _for_garbage(health: TableHealth) -> Iterator[Penalty]:

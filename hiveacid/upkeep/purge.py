@@ -252,7 +252,7 @@ def _listed(table: HiveTable, found: list[_Folder]) -> list[Leftover]:
     ]
 
 
-def _own_properties(parameters: dict[str, str]) -> list[str]:
+def _own_properties(parameters: Mapping[str, str]) -> list[str]:
     return sorted(name for name in parameters if name.lower().startswith(_PREFIX))
 
 
