@@ -39,6 +39,7 @@ _LIBRARY_COMMANDS = (
     compactions.COMPACT,
     compactions.CLEAN,
     compactions.MAINTAIN,
+    compactions.PURGE,
     iceberg.TO_ICEBERG,
     iceberg.COMPARE_ICEBERG,
     versions.CONSUMERS,

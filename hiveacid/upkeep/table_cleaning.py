@@ -27,6 +27,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import READY_FOR_CLEANING, CompactionQueue, QueuedCompaction
 from hiveacid.metastore.locations import Locations, other_locations, partition_locations
 from hiveacid.metastore.table_rules import existing_table, require_same_table
+from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.metastore.txn.owner import Snapshot, abort_open_transactions
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.metastore.write_events import is_replicated, recycle
@@ -190,6 +191,47 @@ def cleaning(
     )
 
 
+class Confirmation:
+    """Confirmation of a table, and of the lock on it; called directly before each change.
+
+    Attributes:
+        is_locked: Whether the lock is held and confirmed, too.
+    """
+
+    def __init__(self, client: MetastoreClient, table: HiveTable, txn: LiveTransaction) -> None:
+        """Describe it; nothing is confirmed yet.
+
+        Args:
+            client: The metastore.
+            table: The table as it was inspected.
+            txn: The transaction that holds the lock.
+        """
+        self.is_locked = True
+        self._client = client
+        self._table = table
+        self._txn = txn
+        self._until = 0.0
+
+    def __call__(self, *, anew: bool = False) -> None:
+        """Ask the metastore, unless an answer still counts.
+
+        Args:
+            anew: Whether to ask in any case.
+
+        Raises:
+            TableReplaced: The table was replaced, moved or dropped.
+            TransactionAborted: The lock is lost.
+        """
+        asked = time.clock_gettime(_CLOCK)
+        if asked <= self._until and not anew:
+            return
+        require_same_table(self._client, self._table)
+        if self.is_locked:
+            # Last: a process that waits for locks cannot then have changed the compared objects.
+            self._txn.confirm_alive()
+        self._until = asked + _CONFIRMED_SECONDS
+
+
 class _Cleaner:
     """Removes the files that an inspection found.
 
@@ -210,8 +252,7 @@ class _Cleaner:
         self._queue = CompactionQueue(client)
         self._removals: list[FolderRemoval] = []
         self._requests: Sequence[QueuedCompaction] = ()
-        self._is_locked = True
-        self._confirmed_until = 0.0
+        self._confirm = Confirmation(client, table, txn)
 
     def hide(self, folders: Sequence[PartitionFolder], job: CleanJob, retention: Retention) -> None:
         """Inspect the folders, and hide their garbage, under the lock.
@@ -244,12 +285,11 @@ class _Cleaner:
             self._delete_from_stores()
             if any(removal.garbage for removal in self._removals):
                 # From now on, everything hidden is known to be of this table.
-                self._confirmed_until = 0.0
-                self._confirm()
+                self._confirm(anew=True)
         except (SharedLocation, TableReplaced, TransactionAborted) as error:
             self._put_back(error)
             raise
-        self._is_locked = False
+        self._confirm.is_locked = False
 
     @property
     def has_work(self) -> bool:
@@ -372,22 +412,6 @@ class _Cleaner:
     @cached_property
     def _replicated(self) -> bool:
         return is_replicated(self._client, self._table.ref)
-
-    def _confirm(self) -> None:
-        """Confirm the table, and the lock while it is held; call it directly before each change.
-
-        Raises:
-            TableReplaced: The table was replaced, moved or dropped.
-            TransactionAborted: The lock is lost.
-        """
-        asked = time.clock_gettime(_CLOCK)
-        if asked <= self._confirmed_until:
-            return
-        require_same_table(self._client, self._table)
-        if self._is_locked:
-            # Last: a process that waits for locks cannot then have changed the compared objects.
-            self._txn.confirm_alive()
-        self._confirmed_until = asked + _CONFIRMED_SECONDS
 
     def _recycles(self, location: str, garbage: Garbage) -> bool:
         """Whether the next dump of a replicated database may need files that a write event names."""

@@ -20,6 +20,7 @@ ARGUMENTS = {
     "plan --conflicts": ("*", "read"),
     "compact hr.t": ("hr.t", "compact"),
     "clean hr.t": ("hr.t", "clean"),
+    "purge hr.t": ("hr.t", "purge"),
     "to-iceberg hr.t lake.t": ("hr.t", "read"),
     "compare-iceberg hr.t lake.t": ("hr.t", "read"),
     "consumers list hr.t": ("hr.t", "read"),

@@ -11,6 +11,7 @@ from hiveacid.cli import local_spark, policy, target
 from hiveacid.cli.command import Command
 from hiveacid.cli.output import Bar, outcome_counts, print_report, print_table, progress_on_stderr
 from hiveacid.errors import HiveAcidError
+from hiveacid.jobs import codec
 from hiveacid.jobs.job import Access, Job, accesses_of
 from hiveacid.jobs.maintenance_jobs import (
     CleanJob,
@@ -277,6 +278,55 @@ def _print_clean(report: CleanReport) -> None:
     if report.requests_cleaned:
         requests = ", ".join(map(str, report.requests_cleaned))
         print(f"  requests of the queue that are done with: {requests}")
+
+
+# `hiveacid purge`: remove everything of this package from a table
+
+
+def _configure_purge(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", metavar="DB.TABLE", help="the table's name")
+    target.add_metastore(parser)
+    parser.add_argument(
+        "--yes", action="store_true", help="remove it, after a dry run without this"
+    )
+    target.add_json(parser)
+
+
+def run_purge(arguments: argparse.Namespace) -> int:
+    """List what this package has left in a table, or remove it."""
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.upkeep.purge import leftovers, purge
+
+    ref = TableRef.parse(arguments.table)
+    with closing(MetastoreClient(target.metastore(arguments))) as client:
+        found = (purge if arguments.yes else leftovers)(client, ref)
+    if arguments.json:
+        described = [codec.encode(each) for each in found]
+        shown = {"table": ref.full_name, "removed": arguments.yes, "leftovers": described}
+        print(json.dumps(shown, ensure_ascii=False))
+        return 0
+    print(f"{ref}: {len(found)} {'removed' if arguments.yes else 'to remove'}")
+    if found:
+        rows = [
+            (each.path, str(each.files), bytes_in_words(each.bytes), each.loss) for each in found
+        ]
+        print_table(("leftover", "files", "size", "lost with it"), rows, right=[1, 2])
+    if found and not arguments.yes:
+        print("hiveacid: nothing was removed; stop all jobs, then --yes does it", file=sys.stderr)
+    return 0
+
+
+PURGE = Command(
+    name="purge",
+    help="remove everything of this package from a table, to uninstall it",
+    description="List what this package has left in a table, with what is lost without it: notes, "
+    "positions, and staged files in the folders of the table and its partitions, and properties. With "
+    "--yes, remove it, under an exclusive lock. Rows, and Hive's directories and files, stay as they are.",
+    configure=_configure_purge,
+    run=run_purge,
+    changes=True,
+    action="purge",
+)
 
 
 # `hiveacid maintain`: compact and clean many tables in this process, without Spark
