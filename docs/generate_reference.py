@@ -27,6 +27,12 @@ METRICS_PAGE = FOLDER.parent / "operating.md"
 # The table of metrics is between these lines of that page.
 METRICS = "<!-- Written by docs/generate_reference.py from hiveacid/upkeep/metrics.py. -->"
 END_OF_METRICS = "<!-- End of the metrics. -->"
+ERRORS_PAGE = FOLDER.parent / "errors.md"
+# The table of exit statuses is between these lines of that page.
+STATUSES = "<!-- Written by docs/generate_reference.py from hiveacid/errors.py. -->"
+END_OF_STATUSES = "<!-- End of the exit statuses. -->"
+# The sections of that page as `hiveacid errors` prints them.
+ERROR_TEXTS = Path(__file__).parents[1] / "hiveacid" / "cli" / "errors.txt"
 WORKER_PAGE = FOLDER.parent / "worker.md"
 # The table of expressions is between these lines of that page.
 EXPRESSIONS = "<!-- Written by docs/generate_reference.py from hiveacid/worker/expressions.py. -->"
@@ -74,9 +80,11 @@ def main() -> None:
         (SQL_PAGE, with_statements),
         (METRICS_PAGE, with_metrics),
         (WORKER_PAGE, with_expressions),
+        (ERRORS_PAGE, with_statuses),
     )
     for page, written in written_parts:
         page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
+    ERROR_TEXTS.write_text(error_texts(ERRORS_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def with_statements(page: str) -> str:
@@ -116,6 +124,29 @@ def with_expressions(page: str) -> str:
     return _between(page, EXPRESSIONS, END_OF_EXPRESSIONS, table)
 
 
+def with_statuses(page: str) -> str:
+    """Return the page on errors with the table of exit statuses and retries."""
+    from hiveacid.cli.commands.errors import known_errors
+
+    groups: dict[tuple[int, bool], list[str]] = {}
+    for error in known_errors():
+        link = f"[{error.__name__}](#{error.__name__.lower()})"
+        groups.setdefault((error.exit_code, error.retryable), []).append(link)
+    rows = [
+        f"| {status} | {'yes' if retried else 'no'} | {', '.join(groups[status, retried])} |"
+        for status, retried in sorted(groups)
+    ]
+    table = "\n".join(["| Exit status | Retried | Errors |", "|---|---|---|", *rows])
+    return _between(page, STATUSES, END_OF_STATUSES, table)
+
+
+def error_texts(page: str) -> str:
+    """Return the sections of the page on errors as plain text, for terminals."""
+    sections = re.findall(r"^### (\w+)\n\n(.*?)(?=^##|\Z)", page, re.MULTILINE | re.DOTALL)
+    plain = {name: re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", text) for name, text in sections}
+    return "\n\n".join(f"{name}\n{text.strip().replace('**', '')}" for name, text in plain.items())
+
+
 def _between(page: str, start: str, end: str, text: str) -> str:
     """Replace the lines of a page between two others."""
     before, _, rest = page.partition(start)
@@ -128,7 +159,6 @@ def pages() -> dict[str, str]:
     written = {f"{name}.md": class_page(name) for name in PAGES}
     written["cli.md"] = command_page()
     written["airflow.md"] = provider_page()
-    written["errors.md"] = error_page()
     return written
 
 
@@ -227,7 +257,7 @@ class Docstring:
             yield entry[1], _one_line(entry[2])
 
 
-# The command line, the provider, the errors
+# The command line, the provider
 
 
 # An argument of a command in the page: its name, its meaning, and the title of its group.
@@ -354,34 +384,6 @@ def provider_page() -> str:
     ]
     parts.append("\n".join(["## Links, notifiers, decorators and asset uris\n", *rows]))
     return _page("In Airflow: connection, configuration, links", "\n".join(parts))
-
-
-def error_page() -> str:
-    """The tree of errors."""
-    from hiveacid.errors import HiveAcidError
-
-    lines = [
-        "An error that a task ends with has an id, which is the name of its class. An application",
-        "and the command `hiveacid` end with its exit status.",
-        "",
-        "| Id | Exit status | Retried | Happened | What to do |",
-        "|---|---|---|---|---|",
-    ]
-    for error in _below(HiveAcidError):
-        lines.append(
-            f"| `{error.__name__}` | {error.exit_code} | {'yes' if error.retryable else ''} "
-            f"| {_markdown(_one_line(inspect.getdoc(error) or '').split('. ')[0])} "
-            f"| {_markdown(error.default_remedy)} |"
-        )
-    return _page("Errors", "\n".join(lines))
-
-
-def _below(error: type) -> Iterator[Any]:
-    below: list[Any] = sorted(error.__subclasses__(), key=lambda kind: kind.__name__)
-    for each in below:
-        if each.__module__ == error.__module__:
-            yield each
-            yield from _below(each)
 
 
 # Small things

@@ -1,5 +1,6 @@
-"""The page of errors has a section for each class, where the last line of a log leads to."""
+"""The page of errors has a section for each class, which the last line of a log leads to."""
 
+import ast
 import inspect
 import re
 from pathlib import Path
@@ -7,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from hiveacid import errors
+from hiveacid.cli.main import main
 from hiveacid.jobs.report import ErrorReport
-from tests.test_docs import anchors
 
-PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "errors.md"
 CLASSES = {
     name: kind
     for name, kind in vars(errors).items()
@@ -31,11 +33,37 @@ def test_a_section_has_symptom_cause_and_remedy(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_the_log_links_to_the_section(name: str) -> None:
-    report = ErrorReport.of(CLASSES[name]("What happened."))
-    page, _, anchor = report.link.partition("#")
-    assert PAGE.parents[1] / page == PAGE
-    assert anchor in anchors(PAGE)
+def test_the_log_names_the_command_that_prints_the_section(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, *arguments = ErrorReport.of(CLASSES[name]("What happened.")).link.split()
+    assert (program, main(arguments)) == ("hiveacid", 0)
+    head, *section = capsys.readouterr().out.splitlines()
+    retried = "retried" if CLASSES[name].retryable else "not retried"
+    assert head == f"{name}: exit status {CLASSES[name].exit_code}, {retried}"
+    without_links = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", SECTIONS[name])
+    assert section == without_links.strip().replace("**", "").splitlines()
+
+
+def test_names_of_errors_need_not_be_spelled_exactly(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["errors", "locktimeout"]) == 0
+    assert capsys.readouterr().out.startswith("LockTimeout: ")
+    assert main(["errors", "LockTimeuot"]) == errors.InvalidJob.exit_code
+    assert "Did you mean LockTimeout?" in capsys.readouterr().err
+    assert main(["errors"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert sorted(listed) == sorted(CLASSES)
+
+
+def test_messages_name_no_files_that_only_a_checkout_has() -> None:
+    named = [
+        f"{file}:{node.lineno}"
+        for package in ("hiveacid", "airflow_hiveacid")
+        for file in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant) and re.search(r"\bdocs/[\w-]+\.md", str(node.value))
+    ]
+    assert named == []
 
 
 def test_links_use_the_configured_site(

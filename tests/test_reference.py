@@ -48,6 +48,17 @@ def test_the_page_on_the_worker_lists_its_expressions(generator: ModuleType) -> 
     assert page.count("date_add") == 1
 
 
+def test_the_page_on_errors_lists_their_exit_statuses(generator: ModuleType) -> None:
+    page = generator.ERRORS_PAGE.read_text()
+    assert generator.with_statuses(page) == page, "run `make docs`"
+    assert "| 10 | yes | [ConflictError](#conflicterror), " in page
+
+
+def test_the_command_line_has_the_texts_of_the_page_on_errors(generator: ModuleType) -> None:
+    texts = generator.error_texts(generator.ERRORS_PAGE.read_text())
+    assert generator.ERROR_TEXTS.read_text() == texts, "run `make docs`"
+
+
 def test_every_public_name_is_described(pages: dict[str, str]) -> None:
     text = "\n".join(pages.values())
     missing = [

@@ -14,6 +14,7 @@ from hiveacid.cli.command import Command
 from hiveacid.cli.commands import (
     compactions,
     doctor,
+    errors,
     iceberg,
     metastore,
     metrics,
@@ -48,6 +49,7 @@ _LIBRARY_COMMANDS = (
     transactions.TXNS,
     metrics.COMMAND,
     doctor.COMMAND,
+    errors.COMMAND,
     metastore.COMMAND,
 )
 # By its name, since the library does not depend on the provider.

@@ -184,7 +184,7 @@ class TableRows:
             failure = Failure.of(error, self._table.catalog.properties)
             raise IcebergRefused(
                 f"pyiceberg cannot read {read}: {failure.text}",
-                remedy="Compare the tables with Spark, as docs/to-iceberg.md describes.",
+                remedy="Compare the rows of both tables with Spark.",
             ) from failure.cause
 
 

@@ -279,8 +279,7 @@ class PartitionFiles:
         if directory.format is not StorageFormat.ORC:
             raise UnsupportedTable(
                 f"{visible.title} has files of the format {directory.format.name}.",
-                remedy="Only ORC files are exported; copy the table with Spark, see"
-                " docs/to-iceberg.md.",
+                remedy="Only ORC files are exported; copy the table with Spark.",
             )
         assert visible.table is not None
         require_microseconds_in_keys(visible.title, visible.table.partition_keys, directory.values)

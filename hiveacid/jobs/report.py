@@ -87,10 +87,11 @@ class ErrorReport:
 
     @property
     def link(self) -> str:
-        """The documentation of this kind of error, with an address if HIVEACID_DOCS is set."""
+        """The documentation of this kind of error: a command, or an address by HIVEACID_DOCS."""
         site = os.environ.get(DOCS_VARIABLE, "").rstrip("/")
-        page = f"{site}/docs/errors.html" if site else "docs/errors.md"
-        return f"{page}#{self.id.lower()}"
+        return (
+            f"{site}/docs/errors.html#{self.id.lower()}" if site else f"hiveacid errors {self.id}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

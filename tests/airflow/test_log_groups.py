@@ -112,5 +112,5 @@ def test_an_error_of_the_worker_is_not_chained_either(context):
             metastore_conn_id="none",
         ).execute(context)
 
-    assert str(failed.value).endswith("\nSee docs/errors.md#invalidconnection")
+    assert str(failed.value).endswith("\nSee hiveacid errors InvalidConnection")
     assert failed.value.__suppress_context__

@@ -69,7 +69,7 @@ def test_the_text_has_the_problem_the_object_and_the_remedy(notify, sent, spark_
         "Problem: LockTimeout: It waited for db.t.",
         "Object: db.t",
         "Remedy: End it.",
-        "See docs/errors.md#locktimeout",
+        "See hiveacid errors LockTimeout",
         "Log: http://airflow/log?x=1",
     ]
 

@@ -293,7 +293,7 @@ def test_a_reported_error_is_raised_with_its_remedy(
     assert traceback.format_exception_only(caught.value)[0].splitlines() == [
         f"airflow_hiveacid.hooks.tasks.{failure.__name__}: LockTimeout: Waited 300 s for db.t.",
         "Ask ada to commit.",
-        "See docs/errors.md#locktimeout",
+        "See hiveacid errors LockTimeout",
     ]
     # It is the end of the log, without later output of Airflow.
     assert caught.value.__cause__ is caught.value.__context__ is None
