@@ -2,6 +2,9 @@
 
 from enum import IntEnum
 
+# A setting of the metastore that this package starts, which has no other instances.
+BUNDLED = "hiveacid.bundled"
+
 
 class MetastoreVersion(IntEnum):
     """A generation of the Hive Metastore; its properties name the differences that matter."""

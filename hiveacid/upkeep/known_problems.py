@@ -19,7 +19,7 @@ from hiveacid.metastore.compactions import (
     CompactionQueue,
     QueuedCompaction,
 )
-from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.metastore_version import BUNDLED, MetastoreVersion
 
 INITIATOR_ON = "metastore.compactor.initiator.on"
 CLEANER_ON = "metastore.compactor.cleaner.on"
@@ -30,10 +30,19 @@ MIN_HISTORY_WRITE_ID = "metastore.txn.use.minhistorywriteid"
 _SETTINGS = (
     *(INITIATOR_ON, CLEANER_ON, HOUSEKEEPING_ON),
     *(FETCH_SIZE, MIN_HISTORY_LEVEL, MIN_HISTORY_WRITE_ID),
+    BUNDLED,
 )
+_TITLES = {
+    "HIVE-26704": "an open transaction blocks Hive's cleaner for all tables",
+    "HIVE-25503": "duplicates in the metastore's database slow down commits",
+    "HIVE-27075": "duplicates are removed only with Hive's compactor",
+    "HIVE-24291": "Hive's cleaner removes files that are still read",
+    "HIVE-30026": "Hive's initiator never examines some tables",
+}
 # The fix of HIVE-30026 is younger than these releases. Of later ones nothing is known.
 _NEWEST_KNOWN = (4, 2)
 _UNKNOWN = "unknown"
+_NOT_RUNNING = "The bundled metastore runs neither Hive's initiator nor its cleaner."
 # Hive's cleaner runs every few seconds; a shorter wait is no sign of a problem.
 _LONG = timedelta(minutes=10)
 
@@ -68,6 +77,11 @@ class Finding:
     evidence: str
     remedy: str = ""
 
+    @property
+    def title(self) -> str:
+        """The problem in a few words."""
+        return _TITLES[self.problem]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
@@ -94,7 +108,7 @@ class Evidence:
         """Collect the evidence.
 
         Args:
-            client: The metastore, which is called nine times.
+            client: The metastore, which is called ten times.
 
         Raises:
             MetastoreError: The metastore does not answer.
@@ -211,6 +225,13 @@ def _cleanup_without_compactor(evidence: Evidence) -> Finding:
             Verdict.ABSENT,
             f"This instance removes duplicates, as its settings are {settings}.",
         )
+    if evidence.is_on(BUNDLED):
+        return Finding(
+            problem,
+            Verdict.ABSENT,
+            "The bundled metastore does not remove duplicates from COMPLETED_TXN_COMPONENTS, of which "
+            "experiments write few.",
+        )
     return Finding(
         problem,
         Verdict.UNDETERMINED,
@@ -226,6 +247,8 @@ def _early_cleaning(evidence: Evidence) -> Finding:
     if evidence.version is MetastoreVersion.HMS3:
         on = evidence.is_on(INITIATOR_ON)
         settings = evidence.shown(INITIATOR_ON)
+        if on is False and evidence.is_on(BUNDLED):
+            return Finding(problem, Verdict.ABSENT, _NOT_RUNNING)
         return Finding(
             problem,
             Verdict.PRESENT if on else Verdict.UNDETERMINED,
@@ -262,6 +285,8 @@ def _starving_tables(evidence: Evidence) -> Finding:
         return Finding(
             problem, Verdict.ABSENT, "Version 3 does not limit the number of candidates."
         )
+    if evidence.is_on(INITIATOR_ON) is False and evidence.is_on(BUNDLED):
+        return Finding(problem, Verdict.ABSENT, _NOT_RUNNING)
     settings = evidence.shown(INITIATOR_ON, FETCH_SIZE)
     numbers = evidence.numbers
     if numbers is None or numbers > _NEWEST_KNOWN:

@@ -6,7 +6,7 @@ import pytest
 
 from hiveacid.metastore.compactions import READY_FOR_CLEANING, QueuedCompaction
 from hiveacid.metastore.thrift.answers import TxnType
-from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.metastore_version import BUNDLED, MetastoreVersion
 from hiveacid.rules.names import TableRef
 from hiveacid.upkeep.known_problems import (
     CLEANER_ON,
@@ -88,6 +88,11 @@ def test_a_cleaning_waits_only_for_older_transactions(queue, min_open, settings,
         ("HIVE-27075", "4.0.1", {HOUSEKEEPING_ON: "true", INITIATOR_ON: "TRUE"}, ABSENT),
         ("HIVE-27075", "4.0.1", {HOUSEKEEPING_ON: "true", CLEANER_ON: "false"}, UNDETERMINED),
         ("HIVE-27075", "4.0.1", {CLEANER_ON: "true"}, UNDETERMINED),
+        ("HIVE-27075", "4.0.1", {CLEANER_ON: "false", BUNDLED: "true"}, ABSENT),
+        ("HIVE-24291", "3.0", {INITIATOR_ON: "false", BUNDLED: "true"}, ABSENT),
+        ("HIVE-24291", "3.0", {INITIATOR_ON: "true", BUNDLED: "true"}, PRESENT),
+        ("HIVE-30026", "4.0.1", {INITIATOR_ON: "false", BUNDLED: "true"}, ABSENT),
+        ("HIVE-30026", "4.0.1", {INITIATOR_ON: "true", BUNDLED: "true"}, UNDETERMINED),
         ("HIVE-24291", "3.0", {INITIATOR_ON: "true"}, PRESENT),
         ("HIVE-24291", "3.0", {INITIATOR_ON: "false"}, UNDETERMINED),
         ("HIVE-24291", "4.0.1", {MIN_HISTORY_LEVEL: "true"}, ABSENT),
@@ -106,7 +111,8 @@ def test_versions_and_settings_decide_where_they_can(problem, version, settings,
     generation = MetastoreVersion.HMS3 if version == "3.0" else MetastoreVersion.HMS4
     found = finding(problem, version=f"{generation}", release=version, settings=settings)
     assert found.verdict is verdict
-    for name in settings.keys() - {"unknown"}:
+    assert found.title
+    for name in settings.keys() - {"unknown", BUNDLED}:
         assert name in found.evidence or verdict is ABSENT
 
 
@@ -123,5 +129,7 @@ def test_the_evidence_is_that_of_the_metastore(client, hms):
     assert evidence.numbers == (None if hms.version == "3.1.3" else (4, 0))
     assert len(known_problems(evidence)) == 5
     if not hasattr(hms, "settings"):  # The real metastores.
+        assert evidence.is_on(BUNDLED)
+        assert all(found.verdict is not UNDETERMINED for found in known_problems(evidence))
         assert evidence.is_on(INITIATOR_ON) is False
         assert evidence.is_on(MIN_HISTORY_LEVEL) is (None if hms.version == "3.1.3" else True)

@@ -39,6 +39,7 @@ class Check:
         remedy: The remedy.
         exit_code: The exit status that it makes; 0 if jobs can run nevertheless.
         undetermined: The evidence does not decide.
+        title: The known problem in a few words.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Check:
     remedy: str = ""
     exit_code: int = 0
     undetermined: bool = False
+    title: str = ""
 
     @property
     def label(self) -> str:
@@ -147,6 +149,7 @@ def _known_problems(client: "MetastoreClient") -> Iterator[Check]:
             found=f"{'cannot be determined: ' if undetermined else ''}{finding.evidence}",
             remedy=finding.remedy,
             undetermined=undetermined,
+            title=finding.title,
         )
 
 
@@ -290,6 +293,7 @@ def _version(package: str) -> str | None:
 
 
 def _as_text(check: Check) -> Iterator[str]:
-    yield f"{check.label:6}  {check.name}: {check.found}"
+    title = check.title and f" ({check.title})"
+    yield f"{check.label:6}  {check.name}{title}: {check.found}"
     if check.remedy:
         yield f"        {check.remedy}"

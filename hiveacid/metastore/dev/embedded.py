@@ -30,6 +30,7 @@ from hiveacid.metastore.dev.distribution import (
 )
 from hiveacid.metastore.thrift.session import asked_by_sasl
 from hiveacid.metastore.thrift.transport import Endpoint
+from hiveacid.rules.metastore_version import BUNDLED
 
 # A temporary server that never outlives the process that has started it
 
@@ -326,6 +327,7 @@ class EmbeddedMetastore:
             # Derby rejects the conditional ALTER TABLE of version 4, which clients then repeat.
             "metastore.hmshandler.retry.attempts": "2",
             "metastore.hmshandler.retry.interval": "100ms",
+            BUNDLED: "true",
             **distribution.release.settings,
         }
         if self._timeout is not None:
