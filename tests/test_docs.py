@@ -4,6 +4,7 @@ import argparse
 import ast
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -57,6 +58,32 @@ def test_jars_of_hadoop_are_those_of_this_spark() -> None:
         r"org\.apache\.hadoop:[\w-]+:([\d.]+)", "".join(p.read_text() for p in PAGES)
     )
     assert {*named} == {version}
+
+
+def test_users_install_the_spark_of_all_tests() -> None:
+    best = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["test"]
+    for page in (ROOT / "README.md", ROOT / "docs" / "first-merge.md"):
+        (command,) = re.findall(r"^pip install .*\[spark\].*$", page.read_text(), re.MULTILINE)
+        pins = [word for word in shlex.split(command) if word.startswith("pyspark")]
+        assert pins == [each for each in best if str(each).startswith("pyspark")]
+        assert len(pins) == 2
+
+
+def test_pages_for_users_lead_to_those_of_contributors_once() -> None:
+    navigation = (ROOT / "docs" / "mkdocs.yml").read_text()
+    users, _, contributors = navigation.partition("  - Contributors:\n")
+    theirs = re.findall(r"docs/([a-z-]+)\.md", users)
+    hidden = {"architecture", "protocol", "verification", "benchmarks"}
+    assert hidden <= {*re.findall(r"docs/([a-z-]+)\.md", contributors)} - {*theirs}
+    texts = [(ROOT / "docs" / f"{name}.md").read_text() for name in theirs if name != "releases"]
+    readme, _, _ = (ROOT / "README.md").read_text().partition("| Contributors |")
+    links = [
+        link
+        for text in (*texts, readme)
+        for link in re.findall(r"\]\((?:docs/)?([a-z-]+)\.md", text)
+        if link in hidden
+    ]
+    assert links == ["benchmarks"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)

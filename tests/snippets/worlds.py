@@ -176,6 +176,7 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
         },
     ),
     "docs/worker.md": World(sql=SHOP),
+    "docs/small-tables.md": World(sql=SHOP),
     "docs/loads.md": World(
         sql=ORDERS
         + """
