@@ -177,27 +177,28 @@ def describe(thing: Any) -> str:
     """A section on a class or a function."""
     parsed = Docstring(inspect.getdoc(thing) or "")
     lines = [f"## {thing.__name__}", "", f"`from {_import_of(thing)} import {thing.__name__}`", ""]
-    if inspect.isclass(thing):
-        if not _is_dataclass(thing) and _own_methods(thing):
-            lines += _call(thing.__name__, thing.__init__)
-    else:
-        lines += _call(thing.__name__, thing)
-    lines += [parsed.text, "", *parameter_table(thing, parsed)]
+    text = parsed.text
+    if not inspect.isclass(thing):
+        text = f"{_call(thing.__name__, thing)}: {text}"
+    elif not _is_dataclass(thing) and _own_methods(thing):
+        text = f"{_call(thing.__name__, thing.__init__)}: {text}"
+    lines += [text, "", *parameter_table(thing, parsed)]
     for method, function in _own_methods(thing) if inspect.isclass(thing) else ():
         described = Docstring(inspect.getdoc(function) or "")
-        lines += [f"### {thing.__name__}.{method}", "", *_call(method, function)]
-        lines += [described.text, "", *parameter_table(function, described)]
+        lines += [f"### {thing.__name__}.{method}", ""]
+        text = f"{_call(method, function)}: {described.text}"
+        lines += [text, "", *parameter_table(function, described)]
     return "\n".join(lines).strip()
 
 
-def _call(name: str, function: Callable[..., Any]) -> list[str]:
+def _call(name: str, function: Callable[..., Any]) -> str:
     """A call as one would write it, in a line with its default values."""
     parameters = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
     shown = [str(p.replace(annotation=p.empty)) for p in parameters]
     stars = [p.kind is p.KEYWORD_ONLY for p in parameters]
     if True in stars and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         shown.insert(stars.index(True), "*")
-    return [f"`{name}({', '.join(shown)})`", ""]
+    return f"`{name}({', '.join(shown)})`"
 
 
 def parameter_table(thing: Any, parsed: "Docstring") -> list[str]:
