@@ -4,6 +4,7 @@ Directories and files of Hive, and the rows in them, are never touched. As in a 
 hidden first, and deleted after the metastore confirmed the table and the lock once more.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -135,7 +136,7 @@ def purge(
         work.remove(found, confirm, held.txn_id)
         alter_table(client, current, _forget_properties, held.confirm_alive)
         removed = _listed(current, found)
-        if left := _listed(require_same_table(client, current), work.find()):
+        if left := _listed(require_same_table(client, current), work.left()):
             raise StorageError(
                 f"{len(left)} of {len(removed)} leftovers in {ref} were not removed: {left[0].path}",
                 remedy="Stop the jobs that write the table, and run the command again.",
@@ -151,18 +152,30 @@ class _Purge:
         self._table = table
 
     def find(self) -> list[_Folder]:
-        """Find the files, without changing anything."""
+        """Find the files, if nobody else has files in the folders, and no job is at work."""
+        folders = self._folders()
+        folders.require_unshared(other_locations(self._client, self._table))
+        found = self._found_in(folders)
+        self._require_idle(found)
+        return found
+
+    def left(self) -> list[_Folder]:
+        """Find the files that remain."""
+        return self._found_in(self._folders())
+
+    def _folders(self) -> TableFolders:
         table = self._table
-        folders = TableFolders(
+        return TableFolders(
             table, partition_locations(self._client, table) if table.partition_keys else {}
         )
-        folders.require_unshared(other_locations(self._client, table))
+
+    def _found_in(self, folders: TableFolders) -> list[_Folder]:
+        table = self._table
         found = [self._find(folder) for folder in folders.folders]
         if table.partition_keys:
             # Partitions may lie in it, and have their own entry.
             root = PartitionFolder(None, table.folder, table.folder, "")
             found.append(self._find(root, recursive=False))
-        self._require_idle(found)
         return found
 
     def remove(self, found: list[_Folder], confirm: Confirmation, txn_id: int) -> None:
@@ -190,8 +203,8 @@ class _Purge:
             removal.delete(txn_id)
         for storage, path in exposed:
             confirm()
-            storage.delete_file(path)
-            storage.delete_directory(path)
+            is_directory = storage.is_directory(path)
+            (storage.delete_directory if is_directory else storage.delete_file)(path)
 
     def _find(self, folder: PartitionFolder, *, recursive: bool = True) -> _Folder:
         found = _Folder(folder)

@@ -6,7 +6,14 @@ import time
 
 import pytest
 
-from hiveacid.errors import ConflictError, LockTimeout, MetastoreError, SharedLocation, UserError
+from hiveacid.errors import (
+    ConflictError,
+    LockTimeout,
+    MetastoreError,
+    SharedLocation,
+    StorageError,
+    UserError,
+)
 from hiveacid.metastore.alteration import send_definition
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.locks import Operation, Target
@@ -78,6 +85,20 @@ def test_nothing_of_this_package_remains_and_nothing_of_hive_is_touched(folders,
     assert not [name for name in parameters if name.startswith("hiveacid.")]
     assert parameters["comment"] == "of users"
     assert hiveacid("purge", folders.ref.full_name)[1] == f"{folders.ref}: 0 to remove\n"
+
+
+def test_a_store_without_renames_is_purged_as_well(folders, monkeypatch):
+    before = with_leftovers(folders)
+    monkeypatch.setattr(Storage, "renames_at_once", False)
+    assert len(purge(folders.client, folders.ref)) == 8
+    assert folders.tree() == before
+
+
+def test_leftovers_that_appear_meanwhile_are_an_error(folders, monkeypatch):
+    with_leftovers(folders)
+    monkeypatch.setattr(Removal, "delete", lambda *_: write(folders.root, OWN[0]))
+    with pytest.raises(StorageError, match="were not removed"):
+        purge(folders.client, folders.ref)
 
 
 def test_partitions_are_purged_wherever_they_are(client, database, tmp_path):
