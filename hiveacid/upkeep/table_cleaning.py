@@ -522,8 +522,8 @@ def _report(
         kept=kept,
         bytes=sum(directory.bytes for directory in removed),
         bytes_retained=sum(directory.bytes for directory in kept if directory.retained),
-        oldest_version=oldest and oldest.version,
-        oldest_version_at=oldest and oldest.at,
+        oldest_version=None if oldest is None else oldest.version,
+        oldest_version_at=None if oldest is None else oldest.at,
         seconds=phases.seconds,
     )
 
