@@ -41,7 +41,8 @@ from hiveacid.rules.directory import FileStatus, acid_state
 from hiveacid.rules.names import METADATA_FILE, SIDECAR_FILE, TableRef, is_hidden
 from hiveacid.rules.notes import WriteFacts, merged_writes, parse_note, written_at, written_files
 from hiveacid.rules.schema import TableKind
-from hiveacid.rules.versions import PartitionVersions, as_of_write_id, without
+from hiveacid.rules.texts import timestamp_in_words, version_in_words
+from hiveacid.rules.versions import PartitionVersions, as_of_write_id, newest_version, without
 from hiveacid.rules.write_ids import AsOf, ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import (
@@ -263,42 +264,6 @@ def version_directories(
     return folders.reading.with_details(trace.directories)
 
 
-def version_of(
-    client: MetastoreClient, ref: TableRef, as_of: AsOf, now: ValidWriteIdList
-) -> ValidWriteIdList:
-    """Return the write ids of a requested version.
-
-    Args:
-        client: The metastore.
-        ref: The table.
-        as_of: The version.
-        now: The write ids that a new reader sees.
-
-    Raises:
-        VersionUnknown: The version does not exist.
-        VersionGone: Partitions of the version were dropped later.
-    """
-    if as_of.oldest:
-        return as_of_write_id(now, oldest_version(client, ref, now).version)
-    if dropped := DroppedPartitions.of(existing_table(client, ref).parameters):
-        dropped.require_later(ref.full_name, as_of)
-    if as_of.write_id is not None:
-        return as_of_write_id(now, as_of.write_id)
-    assert as_of.time is not None
-    if as_of.time > datetime.now(UTC):
-        raise VersionUnknown(f"{ref} is asked for as it will be at {as_of.time}.")
-    # A note's time is not later than the time of its own file, except for differences of clocks.
-    since = as_of.time.timestamp() - _CLOCKS_DIFFER
-    folders = _Folders.of(client, ref, since=since)
-    entries = folders.entries(older_runs=False)
-    later = later_than(as_of.time, entries, now)
-    timed = {entry.write_id for entry in entries if entry.time is not None}
-    if not timed.issuperset(later):
-        # For writes known only from a compaction, the note of an older run may have the time.
-        later = later_than(as_of.time, folders.entries(), now)
-    return without(now, later)
-
-
 @dataclass(frozen=True, slots=True)
 class OldestVersion:
     """The oldest version of a table such that it and all later ones can be read.
@@ -376,6 +341,59 @@ def _time_of(location: str, directory: str, version: int) -> float | None:
     if (own := written_at(note)) is not None:
         return own.timestamp()
     return max((at / 1e9 for *_, at in storage.walk(directory) if at is not None), default=None)
+
+
+def version_of(
+    client: MetastoreClient, ref: TableRef, as_of: AsOf, now: ValidWriteIdList
+) -> ValidWriteIdList:
+    """Return the write ids of a requested version.
+
+    Args:
+        client: The metastore.
+        ref: The table.
+        as_of: The version.
+        now: The write ids that a new reader sees.
+
+    Raises:
+        VersionUnknown: The version does not exist, or the time is before the creation of the table.
+        VersionGone: Partitions of the version were dropped later.
+    """
+    if as_of.oldest:
+        return as_of_write_id(now, oldest_version(client, ref, now).version)
+    if dropped := DroppedPartitions.of(existing_table(client, ref).parameters):
+        dropped.require_later(ref.full_name, as_of)
+    if as_of.write_id is not None:
+        return as_of_write_id(now, as_of.write_id)
+    assert as_of.time is not None
+    if as_of.time > datetime.now(UTC):
+        raise VersionUnknown(f"{ref} is asked for as it will be at {as_of.time}.")
+    # A note's time is not later than the time of its own file, except for differences of clocks.
+    since = as_of.time.timestamp() - _CLOCKS_DIFFER
+    folders = _Folders.of(client, ref, since=since)
+    entries = folders.entries(older_runs=False)
+    later = later_than(as_of.time, entries, now)
+    timed = {entry.write_id for entry in entries if entry.time is not None}
+    if not timed.issuperset(later):
+        # For writes known only from a compaction, the note of an older run may have the time.
+        later = later_than(as_of.time, folders.entries(), now)
+    version = without(now, later)
+    if newest_version(version) == 0:
+        # The metastore of a copied table may have created it later than its first version.
+        begun = [folders.table.identity.created or None, *(entry.time for entry in entries)]
+        begin = min((time for time in begun if time is not None), default=0)
+        if as_of.time.timestamp() < begin:
+            raise _before_creation(ref, as_of.time, begin, oldest_version(client, ref, now))
+    return version
+
+
+def _before_creation(
+    ref: TableRef, time: datetime, begin: float, oldest: OldestVersion
+) -> VersionUnknown:
+    since = version_in_words(oldest.version, oldest.at or begin)
+    return VersionUnknown(
+        f"{ref} is asked for as it was at {time}, and exists since {timestamp_in_words(begin)} UTC.",
+        remedy=f"The oldest version that can be read is {since}.",
+    )
 
 
 @dataclass

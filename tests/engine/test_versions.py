@@ -103,7 +103,11 @@ def test_a_time_is_that_of_a_reader(told: Case) -> None:
     for version, time in times.items():
         assert seen(told, as_of_time=time) == sorted(VERSIONS[version]), version
         assert seen(told, as_of_time=time.isoformat()) == sorted(VERSIONS[version])
-    assert seen(told, as_of_time="2020-01-01") == []
+    with pytest.raises(VersionUnknown, match=f"exists since {min(times.values()):%F}") as raised:
+        seen(told, as_of_time="2020-01-01")
+    assert raised.value.remedy.startswith("The oldest version that can be read is 0, of 20")
+    created = told.client.get_table(told.ref).identity.created
+    assert seen(told, as_of_time=datetime.fromtimestamp(created, UTC)) == []
     told.compact("major")
     assert seen(told, as_of_time=times[3]) == sorted(VERSIONS[3])
 
