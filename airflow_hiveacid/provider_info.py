@@ -296,6 +296,13 @@ def _metastore_connection() -> dict[str, Any]:
                 default=300,
                 minimum=0,
             ),
+            "patience_seconds": _field(
+                "Patience",
+                "Seconds that a job waits for a metastore that is away; 0 fails at once.",
+                type_="number",
+                default=600,
+                minimum=0,
+            ),
         },
     }
 

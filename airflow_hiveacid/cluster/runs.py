@@ -236,7 +236,7 @@ class ClusterRun(SparkRun):
         :param options: Arguments of ``SparkSubmitHook``.
         :param env_vars: Environment variables of the driver.
         """
-        with MetastoreClient(job.connection) as client:
+        with MetastoreClient(job.connection).patient() as client:
             report = _report_location(client, job, self.tag)
         # The arguments of a trigger contain it, and Airflow stores them.
         require_no_login(report)
@@ -476,7 +476,7 @@ def _for_driver(job: Job) -> tuple[Job, dict[str, str]]:
     """
     metastore = job.connection
     if metastore.auth_mechanism == KERBEROS:
-        with MetastoreClient(metastore) as client:
+        with MetastoreClient(metastore).patient() as client:
             secrets = {_DRIVER_TOKEN: new_token(client)}
         return replace(job, metastore=metastore.with_delegation_token(_DRIVER_TOKEN)), secrets
     token_env = metastore.token_env

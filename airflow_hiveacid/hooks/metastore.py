@@ -21,6 +21,7 @@ from hiveacid.jobs.options import (
     AUTO,
     KERBEROS,
     NO_PROOF,
+    PATIENCE_SECONDS,
     WRITE_EVENTS,
     MetastoreOptions,
     keep_token,
@@ -108,6 +109,7 @@ class HiveAcidMetastoreHook(BaseHook):
             user=None if kerberos else connection.login or None,
             connect_timeout_seconds=self._seconds("connect_timeout_seconds", 10),
             read_timeout_seconds=self._seconds("read_timeout_seconds", 300),
+            patience_seconds=self._seconds("patience_seconds", PATIENCE_SECONDS),
             tls=self._tls(),
             tls_ca_file=extra.get("tls_ca_file") or None,
             token_env=token_env,
@@ -255,9 +257,9 @@ class HiveAcidMetastoreHook(BaseHook):
             return forget_run(client, TableRef.parse(table), run, dry_run=dry_run)
 
     def _seconds(self, name: str, default: float) -> float:
-        given = self._extra.get(name) or default
+        given = self._extra.get(name)
         try:
-            return float(given)
+            return default if given in (None, "") else float(given)
         except (TypeError, ValueError) as error:
             raise InvalidConnection(
                 f"Connection {self.metastore_conn_id!r}: {name} is no number: {given!r}."

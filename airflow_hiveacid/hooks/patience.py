@@ -5,8 +5,9 @@ from datetime import timedelta
 from typing import Any
 
 from hiveacid.errors import HiveAcidError, MetastoreError, StorageError
+from hiveacid.jobs.options import PATIENCE_SECONDS
 
-PATIENCE = timedelta(minutes=10)
+PATIENCE = timedelta(seconds=PATIENCE_SECONDS)
 
 _AWAY_SINCE = "hiveacid_metastore_away_since"
 

@@ -115,7 +115,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         require_consumer(self.consumer)
         job = super()._prepare(context)
         source = self._source(job)
-        with MetastoreClient(job.connection) as client:
+        with MetastoreClient(job.connection).patient() as client:
             self._reads = Consumer(client, source.name, self.consumer, job.tables)
             self._range = self._submitted(context) or self._reads.range(source)
             if self._range is None:

@@ -88,7 +88,7 @@ class HiveAcidCompactOperator(HiveAcidWorkerOrSparkOperator[CompactJob]):
         from hiveacid.upkeep.compaction.placement import rest_for_spark, why_spark
         from hiveacid.upkeep.compaction.table import idle_report
 
-        with MetastoreClient(job.connection) as client:
+        with MetastoreClient(job.connection).patient() as client:
             report = idle_report(client, job)
             if report is not None:
                 for each in report.partitions:

@@ -51,7 +51,10 @@ class HiveAcidToIcebergOperator(HiveAcidWorkerOperator[IcebergExportJob]):
         from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 
         use_one_heap()
-        with MetastoreClient(job.connection) as client, WorkerScheduler() as self._scheduler:
+        with (
+            MetastoreClient(job.connection).patient() as client,
+            WorkerScheduler() as self._scheduler,
+        ):
             phases = PhaseClock(self._observers())
             report = export_to_iceberg(client, job, self._scheduler, phases=phases)
         for warning in report.warnings:
@@ -87,7 +90,7 @@ class HiveAcidCompareIcebergOperator(HiveAcidWorkerOperator[IcebergCompareJob]):
         from hiveacid.iceberg.run import compare_with_iceberg
         from hiveacid.metastore.client import MetastoreClient
 
-        with MetastoreClient(job.connection) as client:
+        with MetastoreClient(job.connection).patient() as client:
             report = compare_with_iceberg(client, job, phases=PhaseClock(self._observers()))
         for warning in report.warnings:
             self.log.warning("%s", warning)

@@ -60,7 +60,7 @@ class HiveAcidAnalyzeOperator(HiveAcidWorkerOperator[AnalyzeJob]):
         from hiveacid.metastore.client import MetastoreClient
         from hiveacid.tables.statistics import analyze
 
-        with MetastoreClient(job.connection) as client:
+        with MetastoreClient(job.connection).patient() as client:
             report = analyze(client, job, phases=self._phases())
         for warning in report.as_run().warnings:
             self.log.warning("%s", warning)
@@ -118,7 +118,7 @@ class HiveAcidCleanOperator(HiveAcidWorkerOperator[CleanJob]):
         from hiveacid.metastore.client import MetastoreClient
         from hiveacid.upkeep.table_cleaning import clean
 
-        with MetastoreClient(job.connection) as client:
+        with MetastoreClient(job.connection).patient() as client:
             report = clean(client, job, phases=self._phases())
         for removed in report.removed:
             self.log.info(
@@ -235,7 +235,7 @@ class HiveAcidMaintainOperator(KillableOperator):
         maintenance.validate()
         ti = context["ti"]
         self._metastore = HiveAcidMetastoreHook(self.metastore_conn_id).options()
-        with MetastoreClient(self._metastore) as client, WorkerScheduler() as scheduler:
+        with MetastoreClient(self._metastore).patient() as client, WorkerScheduler() as scheduler:
             self._maintainer = WarehouseMaintainer(
                 scheduler,
                 client,

@@ -175,7 +175,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
         from hiveacid.metastore.client import MetastoreClient
         from hiveacid.tables.definitions.run import run_script_of_ddl
 
-        with MetastoreClient(job.connection) as client:
+        with MetastoreClient(job.connection).patient() as client:
             return run_script_of_ddl(client, job, [KillObserver(self._require_active)])
 
     def _in_part(
@@ -191,7 +191,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
             why_script_needs_spark,
         )
 
-        with MetastoreClient(job.connection) as client:
+        with MetastoreClient(job.connection).patient() as client:
             self._check_in_worker(client, job)
             reason = why_script_needs_spark(client, job)
             if reason is not None:

@@ -38,7 +38,10 @@ class _HiveAcidChangeOperator(HiveAcidWorkerOrSparkOperator[ChangeT]):
         from hiveacid.metastore.client import MetastoreClient
         from hiveacid.worker.run import change_rows
 
-        with MetastoreClient(job.connection) as client, self._working(context) as (_, observers):
+        with (
+            MetastoreClient(job.connection).patient() as client,
+            self._working(context) as (_, observers),
+        ):
             self._check_in_worker(client, job)
             try:
                 return change_rows(client, job, observers), None

@@ -16,6 +16,10 @@ from hiveacid.jobs.fields import awaits_rendering, require_choice, require_text
 from hiveacid.rules.locks import ConflictPolicy
 from hiveacid.rules.schema import ColumnMapping
 
+# How long jobs, sensors and triggers wait for a metastore that is away.
+PATIENCE_SECONDS = 600.0
+
+
 # Settings of the section `[hive_acid]`, read where Airflow reads them, also without Airflow
 
 
@@ -100,6 +104,8 @@ class MetastoreOptions:
             name other than its first part.
         connect_timeout_seconds: The time limit for one host to accept a connection.
         read_timeout_seconds: The time limit for one call as a whole, including a second attempt.
+        patience_seconds: How long a job waits for a metastore that is away, for example restarting,
+            before it begins a transaction and within it; 0 fails at once.
         tls: Use TLS for thrift, too; https always uses it.
         tls_ca_file: Certificates for the verification of the server's, in place of the system's;
             enables TLS for thrift.
@@ -131,6 +137,7 @@ class MetastoreOptions:
     user: str | None = None
     connect_timeout_seconds: float = 10
     read_timeout_seconds: float = 300
+    patience_seconds: float = PATIENCE_SECONDS
     tls: bool = False
     tls_ca_file: str | None = None
     token_env: str | None = None
@@ -216,6 +223,8 @@ class MetastoreOptions:
         for name in ("connect_timeout_seconds", "read_timeout_seconds"):
             if not getattr(self, name) > 0:
                 raise InvalidJob(f"metastore.{name} must be more than 0.")
+        if not self.patience_seconds >= 0:
+            raise InvalidJob("metastore.patience_seconds must be 0 or more.")
 
     def _validate_auth(self) -> None:
         require_choice(self.auth_mechanism, AUTH_MECHANISMS, "metastore.auth_mechanism")

@@ -60,6 +60,20 @@ class MetastoreClient:
         self.listeners = Listeners(options, self.config_value)
         self.allowed_locations = AllowedLocations.parse(options.allowed_locations or "")
 
+    def patient(self) -> Self:
+        """Let calls before and within transactions wait for a metastore that was reached before.
+
+        They wait up to ``patience_seconds`` of the options after the beginning of an outage. Without
+        this, only the outcome of what was begun is waited for, as long as a transaction lives.
+        """
+        self._session.outage.patience_seconds = self.options.patience_seconds
+        return self
+
+    @property
+    def patience_left(self) -> float:
+        """How many seconds this client waits from now on for a metastore that is away."""
+        return self._session.outage.seconds_left
+
     def __enter__(self) -> Self:
         return self
 

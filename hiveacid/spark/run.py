@@ -150,7 +150,7 @@ class Driver:
 
     def client(self) -> MetastoreClient:
         """Return a client of the metastore, to be used as a context manager."""
-        return MetastoreClient(self.metastore)
+        return MetastoreClient(self.metastore).patient()
 
 
 def run(spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()) -> Report:

@@ -60,7 +60,7 @@ class WorkerTable:
         observers: Sequence[PhaseObserver] = (),
     ) -> None:
         self.ref = TableRef.parse(name)
-        self._client = MetastoreClient(MetastoreOptions.of(metastore))
+        self._client = MetastoreClient(MetastoreOptions.of(metastore)).patient()
         self._options = options or WriteOptions()
         self._observers = observers
 

@@ -1,5 +1,6 @@
 """Transactions on metastores that die, connections that break and hearts that stop."""
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -141,6 +142,22 @@ def test_a_metastore_killed_in_the_middle_of_the_work_is_no_matter(
         hms.restart()
         transaction.commit()
     assert transaction.restarts == 0
+    assert is_committed(client, transaction)
+
+
+def test_a_writer_waits_for_a_metastore_that_comes_back(
+    hms: EmbeddedMetastore, client: MetastoreClient
+) -> None:
+    back = threading.Timer(2, hms.start)
+    with MetastoreClient(client.options).patient() as writer, begin(writer) as transaction:
+        hms.kill()
+        back.start()
+        try:
+            assert writer.get_table(TABLE).ref == TABLE
+            transaction.confirm_alive()
+            transaction.commit()
+        finally:
+            back.join()
     assert is_committed(client, transaction)
 
 

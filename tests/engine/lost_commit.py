@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.options import PATIENCE_SECONDS, MetastoreOptions
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.txn.heartbeat import Heartbeat
 from hiveacid.orc.format.envelope import FIELDS
@@ -47,10 +48,11 @@ class Lost:
     def run(self, change: Change, *observers: PhaseObserver, **options: Any) -> Any:
         self._runs += 1
         token = options.pop("run_token", f"d/{self._runs}/t/-1")
+        patience = options.pop("patience_seconds", PATIENCE_SECONDS)
         known = WriteOptions(lock_wait_seconds=0, run_token=token, **options)
         with AcidTable(
             self.case.name,
-            self.case.uri,
+            MetastoreOptions(uris=self.case.uri, patience_seconds=patience),
             spark=self.case.spark,
             options=known,
             observers=observers,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hiveacid.errors import OverlapRefused, TransactionAborted, WriteConflict
+from hiveacid.jobs.options import PATIENCE_SECONDS
 from hiveacid.metastore.txn import transaction
 from hiveacid.progress import Phase
 from hiveacid.rules.names import SIDECAR_FILE
@@ -81,7 +82,8 @@ def test_a_metastore_that_is_restarted_at_the_commit(lost, hms, expired):
 @CONFLICTS
 @REAL
 @pytest.mark.parametrize("phase", [Phase.REGISTER, Phase.PUBLISH, Phase.COMMIT])
-def test_a_metastore_that_is_away_for_a_while(lost, hms, phase):
+@pytest.mark.parametrize("patience", [0, PATIENCE_SECONDS])
+def test_a_metastore_that_is_away_for_a_while(lost, hms, phase, patience):
     back = threading.Timer(5, hms.start)
 
     def go() -> None:
@@ -89,10 +91,13 @@ def test_a_metastore_that_is_away_for_a_while(lost, hms, phase):
         back.start()
 
     try:
-        report = lost.run(CHANGES["merge"][0](lost), At(phase, go))
+        change = CHANGES["merge"][0](lost)
+        report = lost.run(change, At(phase, go), patience_seconds=patience)
     finally:
         back.join()
-    if phase is Phase.REGISTER:
+    if patience:
+        assert report.commit_retry is None
+    elif phase is Phase.REGISTER:
         # A commit is asked about, and whether a transaction is alive: so far that is enough.
         assert report.commit_retry is not None
     assert lost.case.rows() == CHANGES["merge"][1]

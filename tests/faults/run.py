@@ -117,7 +117,7 @@ class Run:
     def count(self) -> Counts:
         """Let it happen without a fault, and count its places."""
         proxy = Proxy(self.metastore)
-        options = replace(self.client.options, uris=proxy.uri)
+        options = replace(self.client.options, uris=proxy.uri, patience_seconds=0)
         told = drive(replace(self._job, metastore=options), self.folder, None, self._below)
         proxy.close()
         self._check_told(told)
@@ -145,7 +145,10 @@ class Run:
             )
             silent = fault.harm in (Harm.HOLD, Harm.DELAY)
             options = replace(
-                self.client.options, uris=proxy.uri, read_timeout_seconds=1 if silent else 20
+                self.client.options,
+                uris=proxy.uri,
+                read_timeout_seconds=1 if silent else 20,
+                patience_seconds=0,
             )
             job, fault, below = replace(job, metastore=options), None, "/"
         driver = stack.enter_context(

@@ -140,7 +140,7 @@ def _compacted(job: CompactJob, master: str) -> CompactReport:
         assert isinstance(done, CompactReport)
         return done
 
-    with closing(MetastoreClient(job.connection)) as client:
+    with closing(MetastoreClient(job.connection).patient()) as client:
         return idle_report(client, job) or compact(client, job, in_worker, on_spark)
 
 
@@ -217,7 +217,7 @@ def run_clean(arguments: argparse.Namespace) -> int:
     fault = FaultInjector.from_environment()
     bar = Bar(f"cleaning {job.target}") if Bar.fits() else None
     phases = PhaseClock([bar or _Progress(), *([fault] if fault else [])])
-    with bar or nullcontext(), closing(MetastoreClient(job.connection)) as client:
+    with bar or nullcontext(), closing(MetastoreClient(job.connection).patient()) as client:
         report = clean(client, job, phases=phases)
     if not arguments.json:
         _print_clean(report)
@@ -373,7 +373,7 @@ def run_maintain(arguments: argparse.Namespace) -> int:
     )
     maintenance.validate()
     metastore = target.metastore(arguments)
-    with closing(MetastoreClient(metastore)) as client, WorkerScheduler() as scheduler:
+    with closing(MetastoreClient(metastore).patient()) as client, WorkerScheduler() as scheduler:
         jobs = _observer()
         report = WarehouseMaintainer(scheduler, client, maintenance, jobs=jobs).run()
     if arguments.json:

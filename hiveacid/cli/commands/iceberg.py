@@ -116,11 +116,11 @@ def run_to_iceberg(arguments: argparse.Namespace) -> int:
         location=arguments.location,
         dry_run=arguments.dry_run,
     )
-    with closing(MetastoreClient(job.connection)) as client:
+    with closing(MetastoreClient(job.connection).patient()) as client:
         require_job_access(client, system_user(), job)
     with (
         progress_on_stderr(f"exporting {job.target}") as observers,
-        closing(MetastoreClient(job.connection)) as client,
+        closing(MetastoreClient(job.connection).patient()) as client,
         WorkerScheduler() as scheduler,
     ):
         report = export_to_iceberg(client, job, scheduler, phases=PhaseClock(observers))
@@ -232,11 +232,11 @@ def run_compare_iceberg(arguments: argparse.Namespace) -> int:
         as_of_write_id=arguments.as_of_write_id,
         **catalog_fields(arguments),
     )
-    with closing(MetastoreClient(job.connection)) as client:
+    with closing(MetastoreClient(job.connection).patient()) as client:
         require_job_access(client, system_user(), job)
     with (
         progress_on_stderr(f"comparing {job.target}") as observers,
-        closing(MetastoreClient(job.connection)) as client,
+        closing(MetastoreClient(job.connection).patient()) as client,
     ):
         report = compare_with_iceberg(client, job, phases=PhaseClock(observers))
     if not arguments.json:

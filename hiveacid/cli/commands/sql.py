@@ -275,7 +275,7 @@ def _define(job: ScriptJob) -> ScriptReport:
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.tables.definitions.run import run_script_of_ddl
 
-    with MetastoreClient(job.connection) as client:
+    with MetastoreClient(job.connection).patient() as client:
         return run_script_of_ddl(client, job)
 
 
@@ -290,7 +290,7 @@ def _run_in_worker(job: ScriptJob, master: str) -> ScriptReport:
         why_script_needs_spark,
     )
 
-    with MetastoreClient(job.connection) as client:
+    with MetastoreClient(job.connection).patient() as client:
         local_spark.preflight(client, master).check(job)
         reason = why_script_needs_spark(client, job)
         if reason is not None:

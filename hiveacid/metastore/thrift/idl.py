@@ -46,6 +46,7 @@ class Call:
         throws: The fields of `result` that hold exceptions.
         returns: Whether the call answers with a value.
         repeating: The effect of repeating the call.
+        after_outage: Whether the call waits for the end of an outage.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Call:
     throws: tuple[str, ...]
     returns: bool
     repeating: Repeating
+    after_outage: bool
 
 
 def struct(name: str, fields: str) -> Any:
@@ -86,6 +88,7 @@ def call(
         throws=tuple(f"o{number}" for number, _ in exceptions),
         returns=returns is not None,
         repeating=Repeating.of(name),
+        after_outage=Repeating.after_outage(name),
     )
 
 

@@ -1,7 +1,56 @@
-"""Rules for repeating a call of the metastore after a lost answer."""
+"""Rules for repeating a call of the metastore after a lost answer, and during an outage."""
 
+import logging
 from enum import StrEnum
+from time import monotonic, sleep
 from typing import Self
+
+from hiveacid.errors import MetastoreUnreachable
+from hiveacid.rules.texts import duration_in_words
+
+log = logging.getLogger(__name__)
+
+_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 10.0
+
+
+class Outage:
+    """The time in which no host of a metastore takes a connection, and the patience for it."""
+
+    def __init__(self) -> None:
+        """Begin without an outage, and without patience."""
+        self.patience_seconds = 0.0
+        self._since: float | None = None
+
+    @property
+    def seconds_left(self) -> float:
+        """How long the patience lasts from now on."""
+        lasted = 0.0 if self._since is None else monotonic() - self._since
+        return max(0.0, self.patience_seconds - lasted)
+
+    def end(self) -> None:
+        """Note that a host has taken a connection."""
+        self._since = None
+
+    def wait(self, error: MetastoreUnreachable, limit_seconds: float) -> bool:
+        """Pause before another attempt to connect.
+
+        Args:
+            error: The error of the last one.
+            limit_seconds: The limit of the caller.
+
+        Returns:
+            Whether another attempt may follow.
+        """
+        if self._since is None and self.patience_seconds:
+            self._since = monotonic()
+            patience = duration_in_words(self.patience_seconds)
+            log.warning("Waiting for the metastore for up to %s. %s", patience, error.what)
+        left = min(self.seconds_left, limit_seconds)
+        if left <= 0:
+            return False
+        lasted = self.patience_seconds - self.seconds_left
+        sleep(min(left, max(_SHORTEST_PAUSE_SECONDS, min(lasted / 2, _LONGEST_PAUSE_SECONDS))))
+        return True
 
 
 class Repeating(StrEnum):
@@ -25,6 +74,17 @@ class Repeating(StrEnum):
             if call in calls:
                 return cls(meaning)
         raise ValueError(f"Declare in repeating.py whether {call} can be repeated.")
+
+    @staticmethod
+    def after_outage(call: str) -> bool:
+        """Return whether a call that an outage has prevented may be sent after it.
+
+        Most others change definitions, files, or requests of compactions: their callers have
+        confirmed before that they hold their locks, which may have expired in an outage. The ends of
+        transactions and locks are not waited for, because the metastore ends them itself; a commit
+        first asks for the outcome.
+        """
+        return call in _CALLS[Repeating.READS] or call in _WITHIN_TRANSACTIONS
 
 
 _CALLS: dict[str, frozenset[str]] = {
@@ -107,3 +167,18 @@ _CALLS: dict[str, frozenset[str]] = {
         }
     ),
 }
+
+# They begin a transaction or a lock, or the metastore itself verifies that it is alive.
+_WITHIN_TRANSACTIONS = frozenset(
+    {
+        "add_dynamic_partitions",
+        "allocate_table_write_ids",
+        "check_lock",
+        "get_delegation_token",
+        "heartbeat",
+        "heartbeat_txn_range",
+        "lock",
+        "open_txns",
+        "set_ugi",
+    }
+)

@@ -29,7 +29,7 @@ from hiveacid.jobs.options import KERBEROS, NO_PROOF, MetastoreOptions
 from hiveacid.metastore.sasl.channel import Status, opening, read_message, spoken
 from hiveacid.metastore.thrift import idl_tables, idl_txns
 from hiveacid.metastore.thrift.idl import Call, ServerException
-from hiveacid.metastore.thrift.repeating import Repeating
+from hiveacid.metastore.thrift.repeating import Outage, Repeating
 from hiveacid.metastore.thrift.transport import (
     IDENTIFICATION_SECONDS,
     Connection,
@@ -41,7 +41,10 @@ from hiveacid.metastore.thrift.transport import (
 from hiveacid.rules.metastore_version import MetastoreVersion
 
 _MOST_CONNECTIONS = 8
+# The metastores that have answered this process: their addresses are right.
+_REACHED: set[str] = set()
 _OF_THREAD = threading.local()
+_Answer = TypeVar("_Answer")
 _CONFLICT = re.compile(
     r"Aborting \[txnid:(?P<own>\d+),.*due to a write conflict on (?P<what>.+)"
     r" committed by \[txnid:(?P<other>\d+),"
@@ -56,10 +59,14 @@ class Session:
 
     Every thread has its own connection, because a connection carries one call at a time: a
     heartbeat never waits behind a long call of another thread. A forked process opens its own.
+
+    Attributes:
+        outage: The current outage, and the patience for it.
     """
 
     def __init__(self, options: MetastoreOptions) -> None:
         self._options = options
+        self.outage = Outage()
         self._endpoints = Endpoint.parse(options.uris)
         self._local = threading.local()
         self._connections: WeakSet[Connection] = WeakSet()
@@ -75,7 +82,7 @@ class Session:
         about: str = "",
         read: Callable[[Any], Any] = lambda answer: answer,
     ) -> Any:
-        """Make a call; retry it once after a lost answer if it may be repeated.
+        """Make a call; retry it once after a lost answer, or wait for the end of an outage, if it may be.
 
         Args:
             call: The call.
@@ -83,8 +90,12 @@ class Session:
             about: The table or database that an error should name.
             read: Converts the answer; an answer that it cannot read counts as lost.
         """
-        try:
+
+        def attempt() -> Any:
             return self._invoke(call, *arguments, deadline=self._deadline(), read=read)
+
+        try:
+            return self._after_outage(attempt) if call.after_outage else attempt()
         except (ServerException, TApplicationException) as failure:
             raise _translate(failure, call, about) from failure
 
@@ -101,7 +112,7 @@ class Session:
     @property
     def version(self) -> MetastoreVersion:
         """The version of the connected server, determined by a call that exists only in version 4."""
-        self._connect(self._deadline())
+        self._after_outage(lambda: self._connect(self._deadline()))
         version: MetastoreVersion = self._local.version
         return version
 
@@ -109,7 +120,7 @@ class Session:
     def user(self) -> str:
         """The caller: from the options, or as authenticated by the ticket or the token."""
         if self._options.user is None and self._options.auth_mechanism != NO_PROOF:
-            proved = self._connect(self._deadline()).user
+            proved = self._after_outage(lambda: self._connect(self._deadline())).user
             assert proved is not None
             return proved
         return acting_user(self._options)
@@ -124,6 +135,17 @@ class Session:
         limit: Deadline | None = getattr(self._local, "limit", None)
         seconds = self._options.read_timeout_seconds
         return Deadline(seconds) if limit is None else limit.within(seconds)
+
+    def _after_outage(self, attempt: Callable[[], _Answer]) -> _Answer:
+        """Repeat an attempt while no host takes a connection and the patience lasts."""
+        while True:
+            try:
+                return attempt()
+            except MetastoreUnreachable as error:
+                limit: Deadline | None = getattr(self._local, "limit", None)
+                left = float("inf") if limit is None else limit.remaining
+                if self._options.uris not in _REACHED or not self.outage.wait(error, left):
+                    raise
 
     def _invoke(self, call: Call, *arguments: Any, deadline: Deadline, read: Any) -> Any:
         unsafe = call.repeating is Repeating.UNSAFE
@@ -178,6 +200,8 @@ class Session:
                     hosts.append(endpoint)
                 continue
             self._has_connected = True
+            _REACHED.add(self._options.uris)
+            self.outage.end()
             self._local.connection = connection
             self._connections.add(connection)
             _limit_connections(connection)
@@ -335,7 +359,6 @@ _VERSION = b"\x80\x01"
 _CALL = _VERSION + b"\x00\x01" + b"\x00\x00\x00\x08hiveacid" + b"\x00\x00\x00\x01" + b"\x00"
 
 _Exactly = Callable[[int], bytes]
-_Answer = TypeVar("_Answer")
 
 
 def mismatch(

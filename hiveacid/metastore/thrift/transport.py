@@ -49,8 +49,8 @@ from hiveacid.metastore.thrift.idl import Call, ServerException
 # Of the two settings of users, `connect_timeout_seconds` limits the time for one host to accept a
 # connection, and `read_timeout_seconds` limits one call as a whole: connecting to one host after
 # the other, the answer, and a retry. After a lost answer, the outcome of a commit is queried for
-# as long as the metastore keeps a silent transaction, so a commit succeeds or fails within both
-# times together.
+# as long as the metastore keeps a silent transaction, or for `patience_seconds` if that is longer,
+# so a commit succeeds or fails within all of these times together.
 
 
 # Limit for authentication by a host that has accepted a connection; then the next host is tried.

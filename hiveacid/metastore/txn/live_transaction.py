@@ -155,11 +155,11 @@ class LiveTransaction:
 
         Raises:
             TransactionAborted: The metastore has aborted it.
-            MetastoreUnreachable: It did not recover within the transaction timeout.
+            MetastoreUnreachable: It did not recover within the transaction timeout and the patience.
             UserError: Another process has opened it.
         """
         self._require_own_process()
-        deadline = Deadline(self._timeout)
+        deadline = self._deadline
         while True:
             try:
                 with self._client.within(max(deadline.remaining, OUTCOME_PAUSE_SECONDS)):
@@ -293,6 +293,11 @@ class LiveTransaction:
         self._heartbeat = Heartbeat(self._client.options, self.txn_id, every)
         self._heartbeat.start()
 
+    @property
+    def _deadline(self) -> Deadline:
+        """Until when to wait for a metastore that is away: it ends no transaction meanwhile."""
+        return Deadline(max(self._timeout, self._client.patience_left))
+
     def _require_own_process(self) -> None:
         """Refuse to work in the transaction of another process.
 
@@ -320,7 +325,8 @@ class LiveTransaction:
         try:
             # No commit was requested: a transaction that is not open is aborted, or even forgotten.
             # Lists of open transactions omit read-only ones.
-            return self._client.heartbeat(self.txn_id) is not TxnLiveness.OPEN
+            with self._client.within(LONGEST_OUTCOME_PAUSE_SECONDS):
+                return self._client.heartbeat(self.txn_id) is not TxnLiveness.OPEN
         except MetastoreError:
             return False
 
@@ -330,7 +336,7 @@ class LiveTransaction:
         Args:
             failure: The error of the commit.
         """
-        deadline, pause, commits = Deadline(self._timeout), OUTCOME_PAUSE_SECONDS, 1
+        deadline, pause, commits = self._deadline, OUTCOME_PAUSE_SECONDS, 1
         while True:
             try:
                 with self._client.within(max(deadline.remaining, pause)):
@@ -411,8 +417,8 @@ class LiveTransaction:
             self._commit_nothing()
 
     def _abort_surely(self, *, must_be_open: bool) -> None:
-        """Abort it, and wait for a metastore that is away for as long as a transaction lives."""
-        deadline = Deadline(self._timeout)
+        """Abort it, and wait for a metastore that is away."""
+        deadline = self._deadline
         while True:
             try:
                 with self._client.within(max(deadline.remaining, OUTCOME_PAUSE_SECONDS)):

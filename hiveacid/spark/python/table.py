@@ -242,7 +242,7 @@ class AcidTable(TableChanges[RunReport]):
     ) -> None:
         options = options or WriteOptions()
         super().__init__(name, spark, options.orc_codec)
-        self._client = MetastoreClient(MetastoreOptions.of(metastore))
+        self._client = MetastoreClient(MetastoreOptions.of(metastore)).patient()
         self._require_access(self.ref)
         self._options = options
         self._observers = observers
@@ -678,7 +678,7 @@ class AcidTransaction:
     ) -> None:
         self.report: RunReport | None = None
         self._spark = spark or SparkSession.Builder().getOrCreate()
-        self._client = MetastoreClient(MetastoreOptions.of(metastore))
+        self._client = MetastoreClient(MetastoreOptions.of(metastore)).patient()
         self._options = options or WriteOptions()
         self._observers = observers
         self._statements: list[Statement] = []
