@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 audit_log = logging.getLogger("airflow_hiveacid.audit")
+# Its records are for handlers of its own: the log of a task is for people, who may delete it.
+audit_log.propagate = False
 
 _OUTCOME = (
     *("txn_id", "write_ids", "rows_inserted", "rows_updated", "rows_deleted"),

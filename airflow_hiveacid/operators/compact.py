@@ -82,7 +82,7 @@ class HiveAcidCompactOperator(HiveAcidWorkerOrSparkOperator[CompactJob]):
     ) -> tuple[CompactReport | None, CompactJob | None]:
         if job.run_in != "worker" and self._is_at_work(job, context):
             return None, job
-        self._push_table_health(job, context)
+        self._push_links(job, context)
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
         from hiveacid.metastore.client import MetastoreClient
         from hiveacid.upkeep.compaction.placement import rest_for_spark, why_spark

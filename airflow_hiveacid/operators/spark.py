@@ -202,6 +202,8 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
 
     def _stored(self, key: str, context: "Context") -> Any:
         """Return the value that the task stored as an XCom before it was deferred, or None."""
+        if self._is_new:
+            return None  # Airflow would log an error for an XCom that does not exist.
         ti = context["ti"]
         return ti.xcom_pull(task_ids=self.task_id, key=key, map_indexes=ti.map_index)
 
@@ -215,7 +217,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         from airflow_hiveacid.cluster.runs import ClusterRun
         from hiveacid.tables.locations import require_known_tables
 
-        self._push_table_health(job, context)
+        self._push_links(job, context)
         run = self._spark_run = self._run_of(job, context)
         if isinstance(run, ClusterRun):
             require_known_tables(job)
@@ -254,11 +256,13 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         patience.answered()
         return ended
 
-    def _push_table_health(self, job: JobT, context: "Context") -> None:
+    def _push_links(self, job: JobT, context: "Context") -> None:
         conn_id = self.metastore_conn_id if self.job.metastore is None else None
         context["ti"].xcom_push(
             key=TableHealthLink().xcom_key, value=table_health_url(job.target, conn_id)
         )
+        # Airflow looks the address up when the task ends, and logs an error if there is none.
+        context["ti"].xcom_push(key=SparkApplicationLink().xcom_key, value="")
 
     def _check_early(self, job: JobT) -> None:
         """Fail at once, if the metastore knows of something that would fail the job in Spark."""

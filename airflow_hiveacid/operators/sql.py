@@ -182,7 +182,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
         self, job: ScriptJob, context: "Context"
     ) -> "tuple[ScriptReport | None, ScriptJob | None]":
         """Run a script as far as possible without Spark."""
-        self._push_table_health(job, context)
+        self._push_links(job, context)
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
         from hiveacid.metastore.client import MetastoreClient
         from hiveacid.worker.script import (

@@ -63,10 +63,9 @@ class HiveAcidWorkerOrSparkOperator(HiveAcidSparkOperator[JobT]):
         """Do the work in the worker, and submit an application for the rest."""
         report, rest = self._without_spark(job, context)
         if rest is not None:
-            if report is not None:
-                self._in_worker = report
-                # The task may be deferred: then another process needs it.
-                context["ti"].xcom_push(key=_XCOM, value=report.to_dict())
+            self._in_worker = report
+            # The task may be deferred: then another process needs it.
+            context["ti"].xcom_push(key=_XCOM, value={} if report is None else report.to_dict())
             return super()._run(rest, context)
         assert report is not None
         for warning in report.warnings:

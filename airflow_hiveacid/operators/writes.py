@@ -33,7 +33,7 @@ class _HiveAcidChangeOperator(HiveAcidWorkerOrSparkOperator[ChangeT]):
     ) -> "tuple[RunReport | None, ChangeT | None]":
         if job.run_in == "spark" or (job.run_in == "auto" and self._is_at_work(job, context)):
             return None, job
-        self._push_table_health(job, context)
+        self._push_links(job, context)
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
         from hiveacid.metastore.client import MetastoreClient
         from hiveacid.worker.run import change_rows

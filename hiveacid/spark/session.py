@@ -31,6 +31,8 @@ SCAN_SETTINGS = {
     # and could end quotes.
     "spark.sql.variable.substitute": "false",
 }
+# A setting that Spark 4 has deprecated.
+_DEPRECATED = "spark.sql.parser.escapedStringLiterals"
 # The result of a statement must not depend on the cluster, or on the version of Spark: these are
 # the defaults of Spark 4.1. docs/sql.md lists them.
 SQL_SETTINGS = {
@@ -46,7 +48,7 @@ SQL_SETTINGS = {
     "spark.sql.groupByOrdinal": "true",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.orderByOrdinal": "true",
-    "spark.sql.parser.escapedStringLiterals": "false",
+    _DEPRECATED: "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",
     "spark.sql.storeAssignmentPolicy": "ANSI",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
@@ -143,7 +145,9 @@ def _template(spark: SparkSession) -> SparkSession:
         if legacy and configured.isModifiable(key):
             session.conf.unset(key)
     for key, value in (SCAN_SETTINGS | SQL_SETTINGS | stable_shuffles()).items():
-        session.conf.set(key, value)
+        # Spark warns of a deprecated setting whenever it is set, and again in each copy of the session.
+        if key != _DEPRECATED or session.conf.get(key) != value:
+            session.conf.set(key, value)
     return session
 
 

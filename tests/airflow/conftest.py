@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.authorization import audit_log
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -149,6 +150,14 @@ def spark_submit(
     submit = SparkSubmit(folder)
     submit.will(report={"job": "delete", "target": "db.t"})
     return submit
+
+
+@pytest.fixture(autouse=True)
+def _audit_records(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Collect audit records with those of the log, where they are not."""
+    audit_log.addHandler(caplog.handler)
+    yield
+    audit_log.removeHandler(caplog.handler)
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def test_the_page_of_a_driver_in_the_worker_is_removed_when_the_driver_has_ended
     with pytest.raises(AirflowException) if exit_code else nullcontext():
         operator.execute(context)
     links = [value for key, value in pushed if key == SparkApplicationLink().xcom_key]
-    assert links == ["http://worker:4040", address]
+    assert links == ["", "http://worker:4040", address]
 
 
 def test_without_either_an_application_has_no_address():

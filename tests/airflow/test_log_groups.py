@@ -1,5 +1,6 @@
 """The log of a task, where Spark's output must not hide the progress."""
 
+import logging
 import re
 
 import pytest
@@ -7,7 +8,11 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_hiveacid import HiveAcidDeleteOperator
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure
+from hiveacid.errors import MetastoreUnreachable
 from hiveacid.jobs import DeleteJob
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import free_port
 from hiveacid.progress import Phase, PhaseClock, PhaseLog
 
 JAVA = """\
@@ -136,3 +141,27 @@ def test_an_error_of_the_worker_is_not_chained_either(context):
 
     assert str(failed.value).endswith("\nSee hiveacid errors InvalidConnection")
     assert failed.value.__suppress_context__
+
+
+def test_the_log_has_neither_audit_records_nor_lookups_of_missing_xcoms(
+    spark_submit, context, capsys, monkeypatch
+):
+    pulled = []
+    monkeypatch.setattr(context["ti"], "xcom_pull", lambda **of: pulled.append(of))
+    spark_submit.will(report={"job": "delete", "target": "db.t"})
+    OPERATOR.execute(context)
+    said = capsys.readouterr()
+    assert "db.t: no row changed" in said.out
+    assert '"outcome"' not in said.out + said.err
+    assert pulled == []
+    # Airflow looks it up at the end of the task.
+    assert context["ti"].xcoms["_link_SparkApplicationLink"] == ""
+
+
+def test_a_host_that_refuses_connections_is_an_error_without_a_traceback(caplog):
+    client = MetastoreClient(MetastoreOptions(uris=f"thrift://127.0.0.1:{free_port()}"))
+    with caplog.at_level(logging.INFO), client, pytest.raises(MetastoreUnreachable):
+        client.get_databases()
+    found = [record for record in caplog.records if record.name.startswith("thrift")]
+    assert {record.levelname for record in found} == {"ERROR"}
+    assert not any(record.exc_info for record in found)

@@ -134,6 +134,8 @@ class Endpoint:
 
 
 log = logging.getLogger(__name__)
+# It logs a traceback of each host that refuses a connection; the error names the hosts.
+logging.getLogger(TSocket.__module__).addFilter(lambda record: record.levelno > logging.INFO)
 
 _BROKEN = (TTransportException, http.client.HTTPException, EOFError, OSError)
 # An answer that claims more is garbled. A string has Thrift's own limit, 16 MB.
