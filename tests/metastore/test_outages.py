@@ -1,7 +1,7 @@
 """Clients that wait for a metastore that restarts."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -63,7 +63,7 @@ def outages(monkeypatch: pytest.MonkeyPatch) -> Outages:
 
 
 @pytest.fixture
-def writer(client: MetastoreClient, database: str) -> MetastoreClient:
+def writer(client: MetastoreClient, database: str) -> Iterator[MetastoreClient]:
     ref = TableRef(database, "t")
     client.create_table(HiveTable.new(ref, [HiveColumn("id", "int")]))
     with MetastoreClient(client.options).patient() as writer:

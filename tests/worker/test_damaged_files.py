@@ -1,7 +1,7 @@
 """Emptied, truncated and damaged files: one error with one remedy from all operations, and a red score."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ _POOR = 50
 
 
 @pytest.fixture
-def table(client: MetastoreClient, database: str) -> WorkerTable:
+def table(client: MetastoreClient, database: str) -> Iterator[WorkerTable]:
     ref = TableRef(database, "t")
     columns = [HiveColumn("id", "int"), HiveColumn("v", "string")]
     client.create_table(HiveTable.new(ref, columns))
