@@ -250,7 +250,7 @@ class HiveAcidMetastoreHook(BaseHook):
         :return: What the run has applied.
         :raises AccessRefused: The authorizer refuses it.
         """
-        from hiveacid.records.run_notes import forget_run
+        from hiveacid.records.table_history import forget_run
 
         require_access(program_user(), [Access(table.lower(), None, "apply_again")])
         with self.get_conn() as client:

@@ -61,6 +61,8 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
     :param once_per: The unit that is applied only once, even if it is run repeatedly: by default
         the run of the DAG. Airflow creates new runs when it reprocesses partitions;
         ``{{ partition_key }}`` then identifies them as the same. (templated)
+    :param apply_again: A text that makes the work another one: what was applied without it, or with
+        another text, is applied again, but only once with this one. (templated)
     :param spark_conn_id: The Spark connection; its master may be ``local[*]``, a standalone
         cluster, YARN or Kubernetes.
     :param deploy_mode: Where the driver runs: ``client`` is the worker, ``cluster`` is YARN or

@@ -817,64 +817,6 @@ def require_same_statements(
             )
 
 
-def forget_run(
-    client: MetastoreClient, ref: TableRef, token: str, *, dry_run: bool = False
-) -> list[RunReport]:
-    """Let the next attempt of an applied run apply it once more.
-
-    Only the notes that prove the run are removed: no row changes now.
-
-    Args:
-        client: The metastore.
-        ref: A table that the run has written.
-        token: The run: "dag/run/task/map index".
-        dry_run: Remove nothing.
-
-    Returns:
-        What the attempts have applied, and a repetition would apply again.
-
-    Raises:
-        InvalidJob: The table has no note on the run, the run is at work, or it has read changes or a
-            stream, whose position depends on the notes.
-    """
-    table = client.get_table(ref)
-    storage = Storage.of(table.folder)
-    notes = [
-        file.note
-        for file in RunNoteFolder(client, storage, table).of_whole_run(token)
-        if file.note is not None and file.note.is_final
-    ]
-    if not notes:
-        raise InvalidJob(
-            f"{ref} has no note on the run {token}.",
-            remedy="The history of the table names its runs; a run without a note is applied anyway.",
-        )
-    reports = [note.report for note in notes]
-    if any(report.changes or report.offsets for report in reports):
-        raise InvalidJob(
-            f"The run {token} has read changes or a stream, and the next run continues after it.",
-            remedy="Restore the table, or start a new consumer or stream.",
-        )
-    run = run_of(agent_info(token))
-    at_work = [txn for txn in client.get_open_txns_info() if run_of(txn.token) == run]
-    if at_work:
-        raise InvalidJob(
-            f"The run {token} is at work: transaction {at_work[0].txn_id} is open.",
-            remedy="Wait for its end.",
-        )
-    if dry_run:
-        return reports
-    others = {TableRef.parse(name) for report in reports for name in report.write_ids} - {ref}
-    # The given table comes last: its notes name the others, if this must be repeated.
-    for each in (*sorted(others, key=str), ref):
-        with suppress(TableNotFound):
-            found = client.get_table(each)
-            folder = Storage.of(found.folder)
-            for file in RunNoteFolder(client, folder, found).of_whole_run(token):
-                folder.delete_file(file.path)
-    return reports
-
-
 def _abort_other_statements(client: MetastoreClient, tokens: Collection[str]) -> None:
     """Abort the open transactions of the run, on the same tables, for statements of other texts."""
     own = {agent_info(token) for token in tokens}

@@ -5,14 +5,16 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Self
 
-from hiveacid.errors import DataError, StorageError, VersionUnknown
+from hiveacid.errors import DataError, InvalidJob, StorageError, TableNotFound, VersionUnknown
 from hiveacid.jobs import codec
-from hiveacid.jobs.options import unmarked_token
+from hiveacid.jobs.options import agent_info, run_of, unmarked_token
+from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue
@@ -44,7 +46,7 @@ from hiveacid.rules.schema import TableKind
 from hiveacid.rules.texts import timestamp_in_words, version_in_words
 from hiveacid.rules.versions import PartitionVersions, as_of_write_id, newest_version, without
 from hiveacid.rules.write_ids import AsOf, ValidWriteIdList
-from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.folder import ReadOnlyStorage, Storage
 from hiveacid.storage.listing import (
     ORIGINALS,
     DirectorySizes,
@@ -601,3 +603,61 @@ def _as_sidecar(note: RunNote) -> dict[str, Any]:
     """Convert a note on a run to the format of notes beside the files."""
     plain: dict[str, Any] = codec.encode(note)
     return plain | {"run_token": unmarked_token(note.run_token)}
+
+
+def forget_run(
+    client: MetastoreClient, ref: TableRef, token: str, *, dry_run: bool = False
+) -> list[RunReport]:
+    """Let the next attempt of an applied run apply it once more.
+
+    Only the notes that prove the run are removed: no row changes now.
+
+    Args:
+        client: The metastore.
+        ref: A table that the run has written.
+        token: The run: "dag/run/task/map index".
+        dry_run: Remove nothing.
+
+    Returns:
+        What the attempts have applied, and a repetition would apply again.
+
+    Raises:
+        InvalidJob: The table has no note on the run, the run is at work, or it has read changes or a
+            stream, whose position depends on the notes.
+    """
+    table = client.get_table(ref)
+    storage = Storage.of(table.folder)
+    notes = [
+        file.note
+        for file in RunNoteFolder(client, storage, table).of_whole_run(token)
+        if file.note is not None and file.note.is_final
+    ]
+    if not notes:
+        raise InvalidJob(
+            f"{ref} has no note on the run {token}.",
+            remedy="The history of the table names its runs; a run without a note is applied anyway.",
+        )
+    reports = [note.report for note in notes]
+    if any(report.changes or report.offsets for report in reports):
+        raise InvalidJob(
+            f"The run {token} has read changes or a stream, and the next run continues after it.",
+            remedy="Restore the table, or start a new consumer or stream.",
+        )
+    run = run_of(agent_info(token))
+    at_work = [txn for txn in client.get_open_txns_info() if run_of(txn.token) == run]
+    if at_work:
+        raise InvalidJob(
+            f"The run {token} is at work: transaction {at_work[0].txn_id} is open.",
+            remedy="Wait for its end.",
+        )
+    if dry_run:
+        return reports
+    others = {TableRef.parse(name) for report in reports for name in report.write_ids} - {ref}
+    # The given table comes last: its notes name the others, if this must be repeated.
+    for each in (*sorted(others, key=str), ref):
+        with suppress(TableNotFound):
+            found = client.get_table(each)
+            folder = Storage.of(found.folder)
+            for file in RunNoteFolder(client, folder, found).of_whole_run(token):
+                folder.delete_file(file.path)
+    return reports

@@ -12,7 +12,7 @@ from hiveacid.jobs.write_jobs import InsertJob, TransactionJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.records.run_notes import forget_run
+from hiveacid.records.table_history import forget_run
 from hiveacid.rules.names import TableRef
 from hiveacid.worker.run import change_rows
 

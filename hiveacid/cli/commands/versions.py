@@ -234,7 +234,7 @@ def _configure_again(parser: argparse.ArgumentParser) -> None:
 def run_again(arguments: argparse.Namespace) -> int:
     """Let a run be applied again, or describe what that means."""
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.records.run_notes import forget_run
+    from hiveacid.records.table_history import forget_run
 
     ref, run, dry_run = TableRef.parse(arguments.table), arguments.run, not arguments.yes
     with closing(MetastoreClient(target.metastore(arguments))) as client:

@@ -55,7 +55,7 @@ class Call:
     throws: tuple[str, ...]
     returns: bool
     repeating: Repeating
-    after_outage: bool
+    after_outage: bool = False
 
 
 def struct(name: str, fields: str) -> Any:
