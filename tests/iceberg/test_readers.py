@@ -11,12 +11,12 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import StaticTable
 
-from hiveacid.cli.answers import answer
 from hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergFileFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.distribution import cache_folder
 from hiveacid.rules.names import TableRef
 from hiveacid.sql.questions import ShowProperties
+from hiveacid.tables.definitions.answers import answer
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.lakes import ServedCatalog
 from tests.iceberg.test_mirror import Mirror
