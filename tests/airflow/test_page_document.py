@@ -7,7 +7,6 @@ import re
 import pytest
 
 from airflow_hiveacid.plugin.routes import CONTENT_SECURITY_POLICY, page
-from hiveacid.rules.locks import matrix_rows
 
 # Names of XML vocabularies, which are never fetched.
 VOCABULARIES = {"http://www.w3.org/2000/svg"}
@@ -57,8 +56,3 @@ def test_texts_stand_out(text, ground, scheme):
     colours = {name: (light if scheme == "light" else dark) for name, light, dark in found}
     dim, bright = sorted([luminance(colours[text]), luminance(colours[ground])])
     assert (bright + 0.05) / (dim + 0.05) >= 4.5
-
-
-def test_the_matrix_of_writers_that_overlap_is_on_it():
-    cells = re.findall(r"<td>(.*?)</td>", page())
-    assert cells == [cell for line in matrix_rows()[1:] for cell in line]
