@@ -3,9 +3,11 @@
 import base64
 import hashlib
 import re
+from urllib.parse import unquote
 
 import pytest
 
+from airflow_hiveacid.plugin.plugin import HiveAcidPlugin
 from airflow_hiveacid.plugin.routes import CONTENT_SECURITY_POLICY, page
 
 # Names of XML vocabularies, which are never fetched.
@@ -56,3 +58,16 @@ def test_texts_stand_out(text, ground, scheme):
     colours = {name: (light if scheme == "light" else dark) for name, light, dark in found}
     dim, bright = sorted([luminance(colours[text]), luminance(colours[ground])])
     assert (bright + 0.05) / (dim + 0.05) >= 4.5
+
+
+# The navigation of Airflow and its selected entry, by the colour schemes.
+NAVIGATION = {"icon": ("#dbe6f5", "#41608f"), "icon_dark_mode": ("#1d3055", "#41608f")}
+
+
+@pytest.mark.parametrize("name", NAVIGATION)
+def test_the_icon_stands_out_also_where_it_is_selected(name):
+    icon = unquote(HiveAcidPlugin.external_views[0][name])
+    strokes = [luminance(colour) for colour in re.findall(r"stroke='(#\w{6})'", icon)]
+    for ground in map(luminance, NAVIGATION[name]):
+        ratios = [(max(stroke, ground) + 0.05) / (min(stroke, ground) + 0.05) for stroke in strokes]
+        assert max(ratios) >= 3
