@@ -212,10 +212,9 @@ def _for_deltas(decisions: Sequence[Decision], policy: CompactionPolicy) -> Iter
     large = [excess for excess in called if excess.large]
     if large:
         most = max(large, key=lambda excess: excess.deltas / excess.base)
-        share = percent(most.deltas / most.base)
+        part, most_part = percent(most.deltas / most.base), percent(policy.max_delta_ratio or 0)
         points = 20 if most.deltas > most.base else 10
-        limit_ = percent(policy.max_delta_ratio or 0)
-        yield Penalty(points, f"Deltas are {share} of the base (limit {limit_}).")
+        yield Penalty(points, f"Deltas are {part} of the base (limit {most_part}).")
     share = max((excess.delete_share for excess in called if excess.deleted), default=0.0)
     if share:
         yield Penalty(

@@ -156,7 +156,9 @@ def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
 
 def _print_to_iceberg(report: IcebergExportReport) -> None:
     if report.outcome == UNCHANGED:
-        print(f"{report.table} has all changes of {report.target}: {plural(report.rows, 'row')}")
+        print(
+            f"{report.table} has all changes of {report.target}: {plural(report.rows or 0, 'row')}"
+        )
         return
     if report.outcome == UPDATED:
         done = "would update" if report.dry_run else "updated"
