@@ -48,9 +48,9 @@ const now = () => Date.now() / 1000;
 const age = (time) => (time === null ? "" : duration(now() - time));
 const timestamp = (time) => (time === null ? "" : calendar.format(time * 1000));
 
-// "dag/run/task/map index", behind "airflow:" where it has an id, before "#2" where a script has statements: only the first and the last two parts are sure to be free of slashes. Where once_per stands for the run, a write tells the run beside it.
+// "dag/run/task/map index", behind "airflow:" where it has an id, before "#2", or a digest, where a script has statements: only the first and the last two parts are sure to be free of slashes. Where once_per stands for the run, a write tells the run beside it.
 function runOf(token, runId = null) {
-  const parts = token.replace(/^source of /, "").replace(/#\d+$/, "").split("/");
+  const parts = token.replace(/^source of /, "").replace(/#(\d+|[0-9a-f]{12}(\.\d+)?)$/, "").split("/");
   // The metastore truncates long names.
   if (parts.length < 4 || /~[0-9a-f]{16}$/.test(token)) return null;
   const [dag, airflow] = parts[0].split(":").reverse();

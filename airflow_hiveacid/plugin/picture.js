@@ -57,8 +57,8 @@ function picture(entries, width) {
   return svg;
 }
 
-// The directories of writes and compactions, each once; a write whose directories are gone, or too
-// many to be listed, represents them.
+// The directories of writes and compactions, each once, also those of a write that are gone, or too many
+// to be listed: a cleaning must not change what the readers before it have opened.
 function directories(entries) {
   const known = new Map();
   for (const entry of entries) {
@@ -66,15 +66,30 @@ function directories(entries) {
       const compaction = ["minor", "major"].includes(directory.kind);
       known.set(`${directory.partition} ${directory.name}`, { ...directory, compaction });
     }
-    if (!entry.directories.length && entry.write_id !== null) {
-      const kind = { delete: "delete", overwrite: "base" }[entry.operation] || "insert";
-      known.set(entry.write_id, {
-        first_write_id: entry.write_id, last_write_id: entry.write_id, partition: null, kind,
-        compaction: false, state: entry.state, bytes: entry.bytes || 0,
-      });
+    if (entry.write_id !== null) {
+      for (const [index, directory] of gone(entry).entries()) known.set(`${entry.write_id} ${index}`, directory);
     }
   }
   return [...known.values()];
+}
+
+function gone(entry) {
+  const left = new Set(entry.directories.map((directory) => directory.partition));
+  const named = entry.partitions.filter((partition) => !left.has(partition));
+  // Not all names are known of a write to many partitions.
+  const unnamed = Math.max(0, entry.partition_count - left.size - named.length);
+  const partitions = named.map((partition) => [partition, 1]);
+  if (unnamed || !(entry.directories.length || named.length)) partitions.push([null, unnamed || 1]);
+  const kinds = entry.operation === "overwrite" ? ["base"] : [
+    ...(entry.rows_inserted || entry.rows_updated ? ["insert"] : []),
+    ...(entry.rows_deleted || entry.rows_updated ? ["delete"] : [])];
+  if (!kinds.length) kinds.push(entry.operation === "delete" ? "delete" : "insert");
+  const listed = entry.directories.reduce((sum, directory) => sum + directory.bytes, 0);
+  return partitions.flatMap(([partition, count], nth) => kinds.map((kind, index) => ({
+    first_write_id: entry.write_id, last_write_id: entry.write_id, partition, count, kind,
+    compaction: false, state: entry.state,
+    bytes: nth || index ? 0 : Math.max(0, (entry.bytes || 0) - listed),
+  })));
 }
 
 // Sizes differ by orders of magnitude, so the scale is logarithmic and labelled as such.
@@ -153,7 +168,8 @@ function deltas(chart, entries) {
         (entry) => entry.first_write_id > floor && sees(entry, version) && entry.state !== "open");
       const minors = (partition === null ? entries.filter((entry) => sees(entry, version)) : read)
         .filter((entry) => entry.kind === "minor");
-      count += read.filter((entry) => !minors.some((minor) => holds(minor, entry))).length;
+      count += read.filter((entry) => !minors.some((minor) => holds(minor, entry)))
+        .reduce((sum, entry) => sum + (entry.count ?? 1), 0);
     }
     return count;
   });

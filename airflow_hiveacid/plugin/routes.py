@@ -39,8 +39,6 @@ from airflow_hiveacid.plugin.metastores import (
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs import codec
 from hiveacid.jobs.report import ErrorReport
-from hiveacid.rules.locks import matrix_rows
-from hiveacid.rules.texts import html_table
 from hiveacid.upkeep.health_score import BlockingTxn, TableHealth
 
 # The page as one document: its style, its program and its text, and nothing from elsewhere
@@ -79,13 +77,8 @@ CONTENT_SECURITY_POLICY = "; ".join(
 @cache
 def page() -> str:
     """The whole page."""
-    head, *lines = matrix_rows()
-    conflicts = html_table("Which of both succeed by the policy strict", head, lines)
     return (
-        _read("page.html")
-        .replace("<!-- the conflicts -->", conflicts)
-        .replace("/* the style */", _STYLE)
-        .replace("/* the program */", _PROGRAM)
+        _read("page.html").replace("/* the style */", _STYLE).replace("/* the program */", _PROGRAM)
     )
 
 

@@ -3,11 +3,12 @@
 import base64
 import hashlib
 import re
+from urllib.parse import unquote
 
 import pytest
 
+from airflow_hiveacid.plugin.plugin import HiveAcidPlugin
 from airflow_hiveacid.plugin.routes import CONTENT_SECURITY_POLICY, page
-from hiveacid.rules.locks import matrix_rows
 
 # Names of XML vocabularies, which are never fetched.
 VOCABULARIES = {"http://www.w3.org/2000/svg"}
@@ -59,6 +60,14 @@ def test_texts_stand_out(text, ground, scheme):
     assert (bright + 0.05) / (dim + 0.05) >= 4.5
 
 
-def test_the_matrix_of_writers_that_overlap_is_on_it():
-    cells = re.findall(r"<td>(.*?)</td>", page())
-    assert cells == [cell for line in matrix_rows()[1:] for cell in line]
+# The navigation of Airflow and its selected entry, by the colour schemes.
+NAVIGATION = {"icon": ("#dbe6f5", "#41608f"), "icon_dark_mode": ("#1d3055", "#41608f")}
+
+
+@pytest.mark.parametrize("name", NAVIGATION)
+def test_the_icon_stands_out_also_where_it_is_selected(name):
+    icon = unquote(HiveAcidPlugin.external_views[0][name])
+    strokes = [luminance(colour) for colour in re.findall(r"stroke='(#\w{6})'", icon)]
+    for ground in map(luminance, NAVIGATION[name]):
+        ratios = [(max(stroke, ground) + 0.05) / (min(stroke, ground) + 0.05) for stroke in strokes]
+        assert max(ratios) >= 3
