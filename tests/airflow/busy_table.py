@@ -312,6 +312,7 @@ def _context() -> Any:
         run_id="r",
         task_id="t",
         map_index=-1,
+        try_number=1,
         xcom_push=lambda key, value: None,
         xcom_pull=lambda **_: None,
     )

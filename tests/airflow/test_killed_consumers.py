@@ -27,7 +27,8 @@ from airflow_hiveacid import HiveAcidChangesOperator
 from hiveacid.jobs.job_json import from_json
 nothing = lambda **_: None
 ti = SimpleNamespace(
-    dag_id="d", run_id="r", task_id="t", map_index=-1, xcom_push=nothing, xcom_pull=nothing
+    dag_id="d", run_id="r", task_id="t", map_index=-1, try_number=1,
+    xcom_push=nothing, xcom_pull=nothing,
 )
 task = SimpleNamespace(outlets=[], inlets=[])
 consumer, job = sys.argv[1:]

@@ -46,7 +46,7 @@ def test_rows_are_changed_without_spark(sql, rows, database: str, run_in: str) -
     """
     status, said = sql(change, "--param", "v=x", "--run-in", run_in)
     assert status == 0, said
-    said = [line.partition(" rows")[0] for line in said.splitlines()]
+    said = [line.partition(" row")[0] for line in said.splitlines()]
     assert said == [
         f"1. create_table {database}.t: done",
         f"2. create_table {database}.u: done",

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from random import Random
 
+import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import LockTimeout
+from hiveacid.errors import LockTimeout, VersionUnknown
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue
@@ -15,7 +16,7 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.history_entries import HistoryState, later_than
 from hiveacid.records.table_history import table_history, version_of
 from hiveacid.rules.names import Delta, parse_directory
-from hiveacid.rules.versions import as_of_write_id, without
+from hiveacid.rules.versions import as_of_write_id, newest_version, without
 from hiveacid.rules.write_ids import AsOf, ValidWriteIdList
 from hiveacid.spark.compaction import compact_table
 from hiveacid.upkeep.table_cleaning import clean
@@ -239,8 +240,13 @@ class History:
             # A restored version has the time of the restore.
             expected = {own for own in kept if own >= write_id or own not in times}
             assert expected == kept & set(later)
+            version = without(now, later)
+            if newest_version(version) == 0:
+                with pytest.raises(VersionUnknown, match="and exists since"):
+                    version_of(table.client, table.ref, AsOf(time=time), now)
+                continue
             # That opens no note of a file that is much older.
-            assert version_of(table.client, table.ref, AsOf(time=time), now) == without(now, later)
+            assert version_of(table.client, table.ref, AsOf(time=time), now) == version
 
     def _check_changes(self) -> None:
         """The changes between two versions are the difference of the earlier and the later view."""
