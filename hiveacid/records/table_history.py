@@ -653,11 +653,14 @@ def forget_run(
     if dry_run:
         return reports
     others = {TableRef.parse(name) for report in reports for name in report.write_ids} - {ref}
+    # An attempt that has begun meanwhile keeps its notes.
+    known = {note.txn_id for note in notes}
     # The given table comes last: its notes name the others, if this must be repeated.
     for each in (*sorted(others, key=str), ref):
         with suppress(TableNotFound):
             found = client.get_table(each)
             folder = Storage.of(found.folder)
             for file in RunNoteFolder(client, folder, found).of_whole_run(token):
-                folder.delete_file(file.path)
+                if file.txn_id in known:
+                    folder.delete_file(file.path)
     return reports
