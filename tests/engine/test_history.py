@@ -47,7 +47,7 @@ def test_the_history_of_jobs_survives_their_directories(
         (1, "insert", (2, 0), "merged", ("d/r1/append/-1", None)),
     ]
     (before,) = health.measure(tables=[case.name])
-    assert (before.obsolete_directories, before.deltas) == (2, 0)
+    assert (before.retained_directories, before.deltas) == (2, 0)
     written = table_history(case.client, case.ref, directories=True)
     assert [[each.rows for each in entry.directories] for entry in written] == [[1], [1], [2]]
     clean(case.client, CleanJob(target=case.name, metastore=case.client.options, retention="0"))
