@@ -29,6 +29,7 @@ from hiveacid.spark.read.table_reader import TableReader
 from hiveacid.spark.rows.columns import check_readable
 from hiveacid.spark.run import Driver, execute
 from hiveacid.spark.session import cloned_session, in_session, scan_session, session_holding
+from hiveacid.spark.spark_versions import from_rows
 from hiveacid.spark.statements.conditions import bound_query
 from hiveacid.spark.statements.source import SourceInputs
 from hiveacid.sql import questions
@@ -324,7 +325,7 @@ class AcidSession:
         for at, name in enumerate(found.columns):
             is_number = any(isinstance(row[at], int) for row in padded)
             fields.append(StructField(name, LongType() if is_number else StringType()))
-        return self.spark.createDataFrame(padded, StructType(fields))
+        return from_rows(self.spark, padded, StructType(fields))
 
 
 def _inputs_of(job: ScriptedJob) -> list[Input]:

@@ -105,7 +105,8 @@ class Tables:
         return [row._replace(v=row.v + suffix) for row in rows]
 
     def insert(self, ref: TableRef, rows: Sequence[Row], *, overwrite: bool = False) -> InsertJob:
-        return InsertJob(target=str(ref), source=self.source(rows), overwrite=overwrite)
+        source = self.source(rows)
+        return InsertJob(target=str(ref), source=source, overwrite=overwrite, on_empty="ok")
 
     def source(self, rows: Sequence[Row]):
         number = len(list(self.folder.iterdir()))
