@@ -430,7 +430,7 @@ def test_the_command_reports_the_result_by_its_exit_code(mirror: Mirror) -> None
     assert (report["equal"], report["version"]) == (False, "requested")
     assert report["different"][0]["iceberg_rows"] == 2
     without = command(mirror, "--limit=0").stdout
-    assert "1 more partitions differ" in without
+    assert "1 more partition differs" in without
     assert "Hive hash" not in without
     assert command(mirror, "--as-of-write-id=9").returncode == 20
 
