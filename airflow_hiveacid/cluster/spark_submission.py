@@ -312,10 +312,10 @@ class SparkSubmission:
                 raise JavaMissing("The Java that spark-submit found is too old.") from error
             code = _EXIT_CODE.search(str(error))
             status = int(code[1]) if code else 0
-            # A process that a signal has ended did not write why.
-            reason = explained(status, memory) or (
-                f"Its message: {why.rstrip('.')}." if (why := self._output.why) else ""
-            )
+            reason = explained(status, memory)
+            # The last line of a process that a signal has ended is not its reason; an error may be.
+            if why := self._output.raised if reason else self._output.why:
+                reason = f"{reason} Its message: {why.rstrip('.')}.".lstrip()
             remedy = _MORE_MEMORY if signal_of(status) is signal.SIGKILL else ""
             failed = ErrorReport(
                 id=SparkJobFailed.__name__,
@@ -425,6 +425,11 @@ class _Output:
         self._last = self._raised = ""
         # The hook has no other way to see the output while it comes.
         hook._process_spark_submit_log = self._watched  # type: ignore[method-assign]
+
+    @property
+    def raised(self) -> str:
+        """Return the line of an error, if any."""
+        return self._raised
 
     @property
     def why(self) -> str:

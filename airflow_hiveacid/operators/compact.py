@@ -50,11 +50,16 @@ class HiveAcidCompactOperator(HiveAcidWorkerOrSparkOperator[CompactJob]):
     def __init__(
         self, *, job: CompactJob | None = None, need: object = None, **kwargs: Any
     ) -> None:
-        if job is None:
-            if need is None:
-                raise InvalidJob("HiveAcidCompactOperator needs a job, or a need of a sensor.")
+        if job is None and need is None:
+            raise InvalidJob("HiveAcidCompactOperator needs a job, or a need of a sensor.")
+        if job is None or need is not None:
             # The table is known when the task runs.
-            job = CompactJob(target="{{ task.need }}")
+            target = "{{ task.need }}"
+            job = (
+                CompactJob(target=target)
+                if job is None
+                else dataclasses.replace(job, target=target)
+            )
         super().__init__(job=job, **kwargs)
         self.need = need
 

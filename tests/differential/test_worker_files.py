@@ -97,7 +97,7 @@ def json_line(number: int, _: str, chance: random.Random) -> str:
 
 def same_as_on_spark(spark: SparkSession, source: PathSource) -> int:
     """Compare rows, names, and types with those of Spark; return the number of rows."""
-    rows, expected = rows_of_files(source), path_rows(spark, source)
+    (rows, _), expected = rows_of_files(source), path_rows(spark, source)
     types = [
         (name, str(hive_type(kind)))
         for name, kind in zip(rows.column_names, rows.schema.types, strict=True)

@@ -17,7 +17,7 @@ def test_paths_of_a_store(s3_folder: str) -> None:
 
     def numbers(path: str) -> list[int]:
         source = PathSource(f"{s3_folder}/{path}", "csv", schema="i int")
-        return sorted(rows_of_files(source)["i"].to_pylist())
+        return sorted(rows_of_files(source)[0]["i"].to_pylist())
 
     assert numbers("a") == numbers("a/") == numbers("a/*.csv") == [0, 1]
     assert numbers("a/2.csv") == [1]
