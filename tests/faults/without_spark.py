@@ -176,7 +176,7 @@ class _Batch(Statement):
 
     def prepare(self, preparation: Preparation) -> None:
         self.look_up(preparation)
-        self.batch = engine_of(preparation).batch
+        self.batch = engine_of(preparation).batches[BatchSource().name]
 
     def stage(self, context: WriteContext) -> Counts:
         return _written(context, {}, Change(come=self.batch))
