@@ -74,6 +74,8 @@ class Answers:
                 return {"instance": "", "streams": [], "error": None}
             case ["hiveacid", "api", "tables", _, "mirrors"]:
                 return {"instance": "", "mirrors": self.mirrors, "error": None}
+            case ["hiveacid", "api", "tables", _, "oldest"]:
+                return {"oldest": {"version": 0, "at": None}, "error": None}
             case [*_, "taskInstances"]:
                 ended = {"chosen": "success", "clean": "success", "compact": "skipped"}
                 tasks = [{"task_id": task, "state": state} for task, state in ended.items()]
