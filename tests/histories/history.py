@@ -241,7 +241,8 @@ class History:
             expected = {own for own in kept if own >= write_id or own not in times}
             assert expected == kept & set(later)
             version = without(now, later)
-            if newest_version(version) == 0:
+            first = min(entry.time for entry in entries if entry.time is not None)
+            if newest_version(version) == 0 and time.timestamp() < first:
                 with pytest.raises(VersionUnknown, match="and exists since"):
                     version_of(table.client, table.ref, AsOf(time=time), now)
                 continue
