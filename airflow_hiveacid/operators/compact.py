@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.operators.worker import HiveAcidWorkerOrSparkOperator
 from hiveacid.errors import InvalidJob
+from hiveacid.jobs.fields import is_pattern
 from hiveacid.jobs.maintenance_jobs import CompactJob, parse_needs, partitions_of
 from hiveacid.jobs.report import CompactReport
 
@@ -50,16 +51,14 @@ class HiveAcidCompactOperator(HiveAcidWorkerOrSparkOperator[CompactJob]):
     def __init__(
         self, *, job: CompactJob | None = None, need: object = None, **kwargs: Any
     ) -> None:
-        if job is None and need is None:
-            raise InvalidJob("HiveAcidCompactOperator needs a job, or a need of a sensor.")
-        if job is None or need is not None:
-            # The table is known when the task runs.
-            target = "{{ task.need }}"
-            job = (
-                CompactJob(target=target)
-                if job is None
-                else dataclasses.replace(job, target=target)
-            )
+        # The table is known when the task runs.
+        of_need = "{{ task.need }}"
+        if job is None:
+            if need is None:
+                raise InvalidJob("HiveAcidCompactOperator needs a job, or a need of a sensor.")
+            job = CompactJob(target=of_need)
+        elif need is not None and is_pattern(job.target):
+            job = dataclasses.replace(job, target=of_need)
         super().__init__(job=job, **kwargs)
         self.need = need
 

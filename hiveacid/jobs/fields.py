@@ -97,12 +97,17 @@ def require_condition(where: object, all_rows: bool, change: str) -> None:
         )
 
 
+def is_pattern(name: str) -> bool:
+    """Whether a name of tables has wildcards."""
+    return bool(set("*?[") & set(name))
+
+
 def require_table(name: str, what: str) -> None:
     """Raise InvalidJob unless the text is the name of one table, or a template."""
     require_text(name, what)
     if awaits_rendering(name):
         return
-    if set("*?[") & set(name):
+    if is_pattern(name):
         raise InvalidJob(
             f"{what}: {name!r} is a pattern, and this takes one table.",
             remedy="HiveAcidMaintainOperator and `hiveacid maintain` compact and clean all tables of a"
