@@ -191,6 +191,8 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
         """,
         code="""
 shops, orders = TableSource("sales.shops"), TableSource("sales.facts")
+new_customers = spark.sql("SELECT 9L id, 'Eve' name")
+new_sales = spark.sql("SELECT 9L id, 1 amount")
 """,
         files={
             "/feeds/customers/2026-11-20T09/c.json": '{"id": 1, "seq": 1}\n{"id": 1, "seq": 2}',
