@@ -330,10 +330,9 @@ class AtomicWrite:
             with skipping_empty_sources(statement.on_empty):
                 with self.engine.running(description, f"hiveacid-{txn.txn_id}-{number}"):
                     counts = statement.stage(context)
-                if (warning := require_source_rows(statement, counts)) is not None:
-                    txn.warnings.append(warning)
+                warning = require_source_rows(statement, counts)
             # The mapping is computed from files, which cleaners may remove after the commit.
-            parts.append(Part(statement, context, counts, context.column_mapping))
+            parts.append(Part(statement, context, counts, context.column_mapping, warning))
             parts[-1].check_counts()
         # The targets are verified before anything is registered.
         reader.require_unchanged({statement.table.ref for statement in self.statements})
@@ -439,7 +438,7 @@ class AtomicWrite:
             changes=self.options.changes,
             offsets=self.options.offsets,
             seconds=self.phases.seconds,
-            warnings=tuple(txn.warnings),
+            warnings=(*txn.warnings, *(part.warning for part in parts if part.warning)),
             restarts=txn.restarts,
         )
 

@@ -439,12 +439,14 @@ class Part:
         counts: The numbers of changed rows.
         column_mapping: The mapping of the columns of the rewritten rows, if another mapping would
             read other values.
+        warning: A warning for the report, if any.
     """
 
     statement: Statement
     context: WriteContext
     counts: Counts
     column_mapping: str | None
+    warning: str | None = None
 
     @property
     def output(self) -> TableOutput:

@@ -12,6 +12,7 @@ from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import PathSource, QuerySource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RowJob
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedBySourceDelete, NotMatchedInsert
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import run
@@ -138,6 +139,34 @@ def test_a_source_with_rows_that_change_nothing_is_not_empty(
     assert rows() == BEFORE
     feed.write_text("id,v\n1,11\n")
     assert attempt(job).rows_updated == 1
+
+
+@pytest.mark.parametrize("policy", ["strict", "rows"])
+def test_the_warning_reaches_the_report_under_every_policy(
+    spark, client, merge: MergeJob, feed: Path, policy: str
+) -> None:
+    feed.write_text("id,v\n")
+    job = replace(merge, when=(MatchedUpdate(),), conflict_policy=policy, metastore=client.options)
+    assert run(spark, job).warnings == (
+        f"The source of the merge into {merge.target} has no rows.",
+    )
+
+
+def test_rows_that_arrive_after_the_evaluation_do_not_make_a_source_less_empty(
+    spark, client, rows, merge: MergeJob, feed: Path
+) -> None:
+    class Arrival(PhaseObserver):
+        def enter(self, phase: Phase) -> None:
+            if phase is Phase.WRITE:
+                feed.write_text("id,v\n1,10\n")
+
+    feed.write_text("id,v\n")
+    for when in [(NotMatchedBySourceDelete(),), (MatchedUpdate(), NotMatchedBySourceDelete())]:
+        job = replace(merge, when=when, on_empty="fail", metastore=client.options)
+        with pytest.raises(EmptySource, match="has no rows"):
+            run(spark, job, [Arrival()])
+        assert rows() == BEFORE
+        feed.write_text("id,v\n")
 
 
 def test_an_overwrite_without_rows_is_applied_once(

@@ -103,6 +103,10 @@ class KeptSource(SourceRows):
         partitions = partitions_of_source(kept.frame, join.source_alias, keys, join.table)
         return cls(join, partitions, kept)
 
+    def has_rows(self) -> bool:
+        """See the base class."""
+        return self.kept.rows > 0
+
     def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
         """Find the target rows that a clause changes, and write the new rows of updates."""
         snapshot, where = only_with(snapshot, self._values_of_target())
@@ -211,7 +215,7 @@ class SourceWriter:
                 rows = rows.withColumn(INSERTED, F.expr(inserted))
         if self.fate is None:
             rows = rows.withColumn(FATE, F.expr(self._fate_of_row()))
-        if self.plan.decided and not join.plan.not_matched_by_source:
+        if self.omits_rows:
             counts = f"{FATE} <> '{NEVER}'" if self.fate is None else str(self.fate != NEVER)
             rows = rows.where(f"{counts} OR {self._clause()} >= 0")
         keys = join.partition_keys()
@@ -236,6 +240,11 @@ class SourceWriter:
     def clause_of_match(self, is_pair: str) -> str:
         """The number of the clause that changes a target row, for a join with the files."""
         return self.join.clause_of_match(is_pair, self._clause() if self.plan.decided else None)
+
+    @property
+    def omits_rows(self) -> bool:
+        """Whether rows that no clause concerns are not written."""
+        return self.plan.decided and not self.join.plan.not_matched_by_source
 
     @property
     def inserted(self) -> bool | None:
@@ -320,6 +329,13 @@ class WrittenSource(SourceRows):
     partitions: Sequence[str] | None
     writer: SourceWriter
     rows: FlatRows
+
+    def has_rows(self) -> bool:
+        """See the base class; of a source whose rows are all omitted, nothing is changed anyway."""
+        if self.rows.rows:
+            return True
+        with translated_spark_errors("The source"):
+            return self.writer.omits_rows and bool(self.join.source.take(1))
 
     def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
         """Find the target rows that a clause changes, and the source rows with a match."""
@@ -495,12 +511,10 @@ class MergeStatement(SparkStatement):
     def has_source_rows(self, counts: Counts) -> bool:
         """See the base class."""
         assert self._merged is not None
-        join = self._merged.join
-        changed = counts.inserted + counts.updated + counts.deleted
-        if counts.inserted or (changed and not join.plan.not_matched_by_source):
-            return True
-        with translated_spark_errors("The source"):
-            return bool(join.source.take(1))
+        by_rows = counts.inserted
+        if not self._merged.join.plan.not_matched_by_source:
+            by_rows += counts.updated + counts.deleted
+        return by_rows > 0 or self._merged.has_rows()
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""

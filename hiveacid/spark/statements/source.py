@@ -69,6 +69,10 @@ class SourceRows(ABC):
     partitions: Sequence[str] | None
 
     @abstractmethod
+    def has_rows(self) -> bool:
+        """Whether there are rows: those that were evaluated, and not those of a later moment."""
+
+    @abstractmethod
     def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
         """Find the target rows that a clause changes, and the source rows with a match."""
 
