@@ -26,7 +26,7 @@ from hiveacid.jobs.options import (
     MetastoreOptions,
     keep_token,
 )
-from hiveacid.metastore.authorizer import program_user, require_access
+from hiveacid.metastore.authorizer import program_user
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
@@ -247,13 +247,15 @@ class HiveAcidMetastoreHook(BaseHook):
         :param table: A table that the run has written.
         :param run: The run, "dag/run/task/map index", as in the history of the table.
         :param dry_run: Change nothing.
-        :return: What the run has applied.
-        :raises AccessRefused: The authorizer refuses it.
+        :return: The reports of the applied attempts.
+        :raises AccessRefused: The authorizer, or the list of allowed locations, refuses it.
         """
         from hiveacid.records.table_history import forget_run
+        from hiveacid.tables.locations import require_job_access
 
-        require_access(program_user(), [Access(table.lower(), None, "apply_again")])
+        accesses = [Access(table.lower(), None, "apply_again")]
         with self.get_conn() as client:
+            require_job_access(client, program_user(), (), accesses)
             return forget_run(client, TableRef.parse(table), run, dry_run=dry_run)
 
     def _seconds(self, name: str, default: float) -> float:

@@ -661,6 +661,8 @@ def forget_run(
             found = client.get_table(each)
             folder = Storage.of(found.folder)
             for file in RunNoteFolder(client, folder, found).of_whole_run(token):
-                if file.txn_id in known:
+                # A forged note may name any other table, whose own notes do not name this one.
+                names_it = file.note is not None and ref.full_name in file.note.report.write_ids
+                if file.txn_id in known and (each == ref or names_it):
                     folder.delete_file(file.path)
     return reports

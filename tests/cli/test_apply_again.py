@@ -1,10 +1,12 @@
 """`hiveacid apply-again`: runs that are applied once more."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from hiveacid.errors import InvalidJob
+from hiveacid.jobs.definition_jobs import RenameTableJob
 from hiveacid.jobs.options import STATEMENT_LENGTH, statement_token
 from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import QuerySource
@@ -13,7 +15,9 @@ from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.table_history import forget_run
-from hiveacid.rules.names import TableRef
+from hiveacid.rules.names import RUN_NOTES, TableRef
+from hiveacid.storage.folder import Storage
+from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.worker.run import change_rows
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
@@ -65,6 +69,38 @@ def test_all_statements_of_a_script_are_forgotten_and_other_runs_are_not(client,
         False,
         True,
     ]
+
+
+def test_a_forged_note_does_not_reach_the_notes_of_another_table(client, job) -> None:
+    """A run of two tables names both; a note that names a foreign table has no such note there."""
+    one, other = (
+        replace(each, run_in="worker", metastore=client.options, run_token=RUN)
+        for each in job.statements
+    )
+    forged, genuine = apply(client, one), apply(client, other)
+    folder = Storage.of(client.get_table(TableRef.parse(one.target)).folder)
+    (path,) = (path for path, *_ in folder.walk(RUN_NOTES))
+    note = json.loads((folder.read_small(path) or b"").decode())
+    note["txn_id"] = genuine.txn_id
+    note["report"]["write_ids"][other.target] = 1
+    folder.delete_file(path)
+    folder.write_file(
+        path.replace(f".{forged.txn_id}.", f".{genuine.txn_id}."), json.dumps(note).encode()
+    )
+    assert len(forget_run(client, TableRef.parse(one.target), RUN)) == 1
+    assert apply(client, other).already_done
+
+
+def test_a_run_of_a_table_that_was_renamed_is_forgotten(client, job) -> None:
+    insert = replace(job.statements[0], run_in="worker", metastore=client.options, run_token=RUN)
+    apply(client, insert)
+    ref = TableRef.parse(insert.target)
+    now = TableRef(ref.database, "renamed")
+    run_ddl(client, RenameTableJob(target=ref.full_name, new_name=now.full_name))
+    folder = Storage.of(client.get_table(now).folder)
+    assert len([*folder.walk(RUN_NOTES)]) == 1
+    forget_run(client, now, RUN)
+    assert [*folder.walk(RUN_NOTES)] == []
 
 
 def test_a_run_that_is_unknown_or_at_work_is_refused(client, job) -> None:
