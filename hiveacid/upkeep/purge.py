@@ -254,7 +254,7 @@ class _Purge:
         if live:
             raise LockTimeout(
                 f"A job of this package works on {self._table.ref}: transaction {min(live)}.",
-                remedy="Wait for its end, or stop it: hiveacid txns list shows its owner.",
+                remedy="Wait for its end, or stop it: hiveacid txns shows its owner.",
             )
 
 

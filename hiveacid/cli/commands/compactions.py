@@ -320,7 +320,7 @@ def run_purge(arguments: argparse.Namespace) -> int:
 PURGE = Command(
     name="purge",
     help="remove everything of this package from a table, to uninstall it",
-    description="List what this package has left in a table, with what is lost without it: notes, "
+    description="List the files and properties of this package in a table, and the loss with each: notes, "
     "positions, and staged files in the folders of the table and its partitions, and properties. With "
     "--yes, remove it, under an exclusive lock. Rows, and Hive's directories and files, stay as they are.",
     configure=_configure_purge,
