@@ -254,11 +254,35 @@ class AcidSession:
     # The statements
 
     def _by_spark(self, statement: SqlStatement) -> DataFrame:
+        self._require_readable_by_spark(statement)
         text = statement.slice(statement.tokens)
         own = {
             name: statement.params[name] for name in parameters_of(text) & statement.params.keys()
         }
         return self.spark.sql(bound_query(self.spark, text, own))
+
+    def _require_readable_by_spark(self, statement: SqlStatement) -> None:
+        """Check the query in a statement that Spark runs: ``CREATE TEMPORARY VIEW v AS SELECT …``.
+
+        Raises:
+            InvalidJob: It reads a transactional table, whose rows Spark itself reads wrongly.
+        """
+        words = [*map(keyword_of, statement.tokens)]
+        start = 1 + next((at for at, word in enumerate(words) if word in ("AS", "QUERY")), len(words))
+        end = len(words)
+        while words[start:end][:1] == ["("] and words[end - 1] == ")":
+            start, end = start + 1, end - 1
+        if words[start:end][:1] not in (["SELECT"], ["WITH"]):
+            return
+        try:
+            query = step_of(replace(statement, tokens=statement.tokens[start:end]))
+        except SqlError:
+            return  # Only Spark may be able to read it.
+        if isinstance(query, questions.Select) and not self._is_left_to_spark(query):
+            raise InvalidJob(
+                f"Spark cannot read the transactional tables of this {' '.join(words[:2])}.",
+                remedy="Use the frame of the query: sql('SELECT …').createOrReplaceTempView('name').",
+            )
 
     def _use(self, statement: SqlStatement) -> DataFrame:
         """Set the database, also of Spark if it has one of the name."""

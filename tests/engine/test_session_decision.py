@@ -97,6 +97,9 @@ def by_spark(fake: MetastoreClient, monkeypatch: pytest.MonkeyPatch, text: str) 
         "CACHE TABLE updates",
         "CREATE TEMPORARY VIEW x AS SELECT 1",
         "CREATE OR REPLACE TEMP VIEW x AS SELECT 1",
+        "CREATE TEMPORARY VIEW x AS SELECT * FROM plain",
+        "CREATE TEMPORARY VIEW x AS WITH t AS (SELECT 1 AS id) SELECT * FROM t",
+        "CREATE TABLE x USING parquet AS SELECT * FROM updates",
         "CREATE TABLE x (id int) USING parquet",
         "CREATE FUNCTION f AS 'x.Y'",
     ],
@@ -160,6 +163,24 @@ def test_what_neither_can_do_is_refused(
     monkeypatch.setenv("HIVEACID_KERBEROS_SERVICE_NAME", "hms")
     options = hiveacid.session(spark)._client.options
     assert (options.uris, options.kerberos_service_name) == (fake.options.uris, "hms")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TEMPORARY VIEW x AS SELECT * FROM t",
+        "CREATE OR REPLACE TEMP VIEW x AS (WITH a AS (SELECT * FROM decided.t) SELECT * FROM a)",
+        "CREATE TABLE x USING parquet AS SELECT * FROM plain JOIN v USING (id)",
+        "CACHE LAZY TABLE x AS SELECT * FROM t",
+        "DESCRIBE QUERY SELECT * FROM t",
+    ],
+)
+def test_spark_never_reads_a_transactional_table_by_itself(
+    fake: MetastoreClient, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    with pytest.raises(InvalidJob, match="Spark cannot read the transactional tables") as refused:
+        by_spark(fake, monkeypatch, text)
+    assert "createOrReplaceTempView" in refused.value.remedy
 
 
 @pytest.mark.parametrize(
