@@ -9,7 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from hiveacid.errors import ConsumerMismatch, CorruptFile, InvalidJob, StorageError, VersionUnknown
+from hiveacid.errors import (
+    ConflictError,
+    ConsumerMismatch,
+    CorruptFile,
+    InvalidJob,
+    StorageError,
+    VersionUnknown,
+)
 from hiveacid.jobs import codec
 from hiveacid.jobs.report import ChangesRange, RunReport
 from hiveacid.jobs.sources import ChangesSource
@@ -300,7 +307,7 @@ class Consumer:
         )
         self._cursor = self._read()
         if begins and self._oldest is not None and self._cursor not in (None, cursor):
-            raise StorageError(
+            raise ConflictError(
                 f"Another run of consumer {self._name} of {self.table.name} has begun meanwhile.",
                 remedy="Run the task again.",
             )

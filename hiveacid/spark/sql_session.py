@@ -268,7 +268,9 @@ class AcidSession:
             InvalidJob: It reads a transactional table, whose rows Spark itself reads wrongly.
         """
         words = [*map(keyword_of, statement.tokens)]
-        start = 1 + next((at for at, word in enumerate(words) if word in ("AS", "QUERY")), len(words))
+        start = 1 + next(
+            (at for at, word in enumerate(words) if word in ("AS", "QUERY")), len(words)
+        )
         end = len(words)
         while words[start:end][:1] == ["("] and words[end - 1] == ")":
             start, end = start + 1, end - 1

@@ -6,6 +6,7 @@ import pytest
 
 from airflow_hiveacid import ChangesSource
 from hiveacid.errors import (
+    ConflictError,
     ConsumerMismatch,
     InvalidJob,
     StorageError,
@@ -86,7 +87,7 @@ def test_of_two_runs_that_find_other_oldest_versions_one_begins(folders, copied)
     fast.begin(fast.next_after(source))
     if copied:
         fast.advance(3)
-    with pytest.raises(StorageError, match="has begun meanwhile"):
+    with pytest.raises(ConflictError, match="has begun meanwhile"):
         slow.begin(0)
     assert known(folders) == [("log", 3, 0) if copied else ("log", 2, 1)]
 
