@@ -2,7 +2,7 @@
 
 from hiveacid.metastore.statistics import exact_columns
 from hiveacid.metastore.thrift import idl
-from hiveacid.metastore.thrift.idl_statistics import ColumnStatisticsObj  # noqa: F401
+from hiveacid.metastore.thrift.idl_tables import ColumnStatisticsObj  # noqa: F401
 from hiveacid.metastore.thrift.repeating import Repeating
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.metastore_version import MetastoreVersion

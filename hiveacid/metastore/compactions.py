@@ -17,7 +17,7 @@ from hiveacid.errors import (
     SnapshotMoved,
 )
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.thrift import idl_compaction
+from hiveacid.metastore.thrift import idl_txns
 from hiveacid.metastore.thrift.answers import TxnType, instant
 from hiveacid.metastore.txn.live_transaction import LiveTransaction, State
 from hiveacid.metastore.txn.locks import LockRequest, describe
@@ -192,7 +192,7 @@ class CompactionQueue:
             pool: The pool whose workers shall execute it; by default the workers without a pool.
             run_as: The owner of the directory.
         """
-        request = idl_compaction.CompactionRequest(
+        request = idl_txns.CompactionRequest(
             dbname=ref.database,
             tablename=ref.name,
             partitionname=partition,
@@ -202,7 +202,7 @@ class CompactionQueue:
         )
         send = partial(
             self._client.call,
-            idl_compaction.compact2,
+            idl_txns.compact2,
             request,
             about=ref.full_name,
             read=RequestAnswer.from_thrift,
@@ -220,11 +220,11 @@ class CompactionQueue:
             worker_id: The worker; the id must be unique forever.
             pool: The pool of the requests; by default the requests without a pool.
         """
-        request = idl_compaction.FindNextCompactRequest(
+        request = idl_txns.FindNextCompactRequest(
             workerId=worker_id, workerVersion=_WORKER_VERSION, poolName=pool
         )
         try:
-            claimed = self._client.call(idl_compaction.find_next_compact2, request).ci
+            claimed = self._client.call(idl_txns.find_next_compact2, request).ci
         except AnswerLost:
             for entry in self.show():
                 if entry.state == WORKING and entry.worker_id == worker_id:
@@ -258,19 +258,19 @@ class CompactionQueue:
             run_as: The owner of the directory. Hive's cleaner fails on a request without an owner.
         """
         info = _info(entry, runas=run_as, highestWriteId=highest_write_id)
-        self._client.call(idl_compaction.update_compactor_state, info, txn_id)
+        self._client.call(idl_txns.update_compactor_state, info, txn_id)
 
     def compacted(self, entry: QueuedCompaction) -> None:
         """Mark a claimed request as completed; this succeeds even if its transaction is aborted."""
-        self._client.call(idl_compaction.mark_compacted, _info(entry))
+        self._client.call(idl_txns.mark_compacted, _info(entry))
 
     def failed(self, entry: QueuedCompaction, message: str) -> None:
         """Mark a request as failed."""
-        self._client.call(idl_compaction.mark_failed, _info(entry, errorMessage=message))
+        self._client.call(idl_txns.mark_failed, _info(entry, errorMessage=message))
 
     def refused(self, entry: QueuedCompaction, message: str) -> None:
         """Mark a request as unnecessary."""
-        self._client.call(idl_compaction.mark_refused, _info(entry, errorMessage=message))
+        self._client.call(idl_txns.mark_refused, _info(entry, errorMessage=message))
 
     def cleaned(self, entry: QueuedCompaction) -> None:
         """Report that no obsolete or aborted files remain up to the highest write id.
@@ -289,7 +289,7 @@ class CompactionQueue:
         info = _info(entry, highestWriteId=entry.highest_write_id)
         for pause in (*_PAUSES_OF_CLEANING, None):
             try:
-                self._client.call(idl_compaction.mark_cleaned, info)
+                self._client.call(idl_txns.mark_cleaned, info)
                 return
             except MetastoreCallFailed as failure:
                 # Of simultaneous reports, the metastore refuses all but one: each inserts a row of
@@ -325,11 +325,11 @@ class CompactionQueue:
             ref: Restrict the result to this table.
             partition: Restrict the result to this partition.
         """
-        request = idl_compaction.ShowCompactRequest(
+        request = idl_txns.ShowCompactRequest(
             dbName=ref and ref.database, tbName=ref and ref.name, partName=partition
         )
         shown: list[QueuedCompaction] = self._client.call(
-            idl_compaction.show_compact,
+            idl_txns.show_compact,
             request,
             read=lambda answer: [QueuedCompaction.from_thrift(entry) for entry in answer.compacts],
         )
@@ -401,7 +401,7 @@ class CompactionQueue:
 
 
 def _info(entry: QueuedCompaction, **fields: Any) -> Any:
-    return idl_compaction.CompactionInfoStruct(
+    return idl_txns.CompactionInfoStruct(
         id=entry.id,
         dbname=entry.table.database,
         tablename=entry.table.name,

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.thrift import idl_constraints, idl_tables
+from hiveacid.metastore.thrift import idl_tables
 from hiveacid.rules.constraints import (
     Check,
     Constraint,
@@ -49,7 +49,7 @@ def all_constraints(client: MetastoreClient, ref: TableRef) -> TableConstraints:
             defaultConstraints=of_table.defaults(),
             checkConstraints=of_table.checks(),
         )
-    request = idl_constraints.AllTableConstraintsRequest(
+    request = idl_tables.AllTableConstraintsRequest(
         dbName=ref.database, tblName=ref.name, catName=_CATALOG
     )
     found: TableConstraints = client.call(
@@ -89,13 +89,13 @@ def as_structs(ref: TableRef, constraints: Sequence[Constraint]) -> dict[str, li
         match each:
             case NotNull():
                 structs["notNullConstraints"].append(
-                    idl_constraints.SQLNotNullConstraint(
+                    idl_tables.SQLNotNullConstraint(
                         column_name=each.column.lower(), nn_name=each.name, **of_table
                     )
                 )
             case Default():
                 structs["defaultConstraints"].append(
-                    idl_constraints.SQLDefaultConstraint(
+                    idl_tables.SQLDefaultConstraint(
                         column_name=each.column.lower(),
                         default_value=each.value,
                         dc_name=each.name,
@@ -104,7 +104,7 @@ def as_structs(ref: TableRef, constraints: Sequence[Constraint]) -> dict[str, li
                 )
             case Check():
                 structs["checkConstraints"].append(
-                    idl_constraints.SQLCheckConstraint(
+                    idl_tables.SQLCheckConstraint(
                         column_name=each.column and each.column.lower(),
                         check_expression=each.expression,
                         dc_name=each.name,
@@ -115,9 +115,9 @@ def as_structs(ref: TableRef, constraints: Sequence[Constraint]) -> dict[str, li
                 structs["foreignKeys"] += _foreign_key(ref, each, flags)
             case Key():
                 field, struct, name = (
-                    ("primaryKeys", idl_constraints.SQLPrimaryKey, "pk_name")
+                    ("primaryKeys", idl_tables.SQLPrimaryKey, "pk_name")
                     if each.type == "primary"
-                    else ("uniqueConstraints", idl_constraints.SQLUniqueConstraint, "uk_name")
+                    else ("uniqueConstraints", idl_tables.SQLUniqueConstraint, "uk_name")
                 )
                 structs[field] += [
                     struct(
@@ -134,7 +134,7 @@ def as_structs(ref: TableRef, constraints: Sequence[Constraint]) -> dict[str, li
 def _foreign_key(ref: TableRef, key: Key, flags: Mapping[str, bool]) -> list[Any]:
     other = TableRef.parse(key.references or "")
     return [
-        idl_constraints.SQLForeignKey(
+        idl_tables.SQLForeignKey(
             pktable_db=other.database,
             pktable_name=other.name,
             pkcolumn_name=referenced.lower(),
@@ -167,27 +167,27 @@ class _OfTable:
         }
 
     def primary_keys(self) -> list[Any]:
-        request = idl_constraints.PrimaryKeysRequest(**self._of_table)
+        request = idl_tables.PrimaryKeysRequest(**self._of_table)
         return self._listed(idl_tables.get_primary_keys, request, "primaryKeys")
 
     def foreign_keys(self) -> list[Any]:
-        request = idl_constraints.ForeignKeysRequest(**self._foreign)
+        request = idl_tables.ForeignKeysRequest(**self._foreign)
         return self._listed(idl_tables.get_foreign_keys, request, "foreignKeys")
 
     def unique(self) -> list[Any]:
-        request = idl_constraints.UniqueConstraintsRequest(**self._of_table)
+        request = idl_tables.UniqueConstraintsRequest(**self._of_table)
         return self._listed(idl_tables.get_unique_constraints, request, "uniqueConstraints")
 
     def not_null(self) -> list[Any]:
-        request = idl_constraints.NotNullConstraintsRequest(**self._of_table)
+        request = idl_tables.NotNullConstraintsRequest(**self._of_table)
         return self._listed(idl_tables.get_not_null_constraints, request, "notNullConstraints")
 
     def defaults(self) -> list[Any]:
-        request = idl_constraints.DefaultConstraintsRequest(**self._of_table)
+        request = idl_tables.DefaultConstraintsRequest(**self._of_table)
         return self._listed(idl_tables.get_default_constraints, request, "defaultConstraints")
 
     def checks(self) -> list[Any]:
-        request = idl_constraints.CheckConstraintsRequest(**self._of_table)
+        request = idl_tables.CheckConstraintsRequest(**self._of_table)
         return self._listed(idl_tables.get_check_constraints, request, "checkConstraints")
 
     def _listed(self, call: Any, request: Any, field: str) -> list[Any]:

@@ -16,7 +16,7 @@ from hiveacid.errors import MetastoreError
 from hiveacid.jobs.options import DELEGATION_TOKEN, MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.sasl.delegation_token import DelegationToken
-from hiveacid.metastore.thrift import idl_tokens
+from hiveacid.metastore.thrift import idl_txns
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _SHORTEST, _LONGEST = 0.1, 86400.0
 
 def new_token(client: MetastoreClient) -> str:
     """Get a delegation token for the calling user."""
-    return str(client.call(idl_tokens.get_delegation_token, client.user, client.user))
+    return str(client.call(idl_txns.get_delegation_token, client.user, client.user))
 
 
 def cancel_token(options: MetastoreOptions, token: str) -> None:
@@ -45,7 +45,7 @@ def _cancel(client: MetastoreClient, tokens: Sequence[str]) -> None:
     try:
         with client:
             for token in tokens:
-                client.call(idl_tokens.cancel_delegation_token, token)
+                client.call(idl_txns.cancel_delegation_token, token)
     except MetastoreError as failure:
         log.warning("The delegation token is left to the metastore: %s", failure)
 
@@ -111,5 +111,5 @@ class TokenKeeper:
         # The old token is not cancelled yet: another thread may be about to connect with it.
         os.environ[self._variable] = text
         # A new token's end does not change by this call, which is the way to query it.
-        end = int(self._client.call(idl_tokens.renew_delegation_token, text))
+        end = int(self._client.call(idl_txns.renew_delegation_token, text))
         return (end - token.first_day) / 1000

@@ -22,7 +22,7 @@ from hiveacid.metastore.alteration import (
 )
 from hiveacid.metastore.catalog import ROW_COUNT, HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.thrift import idl_statistics as idl
+from hiveacid.metastore.thrift import idl_tables as idl
 from hiveacid.rules.column_statistics import ColumnStatistics, StatisticsKind
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import Decimal, parse_type

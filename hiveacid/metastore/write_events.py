@@ -12,14 +12,14 @@ from hiveacid.errors import MetastoreCallFailed, UnsupportedMetastore
 from hiveacid.jobs.options import ALWAYS, AUTO, NEVER
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.thrift import idl_events
+from hiveacid.metastore.thrift import idl_txns
 from hiveacid.metastore.thrift.idl import Call
 from hiveacid.rules.names import TableRef
 
 _PARTITIONS_PER_CALL = 500
 _DEFAULT_CATALOG = "hive"
-_ONE = idl_events.add_write_notification_log
-_IN_BATCH = idl_events.add_write_notification_log_in_batch
+_ONE = idl_txns.add_write_notification_log
+_IN_BATCH = idl_txns.add_write_notification_log_in_batch
 _UNKNOWN_CALL = "Invalid method name"
 
 
@@ -75,7 +75,7 @@ def add_write_events(
     """
     ref = table.ref
     requests = [
-        idl_events.WriteNotificationLogRequest(
+        idl_txns.WriteNotificationLogRequest(
             txnId=txn_id,
             writeId=write_id,
             db=ref.database,
@@ -86,7 +86,7 @@ def add_write_events(
         for each in added
     ]
     batches = [
-        idl_events.WriteNotificationLogBatchRequest(
+        idl_txns.WriteNotificationLogBatchRequest(
             catalog=table.raw.catName or _DEFAULT_CATALOG,
             db=ref.database,
             table=ref.name,
@@ -125,7 +125,7 @@ def _send(client: MetastoreClient, call: Call, requests: Sequence[Any], ref: Tab
 
 def _described(files: Sequence[AddedFile]) -> Any:
     # The lists must have one length. Hive sets `replace` for all writes of transactional tables.
-    return idl_events.InsertEventRequestData(
+    return idl_txns.InsertEventRequestData(
         replace=True,
         filesAdded=[file.location for file in files],
         filesAddedChecksum=[file.checksum for file in files],
@@ -154,5 +154,5 @@ def recycle(client: MetastoreClient, location: str) -> None:
         client: The metastore.
         location: The directory or the file that will be removed.
     """
-    request = idl_events.CmRecycleRequest(dataPath=location, purge=True)
-    client.call(idl_events.cm_recycle, request, about=location)
+    request = idl_txns.CmRecycleRequest(dataPath=location, purge=True)
+    client.call(idl_txns.cm_recycle, request, about=location)

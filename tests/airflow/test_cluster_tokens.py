@@ -20,7 +20,7 @@ from hiveacid.metastore.delegation import new_token
 from hiveacid.metastore.sasl.channel import Protection
 from hiveacid.metastore.sasl.delegation_token import DelegationToken
 from hiveacid.metastore.thrift import transport
-from hiveacid.metastore.thrift.idl_tokens import MetaException
+from hiveacid.metastore.thrift.idl_txns import MetaException
 from tests.airflow.cluster_task import deferred_by, delete, followed
 from tests.fakes.metastore import FakeMetastore
 from tests.fakes.sasl import SaslFront

@@ -14,7 +14,7 @@ from hiveacid.errors import (
 )
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue, CompactionTransaction
-from hiveacid.metastore.thrift import idl_compaction
+from hiveacid.metastore.thrift import idl_txns
 from hiveacid.metastore.txn.owner import (
     Outcome,
     find_open_transactions,
@@ -213,8 +213,8 @@ def test_a_request_of_another_client_is_not_served_twice(
     client: MetastoreClient, table: TableRef, begin: Callable[..., CompactionTransaction]
 ) -> None:
     # The request of ALTER TABLE ... COMPACT sends, on either version.
-    request = idl_compaction.CompactionRequest(table.database, table.name, DAY, 2)
-    client.call(idl_compaction.compact2, request)
+    request = idl_txns.CompactionRequest(table.database, table.name, DAY, 2)
+    client.call(idl_txns.compact2, request)
     with pytest.raises(AlreadyCompacting, match="initiated") as error, begin():
         pass
     assert ('mode="serve"' in str(error.value)) == (client.version is HMS4)
@@ -288,10 +288,10 @@ def test_requests_that_only_hive_can_serve_are_left_to_it(
     client: MetastoreClient, queue: CompactionQueue, table: TableRef
 ) -> None:
     pool = f"pool of {table.database}"
-    clean_up_aborts = idl_compaction.CompactionRequest(
+    clean_up_aborts = idl_txns.CompactionRequest(
         dbname=table.database, tablename=table.name, type=4, poolName=pool
     )
-    client.call(idl_compaction.compact2, clean_up_aborts)
+    client.call(idl_txns.compact2, clean_up_aborts)
     queue.request(table, DAY, MAJOR, pool=pool)
     assert CompactionTransaction.serve(client, pool=pool) is None
     assert states(queue, table) == ["initiated", "initiated"]
@@ -302,7 +302,7 @@ def test_the_claim_of_a_rebalance_contains_its_sort_order(
     client: MetastoreClient, queue: CompactionQueue, table: TableRef
 ) -> None:
     pool = f"pool of {table.database}"
-    rebalance = idl_compaction.CompactionRequest(
+    rebalance = idl_txns.CompactionRequest(
         dbname=table.database,
         tablename=table.name,
         partitionname=DAY,
@@ -311,7 +311,7 @@ def test_the_claim_of_a_rebalance_contains_its_sort_order(
         orderByClause="order by id desc",
         numberOfBuckets=3,
     )
-    client.call(idl_compaction.compact2, rebalance)
+    client.call(idl_txns.compact2, rebalance)
     served = CompactionTransaction.serve(client, pool=pool, lock_wait_seconds=0)
     assert served is not None
     with served:

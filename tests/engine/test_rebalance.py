@@ -19,7 +19,7 @@ from hiveacid.errors import (
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.report import PartitionReport
 from hiveacid.metastore.compactions import CompactionQueue
-from hiveacid.metastore.thrift import idl_compaction
+from hiveacid.metastore.thrift import idl_txns
 from hiveacid.progress import Phase
 from hiveacid.spark.compaction import compact_table
 from hiveacid.spark.python.table import AcidTable
@@ -271,7 +271,7 @@ def test_changes_across_it_are_right_or_gone(busy: Case) -> None:
 def ask(case: Case, order_by: str | None, files: int | None = None) -> str:
     """Request a rebalance as Hive does; return its pool."""
     pool = f"pool of {case.name}"
-    request = idl_compaction.CompactionRequest(
+    request = idl_txns.CompactionRequest(
         dbname=case.ref.database,
         tablename=case.ref.name,
         type=3,
@@ -279,7 +279,7 @@ def ask(case: Case, order_by: str | None, files: int | None = None) -> str:
         orderByClause=order_by,
         numberOfBuckets=files,
     )
-    case.client.call(idl_compaction.compact2, request)
+    case.client.call(idl_txns.compact2, request)
     return pool
 
 

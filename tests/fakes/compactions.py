@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from hiveacid.metastore.thrift import idl_compaction, idl_tables
+from hiveacid.metastore.thrift import idl_tables, idl_txns
 from hiveacid.rules.metastore_version import MetastoreVersion
 from tests.fakes.transactions import Transactions
 
@@ -40,7 +40,7 @@ class _Entry:
 
 
 class Compactions:
-    """Answers the calls of `idl_compaction`; methods are named as those are."""
+    """Answers the calls of `idl_txns`; methods are named as those are."""
 
     def __init__(self, version: MetastoreVersion, transactions: Transactions) -> None:
         self._version = version
@@ -53,11 +53,11 @@ class Compactions:
         for entry in self._entries.values():
             if entry.place == place and self._is_busy(entry):
                 if self._version is MetastoreVersion.HMS3:
-                    return idl_compaction.CompactionResponse(entry.id, entry.state, False)
+                    return idl_txns.CompactionResponse(entry.id, entry.state, False)
                 text = (
                     f"Compaction is already scheduled with state='{entry.state}' and id={entry.id}"
                 )
-                return idl_compaction.CompactionResponse(-1, "refused", False, text)
+                return idl_txns.CompactionResponse(-1, "refused", False, text)
         self._last += 1
         self._entries[self._last] = _Entry(
             self._last,
@@ -69,11 +69,11 @@ class Compactions:
             order_by=request.orderByClause,
             files=request.numberOfBuckets,
         )
-        return idl_compaction.CompactionResponse(self._last, _INITIATED, True)
+        return idl_txns.CompactionResponse(self._last, _INITIATED, True)
 
     def show_compact(self, request: Any) -> Any:
         shown = [
-            idl_compaction.ShowCompactResponseElement(
+            idl_txns.ShowCompactResponseElement(
                 dbname=entry.database,
                 tablename=entry.table,
                 partitionname=entry.partition,
@@ -101,7 +101,7 @@ class Compactions:
                 and request.partName in (None, entry.partition)
             )
         ]
-        return idl_compaction.ShowCompactResponse(shown)
+        return idl_txns.ShowCompactResponse(shown)
 
     def _is_busy(self, entry: _Entry) -> bool:
         if entry.state == _READY and self._version is MetastoreVersion.HMS4:
@@ -115,7 +115,7 @@ class Compactions:
             if entry.state == _INITIATED and entry.pool == request.poolName:
                 entry.state, entry.worker, entry.started_at = _WORKING, request.workerId, _now()
                 entry.worker_version = request.workerVersion
-                claimed = idl_compaction.CompactionInfoStruct(
+                claimed = idl_txns.CompactionInfoStruct(
                     id=entry.id,
                     dbname=entry.database,
                     tablename=entry.table,
@@ -125,8 +125,8 @@ class Compactions:
                     orderByClause=entry.order_by,
                     numberOfBuckets=entry.files or 0,
                 )
-                return idl_compaction.OptionalCompactionInfoStruct(claimed)
-        return idl_compaction.OptionalCompactionInfoStruct()
+                return idl_txns.OptionalCompactionInfoStruct(claimed)
+        return idl_txns.OptionalCompactionInfoStruct()
 
     def update_compactor_state(self, info: Any, txn_id: int) -> None:
         entry = self._unfinished(info)

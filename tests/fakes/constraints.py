@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from hiveacid.metastore.thrift import idl_constraints
+from hiveacid.metastore.thrift import idl_tables
 
 # The fields of constraints, with the prefixes of their names and the types of their values.
 _KINDS = {
@@ -47,28 +47,28 @@ class Constraints:
 
     def get_all_table_constraints(self, request: Any) -> Any:
         found = self._declared.get((request.dbName, request.tblName), {})
-        return idl_constraints.AllTableConstraintsResponse(
-            idl_constraints.SQLAllTableConstraints(**{f: found.get(f, []) for f in _KINDS})
+        return idl_tables.AllTableConstraintsResponse(
+            idl_tables.SQLAllTableConstraints(**{f: found.get(f, []) for f in _KINDS})
         )
 
     def get_primary_keys(self, request: Any) -> Any:
-        return idl_constraints.PrimaryKeysResponse(self._of(request, "primaryKeys"))
+        return idl_tables.PrimaryKeysResponse(self._of(request, "primaryKeys"))
 
     def get_foreign_keys(self, request: Any) -> Any:
         of_table = self._declared.get((request.foreign_db_name, request.foreign_tbl_name), {})
-        return idl_constraints.ForeignKeysResponse(of_table.get("foreignKeys", []))
+        return idl_tables.ForeignKeysResponse(of_table.get("foreignKeys", []))
 
     def get_unique_constraints(self, request: Any) -> Any:
-        return idl_constraints.UniqueConstraintsResponse(self._of(request, "uniqueConstraints"))
+        return idl_tables.UniqueConstraintsResponse(self._of(request, "uniqueConstraints"))
 
     def get_not_null_constraints(self, request: Any) -> Any:
-        return idl_constraints.NotNullConstraintsResponse(self._of(request, "notNullConstraints"))
+        return idl_tables.NotNullConstraintsResponse(self._of(request, "notNullConstraints"))
 
     def get_default_constraints(self, request: Any) -> Any:
-        return idl_constraints.DefaultConstraintsResponse(self._of(request, "defaultConstraints"))
+        return idl_tables.DefaultConstraintsResponse(self._of(request, "defaultConstraints"))
 
     def get_check_constraints(self, request: Any) -> Any:
-        return idl_constraints.CheckConstraintsResponse(self._of(request, "checkConstraints"))
+        return idl_tables.CheckConstraintsResponse(self._of(request, "checkConstraints"))
 
     def _of(self, request: Any, field: str) -> list[Any]:
         return self._declared.get((request.db_name, request.tbl_name), {}).get(field, [])

@@ -21,13 +21,7 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.dev.embedded import free_port
-from hiveacid.metastore.thrift import (
-    idl_compaction,
-    idl_events,
-    idl_tables,
-    idl_tokens,
-    idl_txns,
-)
+from hiveacid.metastore.thrift import idl_tables, idl_txns
 from hiveacid.metastore.thrift.idl import Call, ServerException
 from hiveacid.rules.metastore_version import MetastoreVersion
 from tests.fakes.catalog import Catalog
@@ -44,7 +38,7 @@ REAL_AND_FAKE = pytest.mark.parametrize("hms", [*REAL, "fake 4.0.1", "fake 3.1.3
 
 _CALLS = {
     call.name: call
-    for module in (idl_tables, idl_txns, idl_compaction, idl_events, idl_tokens)
+    for module in (idl_tables, idl_txns)
     for call in vars(module).values()
     if isinstance(call, Call)
 }

@@ -5,7 +5,7 @@ from base64 import urlsafe_b64encode
 from secrets import token_bytes
 
 from hiveacid.metastore.sasl.delegation_token import DelegationToken
-from hiveacid.metastore.thrift.idl_tokens import MetaException
+from hiveacid.metastore.thrift.idl_txns import MetaException
 
 
 class Tokens:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hiveacid.metastore.thrift import idl_events
+from hiveacid.metastore.thrift import idl_txns
 
 
 class Place(NamedTuple):
@@ -16,7 +16,7 @@ class Place(NamedTuple):
 
 
 class WriteEvents:
-    """Answers the calls of `idl_events`; methods are named as those are.
+    """Answers the calls of `idl_txns`; methods are named as those are.
 
     Attributes:
         events: The lists of files of each place: location, checksum and directory.
@@ -33,7 +33,7 @@ class WriteEvents:
     def add_write_notification_log(self, request: Any) -> Any:
         self._refuse()
         self._add(request)
-        return idl_events.WriteNotificationLogResponse()
+        return idl_txns.WriteNotificationLogResponse()
 
     def add_write_notification_log_in_batch(self, request: Any) -> Any:
         self._refuse()
@@ -43,12 +43,12 @@ class WriteEvents:
         assert request.catalog is not None
         for each in request.requestList:
             self._add(each)
-        return idl_events.WriteNotificationLogBatchResponse()
+        return idl_txns.WriteNotificationLogBatchResponse()
 
     def cm_recycle(self, request: Any) -> Any:
         assert Path(request.dataPath.removeprefix("file:")).exists(), request.dataPath
         self.recycled.append(request.dataPath)
-        return idl_events.CmRecycleResponse()
+        return idl_txns.CmRecycleResponse()
 
     def _refuse(self) -> None:
         if self.refused:

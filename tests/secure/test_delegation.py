@@ -19,7 +19,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.delegation import TokenKeeper, new_token
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import HeldLock
-from hiveacid.metastore.thrift.idl_tokens import cancel_delegation_token
+from hiveacid.metastore.thrift.idl_txns import cancel_delegation_token
 from hiveacid.metastore.txn.locks import queue_of
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.locks import Operation, Target

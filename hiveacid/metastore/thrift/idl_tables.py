@@ -1,11 +1,10 @@
-"""The metastore's structs and calls for databases, tables and partitions.
+"""The metastore's structs and calls for databases, tables, partitions and statistics of columns.
 
 `Table` and `Partition` are complete so that an alter sends back all fields that were read, with two
 exceptions: column statistics (sent only on request, which this client never makes) and the source
 tables of a materialized view (never written by this client).
 """
 
-from hiveacid.metastore.thrift import idl_constraints as idl_constraints
 from hiveacid.metastore.thrift.idl import call, exception, struct
 
 # Capabilities that version 4 requires before it returns or creates transactional tables; this
@@ -94,6 +93,88 @@ Partition = struct(
     5:i32 lastAccessTime, 6:StorageDescriptor sd, 7:map<string,string> parameters,
     8:PrincipalPrivilegeSet privileges, 9:string catName, 10:i64 writeId, 11:bool isStatsCompliant,
     13:FileMetadata fileMetadata""",
+)
+
+SQLPrimaryKey = struct(
+    "SQLPrimaryKey",
+    """1:string table_db, 2:string table_name, 3:string column_name, 4:i32 key_seq,
+    5:string pk_name, 6:bool enable_cstr, 7:bool validate_cstr, 8:bool rely_cstr,
+    9:string catName""",
+)
+SQLForeignKey = struct(
+    "SQLForeignKey",
+    """1:string pktable_db, 2:string pktable_name, 3:string pkcolumn_name, 4:string fktable_db,
+    5:string fktable_name, 6:string fkcolumn_name, 7:i32 key_seq, 8:i32 update_rule,
+    9:i32 delete_rule, 10:string fk_name, 11:string pk_name, 12:bool enable_cstr,
+    13:bool validate_cstr, 14:bool rely_cstr, 15:string catName""",
+)
+SQLUniqueConstraint = struct(
+    "SQLUniqueConstraint",
+    """1:string catName, 2:string table_db, 3:string table_name, 4:string column_name,
+    5:i32 key_seq, 6:string uk_name, 7:bool enable_cstr, 8:bool validate_cstr,
+    9:bool rely_cstr""",
+)
+SQLNotNullConstraint = struct(
+    "SQLNotNullConstraint",
+    """1:string catName, 2:string table_db, 3:string table_name, 4:string column_name,
+    5:string nn_name, 6:bool enable_cstr, 7:bool validate_cstr, 8:bool rely_cstr""",
+)
+SQLDefaultConstraint = struct(
+    "SQLDefaultConstraint",
+    """1:string catName, 2:string table_db, 3:string table_name, 4:string column_name,
+    5:string default_value, 6:string dc_name, 7:bool enable_cstr, 8:bool validate_cstr,
+    9:bool rely_cstr""",
+)
+SQLCheckConstraint = struct(
+    "SQLCheckConstraint",
+    """1:string catName, 2:string table_db, 3:string table_name, 4:string column_name,
+    5:string check_expression, 6:string dc_name, 7:bool enable_cstr, 8:bool validate_cstr,
+    9:bool rely_cstr""",
+)
+
+PrimaryKeysRequest = struct(
+    "PrimaryKeysRequest", "1:string db_name, 2:string tbl_name, 3:string catName"
+)
+PrimaryKeysResponse = struct("PrimaryKeysResponse", "1:list<SQLPrimaryKey> primaryKeys")
+ForeignKeysRequest = struct(
+    "ForeignKeysRequest",
+    """1:string parent_db_name, 2:string parent_tbl_name, 3:string foreign_db_name,
+    4:string foreign_tbl_name, 5:string catName""",
+)
+ForeignKeysResponse = struct("ForeignKeysResponse", "1:list<SQLForeignKey> foreignKeys")
+
+_OF_TABLE = "1:string catName, 2:string db_name, 3:string tbl_name"
+UniqueConstraintsRequest = struct("UniqueConstraintsRequest", _OF_TABLE)
+UniqueConstraintsResponse = struct(
+    "UniqueConstraintsResponse", "1:list<SQLUniqueConstraint> uniqueConstraints"
+)
+NotNullConstraintsRequest = struct("NotNullConstraintsRequest", _OF_TABLE)
+NotNullConstraintsResponse = struct(
+    "NotNullConstraintsResponse", "1:list<SQLNotNullConstraint> notNullConstraints"
+)
+DefaultConstraintsRequest = struct("DefaultConstraintsRequest", _OF_TABLE)
+DefaultConstraintsResponse = struct(
+    "DefaultConstraintsResponse", "1:list<SQLDefaultConstraint> defaultConstraints"
+)
+CheckConstraintsRequest = struct("CheckConstraintsRequest", _OF_TABLE)
+CheckConstraintsResponse = struct(
+    "CheckConstraintsResponse", "1:list<SQLCheckConstraint> checkConstraints"
+)
+
+# Version 4 answers with all of them at once.
+AllTableConstraintsRequest = struct(
+    "AllTableConstraintsRequest", "1:string dbName, 2:string tblName, 3:string catName"
+)
+SQLAllTableConstraints = struct(
+    "SQLAllTableConstraints",
+    """1:list<SQLPrimaryKey> primaryKeys, 2:list<SQLForeignKey> foreignKeys,
+    3:list<SQLUniqueConstraint> uniqueConstraints,
+    4:list<SQLNotNullConstraint> notNullConstraints,
+    5:list<SQLDefaultConstraint> defaultConstraints,
+    6:list<SQLCheckConstraint> checkConstraints""",
+)
+AllTableConstraintsResponse = struct(
+    "AllTableConstraintsResponse", "1:SQLAllTableConstraints allTableConstraints"
 )
 
 ClientCapabilities = struct("ClientCapabilities", "1:list<i32> values")
@@ -357,4 +438,77 @@ get_check_constraints = call(
     "1:CheckConstraintsRequest request",
     returns="CheckConstraintsResponse",
     throws=_CONSTRAINTS_THROW,
+)
+
+InvalidInputException = exception("InvalidInputException")
+
+BooleanColumnStatsData = struct(
+    "BooleanColumnStatsData",
+    "1:i64 numTrues, 2:i64 numFalses, 3:i64 numNulls, 4:binary bitVectors",
+)
+DoubleColumnStatsData = struct(
+    "DoubleColumnStatsData",
+    "1:double lowValue, 2:double highValue, 3:i64 numNulls, 4:i64 numDVs, 5:binary bitVectors",
+)
+LongColumnStatsData = struct(
+    "LongColumnStatsData",
+    "1:i64 lowValue, 2:i64 highValue, 3:i64 numNulls, 4:i64 numDVs, 5:binary bitVectors",
+)
+StringColumnStatsData = struct(
+    "StringColumnStatsData",
+    "1:i64 maxColLen, 2:double avgColLen, 3:i64 numNulls, 4:i64 numDVs, 5:binary bitVectors",
+)
+BinaryColumnStatsData = struct(
+    "BinaryColumnStatsData",
+    "1:i64 maxColLen, 2:double avgColLen, 3:i64 numNulls, 4:binary bitVectors",
+)
+Decimal = struct("Decimal", "1:binary unscaled, 3:i16 scale")
+DecimalColumnStatsData = struct(
+    "DecimalColumnStatsData",
+    "1:Decimal lowValue, 2:Decimal highValue, 3:i64 numNulls, 4:i64 numDVs, 5:binary bitVectors",
+)
+Date = struct("Date", "1:i64 daysSinceEpoch")
+DateColumnStatsData = struct(
+    "DateColumnStatsData",
+    "1:Date lowValue, 2:Date highValue, 3:i64 numNulls, 4:i64 numDVs, 5:binary bitVectors",
+)
+Timestamp = struct("Timestamp", "1:i64 secondsSinceEpoch")
+# Version 4 only: version 3 keeps the seconds as a long.
+TimestampColumnStatsData = struct(
+    "TimestampColumnStatsData",
+    """1:Timestamp lowValue, 2:Timestamp highValue, 3:i64 numNulls, 4:i64 numDVs,
+    5:binary bitVectors""",
+)
+ColumnStatisticsData = struct(
+    "ColumnStatisticsData",
+    """1:BooleanColumnStatsData booleanStats, 2:LongColumnStatsData longStats,
+    3:DoubleColumnStatsData doubleStats, 4:StringColumnStatsData stringStats,
+    5:BinaryColumnStatsData binaryStats, 6:DecimalColumnStatsData decimalStats,
+    7:DateColumnStatsData dateStats, 8:TimestampColumnStatsData timestampStats""",
+)
+ColumnStatisticsObj = struct(
+    "ColumnStatisticsObj", "1:string colName, 2:string colType, 3:ColumnStatisticsData statsData"
+)
+ColumnStatisticsDesc = struct(
+    "ColumnStatisticsDesc",
+    """1:bool isTblLevel, 2:string dbName, 3:string tableName, 4:string partName,
+    5:i64 lastAnalyzed, 6:string catName""",
+)
+ColumnStatistics = struct(
+    "ColumnStatistics",
+    """1:ColumnStatisticsDesc statsDesc, 2:list<ColumnStatisticsObj> statsObj,
+    3:bool isStatsCompliant, 4:string engine""",
+)
+SetPartitionsStatsRequest = struct(
+    "SetPartitionsStatsRequest",
+    """1:list<ColumnStatistics> colStats, 2:bool needMerge, 3:i64 writeId,
+    4:string validWriteIdList, 5:string engine""",
+)
+
+set_aggr_stats_for = call(
+    "set_aggr_stats_for",
+    "1:SetPartitionsStatsRequest request",
+    returns="bool",
+    throws="1:NoSuchObjectException, 2:InvalidObjectException, 3:MetaException, "
+    "4:InvalidInputException",
 )

@@ -1,4 +1,7 @@
-"""The metastore's structs and calls for transactions, locks and write ids."""
+"""The metastore's calls for transactions, locks, write ids, compactions, events and tokens, and structs.
+
+Of compactions, version 3 supports only `show_compact`; version 3.1 has no write events.
+"""
 
 from hiveacid.metastore.thrift import idl_tables
 from hiveacid.metastore.thrift.idl import call, exception, struct
@@ -138,4 +141,100 @@ add_dynamic_partitions = call(
     "add_dynamic_partitions",
     "1:AddDynamicPartitions rqst",
     throws="1:NoSuchTxnException, 2:TxnAbortedException",
+)
+
+
+CompactionRequest = struct(
+    "CompactionRequest",
+    """1:string dbname, 2:string tablename, 3:string partitionname, 4:i32 type, 5:string runas,
+    9:string poolName, 10:i32 numberOfBuckets, 11:string orderByClause""",
+)
+CompactionResponse = struct(
+    "CompactionResponse", "1:i64 id, 2:string state, 3:bool accepted, 4:string errormessage"
+)
+ShowCompactRequest = struct(
+    "ShowCompactRequest", "3:string dbName, 4:string tbName, 5:string partName"
+)
+ShowCompactResponseElement = struct(
+    "ShowCompactResponseElement",
+    """1:string dbname, 2:string tablename, 3:string partitionname, 4:i32 type, 5:string state,
+    6:string workerid, 7:i64 start, 8:string runAs, 9:i64 hightestTxnId, 13:i64 id,
+    14:string errorMessage, 15:i64 enqueueTime, 16:string workerVersion, 19:i64 cleanerStart,
+    20:string poolName, 21:i64 nextTxnId, 22:i64 txnId, 23:i64 commitTime""",
+)
+ShowCompactResponse = struct("ShowCompactResponse", "1:list<ShowCompactResponseElement> compacts")
+CompactionInfoStruct = struct(
+    "CompactionInfoStruct",
+    """1:i64 id, 2:string dbname, 3:string tablename, 4:string partitionname, 5:i32 type,
+    6:string runas, 12:i64 highestWriteId, 13:string errorMessage, 18:i32 numberOfBuckets,
+    19:string orderByClause""",
+)
+OptionalCompactionInfoStruct = struct("OptionalCompactionInfoStruct", "1:CompactionInfoStruct ci")
+FindNextCompactRequest = struct(
+    "FindNextCompactRequest", "1:string workerId, 2:string workerVersion, 3:string poolName"
+)
+
+compact2 = call("compact2", "1:CompactionRequest rqst", returns="CompactionResponse")
+show_compact = call("show_compact", "1:ShowCompactRequest rqst", returns="ShowCompactResponse")
+find_next_compact2 = call(
+    "find_next_compact2",
+    "1:FindNextCompactRequest rqst",
+    returns="OptionalCompactionInfoStruct",
+    throws="1:MetaException",
+)
+update_compactor_state = call("update_compactor_state", "1:CompactionInfoStruct cr, 2:i64 txn_id")
+mark_compacted = call("mark_compacted", "1:CompactionInfoStruct cr", throws="1:MetaException")
+mark_cleaned = call("mark_cleaned", "1:CompactionInfoStruct cr", throws="1:MetaException")
+mark_failed = call("mark_failed", "1:CompactionInfoStruct cr", throws="1:MetaException")
+mark_refused = call("mark_refused", "1:CompactionInfoStruct cr", throws="1:MetaException")
+
+
+InsertEventRequestData = struct(
+    "InsertEventRequestData",
+    """1:bool replace, 2:list<string> filesAdded, 3:list<string> filesAddedChecksum,
+    4:list<string> subDirectoryList""",
+)
+WriteNotificationLogRequest = struct(
+    "WriteNotificationLogRequest",
+    """1:i64 txnId, 2:i64 writeId, 3:string db, 4:string table, 5:InsertEventRequestData fileInfo,
+    6:list<string> partitionVals""",
+)
+WriteNotificationLogResponse = struct("WriteNotificationLogResponse", "")
+WriteNotificationLogBatchRequest = struct(
+    "WriteNotificationLogBatchRequest",
+    "1:string catalog, 2:string db, 3:string table, 4:list<WriteNotificationLogRequest> requestList",
+)
+WriteNotificationLogBatchResponse = struct("WriteNotificationLogBatchResponse", "")
+CmRecycleRequest = struct("CmRecycleRequest", "1:string dataPath, 2:bool purge")
+CmRecycleResponse = struct("CmRecycleResponse", "")
+
+add_write_notification_log = call(
+    "add_write_notification_log",
+    "1:WriteNotificationLogRequest rqst",
+    returns="WriteNotificationLogResponse",
+)
+add_write_notification_log_in_batch = call(
+    "add_write_notification_log_in_batch",
+    "1:WriteNotificationLogBatchRequest rqst",
+    returns="WriteNotificationLogBatchResponse",
+)
+cm_recycle = call(
+    "cm_recycle",
+    "1:CmRecycleRequest request",
+    returns="CmRecycleResponse",
+    throws="1:MetaException",
+)
+
+
+get_delegation_token = call(
+    "get_delegation_token",
+    "1:string token_owner, 2:string renewer_kerberos_principal_name",
+    returns="string",
+    throws="1:MetaException",
+)
+renew_delegation_token = call(
+    "renew_delegation_token", "1:string token_str_form", returns="i64", throws="1:MetaException"
+)
+cancel_delegation_token = call(
+    "cancel_delegation_token", "1:string token_str_form", throws="1:MetaException"
 )
