@@ -3,7 +3,6 @@
 from airflow_hiveacid.assets import table_asset as table_asset
 from airflow_hiveacid.notifier import HiveAcidFailureNotifier as HiveAcidFailureNotifier
 from airflow_hiveacid.operators.changes import HiveAcidChangesOperator as HiveAcidChangesOperator
-from airflow_hiveacid.operators.compact import HiveAcidCompactOperator as HiveAcidCompactOperator
 from airflow_hiveacid.operators.iceberg import (
     HiveAcidCompareIcebergOperator as HiveAcidCompareIcebergOperator,
 )
@@ -15,14 +14,17 @@ from airflow_hiveacid.operators.maintenance import (
 )
 from airflow_hiveacid.operators.maintenance import HiveAcidCleanOperator as HiveAcidCleanOperator
 from airflow_hiveacid.operators.maintenance import (
+    HiveAcidCompactOperator as HiveAcidCompactOperator,
+)
+from airflow_hiveacid.operators.maintenance import (
     HiveAcidMaintainOperator as HiveAcidMaintainOperator,
 )
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator as HiveAcidSqlOperator
-from airflow_hiveacid.operators.stream import HiveAcidStreamOperator as HiveAcidStreamOperator
 from airflow_hiveacid.operators.writes import HiveAcidDeleteOperator as HiveAcidDeleteOperator
 from airflow_hiveacid.operators.writes import HiveAcidInsertOperator as HiveAcidInsertOperator
 from airflow_hiveacid.operators.writes import HiveAcidMergeOperator as HiveAcidMergeOperator
 from airflow_hiveacid.operators.writes import HiveAcidRestoreOperator as HiveAcidRestoreOperator
+from airflow_hiveacid.operators.writes import HiveAcidStreamOperator as HiveAcidStreamOperator
 from airflow_hiveacid.operators.writes import (
     HiveAcidTransactionOperator as HiveAcidTransactionOperator,
 )

@@ -16,7 +16,7 @@ from airflow.providers.common.compat.sdk import (
 from airflow_hiveacid.hooks.tasks import task_failure
 from airflow_hiveacid.hooks.template_fields import INTERVAL, INTERVAL_REMEDY, is_empty_interval
 from airflow_hiveacid.operators.changes import HiveAcidChangesOperator
-from airflow_hiveacid.operators.compact import HiveAcidCompactOperator
+from airflow_hiveacid.operators.maintenance import HiveAcidCompactOperator
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.writes import HiveAcidInsertOperator, HiveAcidMergeOperator

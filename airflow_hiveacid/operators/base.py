@@ -11,7 +11,7 @@ from jinja2 import TemplateError
 
 from airflow_hiveacid.assets import emit_assets
 from airflow_hiveacid.authorization import audit, outcome_of, require_job_access
-from airflow_hiveacid.cluster.abort import abort_run
+from airflow_hiveacid.cluster.spark_run import abort_run
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.tasks import (
     HiveAcidTaskFailure,

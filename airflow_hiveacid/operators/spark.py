@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from airflow.providers.common.compat.sdk import AirflowException, conf
 
-from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
 from airflow_hiveacid.cluster.spark_master import require_master
+from airflow_hiveacid.cluster.spark_run import abort_run
 from airflow_hiveacid.cluster.spark_submission import (
     require_spark_sizes,
     runs_in_cluster,

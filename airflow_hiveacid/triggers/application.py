@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from airflow.sdk.execution_time.xcom import XCom
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_hiveacid.cluster.abort import abort_run
+from airflow_hiveacid.cluster.spark_run import abort_run
 from airflow_hiveacid.cluster.spark_submission import spark_connection
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience

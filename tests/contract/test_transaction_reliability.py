@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.cluster.abort import abort_transactions
+from airflow_hiveacid.cluster.spark_run import abort_transactions
 from hiveacid.errors import CommitUncertain, MetastoreTroubled, TransactionAborted
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
