@@ -3,6 +3,7 @@
 It shares nothing with the reader that it judges but the client of the metastore.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -86,9 +87,10 @@ class Outsider:
         ]
 
     def _notes(self) -> list[Path]:
-        """One note for each run that has committed, also for a change without a run and a row."""
+        """One note for each run that has committed, and those on tries that changed no row."""
         notes = sorted((self.root / _NOTES).glob("*.committed.json"))
-        return list({note.name.partition(".")[0]: note for note in notes}.values())
+        newest = {note.name.partition(".")[0]: note for note in notes}
+        return [*newest.values(), *(note for note in notes if not _has_changes(note))]
 
     def _empty(self) -> Iterator[Path]:
         for path in sorted(self.root.rglob("*")):
@@ -181,6 +183,12 @@ class Outsider:
     def _add_flat(self, path: Path, p: str, rows: dict[Any, Row]) -> None:
         for number, each in enumerate(_read(path).to_pylist()):
             rows[path, number] = Row(each["id"], each["v"], p)
+
+
+def _has_changes(note: Path) -> bool:
+    """Whether the report in a note counts changed rows: such a run is not evaluated again."""
+    report = json.loads(note.read_text())["report"]
+    return any(report[f"rows_{change}"] for change in ("inserted", "updated", "deleted"))
 
 
 def _read(path: Path) -> pa.Table:

@@ -237,12 +237,16 @@ class Run:
         if after in _WRITES and self._is_acid(self.tables.main):
             applied = self._is_applied()
             with silently():
-                self.tables.run(self.tables.insert(self.tables.main, STRANGERS))
+                self.tables.run(self._append(STRANGERS))
             self._expect_strangers(applied)
         if after in (After.FORGET, After.EXPIRE_AND_CLEAN):
             self._look_after()
         if after.recreates:
             self._recreate()
+
+    def _append(self, rows: Sequence[Row]) -> Job:
+        """Make the job of another writer, in whose view a column may have another name."""
+        return replace(self.tables.insert(self.tables.main, rows), by_position=True)
 
     def _is_applied(self) -> bool:
         """Return whether the rows show that the job was applied."""
@@ -311,7 +315,7 @@ class Run:
         new = [Row(91, "added again", p)]
         with silently():
             self.tables.run(drop)
-            self.tables.run(self.tables.insert(main, new))
+            self.tables.run(self._append(new))
         rows = self._new if applied else self._old
         rows[str(main)] = sorted([*(row for row in rows[str(main)] if row.p != p), *new])
         if not applied:
