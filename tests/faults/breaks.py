@@ -41,9 +41,9 @@ def _confirm_nothing() -> None:
 
 
 def _delete_whatever_is_hidden() -> None:
-    from hiveacid.upkeep.table_cleaning import _Cleaner
+    from hiveacid.upkeep.table_cleaning import Confirmation
 
-    _Cleaner._confirm = _nothing  # type: ignore[method-assign]
+    Confirmation.__call__ = _nothing  # type: ignore[method-assign]
 
 
 def _withdraw_whatever_is_hidden() -> None:
