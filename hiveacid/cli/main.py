@@ -24,7 +24,7 @@ from hiveacid.cli.commands import (
     transactions,
     versions,
 )
-from hiveacid.orc.format.process_memory import use_one_heap
+from hiveacid.orc.format.process_memory import use_one_heap, without_pandas
 
 _PROVIDER, _DEMO = "airflow_hiveacid", "airflow_hiveacid.playground.demo_command"
 DESCRIPTION = "Inspect and maintain Hive ACID tables."
@@ -78,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.command is None:
         parser.print_help()
         return 0
-    return {command.name: command for command in COMMANDS}[parsed.command].execute(parsed)
+    with without_pandas():
+        return {command.name: command for command in COMMANDS}[parsed.command].execute(parsed)
 
 
 def _parser() -> argparse.ArgumentParser:

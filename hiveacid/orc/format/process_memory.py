@@ -1,8 +1,12 @@
-"""The memory that a process holds while it rewrites stripes."""
+"""The memory that a process of this package holds."""
 
 import os
-from contextlib import suppress
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from ctypes import CDLL
+from importlib.abc import MetaPathFinder
+from types import ModuleType
 from typing import Any
 
 # Names of glibc for its settings.
@@ -33,6 +37,34 @@ def return_memory() -> None:
 
     default_memory_pool().release_unused()
     _of_glibc("malloc_trim")(0)
+
+
+@contextmanager
+def without_pandas() -> Iterator[None]:
+    """Let Arrow find no pandas, which its first conversion would import otherwise.
+
+    The import takes 60 MB, and as long as a small change. It is for processes that run only code of
+    this package, which works without pandas.
+    """
+    hidden = _Hidden()
+    if not {"pandas", "pyarrow"} & sys.modules.keys():
+        sys.meta_path.insert(0, hidden)
+    try:
+        yield
+    finally:
+        if hidden in sys.meta_path:
+            sys.meta_path.remove(hidden)
+
+
+class _Hidden(MetaPathFinder):
+    """Hides pandas from imports."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> None:
+        """Refuse the import of pandas, and leave all others to the next finder."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("This process leaves out pandas.", name=fullname)
 
 
 def _of_glibc(function: str) -> Any:

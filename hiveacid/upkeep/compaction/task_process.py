@@ -14,7 +14,7 @@ import threading
 import traceback
 from typing import IO, Any
 
-from hiveacid.orc.format.process_memory import use_one_heap
+from hiveacid.orc.format.process_memory import use_one_heap, without_pandas
 
 _LENGTH = struct.Struct("<Q")
 
@@ -75,4 +75,5 @@ def _die_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with without_pandas():
+        main()
