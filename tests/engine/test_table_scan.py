@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import duckdb
 import polars
@@ -24,6 +24,7 @@ from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.spark_versions import to_arrow
+from hiveacid.tables.scan.orc_file import OrcFile
 from hiveacid.tables.scan.table_scan import TableScan
 from tests.engine.acid_tables import create, folder, left_behind, rows_of
 from tests.engine.typed_values import FAR_MOMENTS, MOMENTS, OLD_MOMENTS, frame_of
@@ -158,6 +159,23 @@ def test_what_a_filter_excludes_is_not_read(how: str, busy_table, client, hms) -
             values = chosen.select("v").collect()["v"].to_list()
     assert sorted(values) == ["v17", "v19"]
     with pytest.raises(CorruptFile):
+        orders.to_arrow()
+    busy_table.close()
+
+
+def test_rows_are_counted_by_footers_where_nothing_is_deleted(busy_table, hms, monkeypatch) -> None:
+    def read(*_: object) -> NoReturn:
+        raise CorruptFile("Rows are read.")
+
+    orders = TableScan(busy_table.ref.full_name, hms.uri)
+    assert orders.count_rows() == 18
+    assert TableScan(orders.ref.full_name, hms.uri, as_of_write_id=1).count_rows() == 10
+    assert TableScan(orders.ref.full_name, hms.uri, partitions=["day=mon"]).count_rows() == 9
+    busy_table.compact("major")
+    busy_table.append(busy_table.to_df(columns=["id", "v", "day"]).where("id < 3"))
+    monkeypatch.setattr(OrcFile, "_batches", read)
+    assert orders.count_rows() == 18 + 3
+    with pytest.raises(CorruptFile, match="Rows are read"):
         orders.to_arrow()
     busy_table.close()
 

@@ -76,6 +76,16 @@ def test_the_rows_are_those_that_the_engine_selected(snapshot: GoldenSnapshot) -
         )
 
 
+@pytest.mark.parametrize("snapshot", EVERY, ids=str)
+def test_the_rows_are_counted(snapshot: GoldenSnapshot) -> None:
+    visible = opened(snapshot)
+    if GoldenTable.read(snapshot.table).format.is_text:
+        return
+    parts = [visible.part(partition) for partition in visible.partitions]
+    assert sum(part.count() for part in parts) == len(snapshot.rows)
+    assert sum(each.count() for part in parts for each in part.split()) == len(snapshot.rows)
+
+
 def test_tables_of_every_format_are_among_them() -> None:
     formats = {GoldenTable.read(snapshot.table).format for snapshot in EVERY}
     assert formats == set(StorageFormat)

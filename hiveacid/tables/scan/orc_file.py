@@ -220,16 +220,18 @@ class OrcFile:
         """
         tail = self._acid_tail()
         wanted = _columns_of(tail, EnvelopeColumn.ROW, columns)
-        written = tail.file_statistics[EnvelopeColumn.CURRENT_TRANSACTION :][:1]
-        by = Message.decode(written[0]) if written else Message()
-        bounds = by.message(INTEGERS)
-        if not wanted or by.number(COUNT) != tail.rows or bounds is None:
-            return None
-        if not (bounds.has(1) and bounds.has(2)):
-            return None
-        if write_ids.range_valid(bounds.signed(1), bounds.signed(2)) is not Range.ALL:
+        if not wanted or not _shows_all(tail, write_ids):
             return None
         return (_fields_of(batch.columns, len(batch)) for batch in self._batches(tail, wanted))
+
+    def count(self, write_ids: WriteIdList) -> int | None:
+        """Return the number of rows, by the footer; None if the row ids decide which are visible.
+
+        Args:
+            write_ids: The write ids that the reader sees.
+        """
+        tail = self._acid_tail()
+        return tail.rows if _shows_all(tail, write_ids) else None
 
     def _acid_tail(self) -> OrcTail:
         tail = self._tail
@@ -328,6 +330,18 @@ def _clocks(source: Source, tail: OrcTail) -> list[str | None]:
             remedy="Read the table with Spark.",
         )
     return clocks
+
+
+def _shows_all(tail: OrcTail, write_ids: WriteIdList) -> bool:
+    """Return whether all rows of a file with row ids are visible, as its statistics prove."""
+    written = tail.file_statistics[EnvelopeColumn.CURRENT_TRANSACTION :][:1]
+    by = Message.decode(written[0]) if written else Message()
+    bounds = by.message(INTEGERS)
+    if by.number(COUNT) != tail.rows or bounds is None:
+        return False
+    if not (bounds.has(1) and bounds.has(2)):
+        return False
+    return write_ids.range_valid(bounds.signed(1), bounds.signed(2)) is Range.ALL
 
 
 def _columns_of(tail: OrcTail, root: int, names: Collection[str] | None) -> list[int]:

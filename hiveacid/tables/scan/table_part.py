@@ -149,6 +149,24 @@ class VisibleRows:
         """Return functions that read the columns of rows without row ids; see ``readers``."""
         return [partial(self._read_columns, *each) for each in self._plan(files)]
 
+    def count(self, files: Iterable[DataFile]) -> int:
+        """Count the rows of some files, by their footers where no row can be invisible.
+
+        Args:
+            files: See ``readers``.
+        """
+        by_footer: dict[str, int | None] = {}
+        counted = 0
+        for share, events in self._plan(files):
+            path = share.file.path
+            if share.ids is None and not share.applied and path not in by_footer:
+                opened = OrcFile(self.storage, share.file, self.stored)
+                by_footer[path] = opened.count(self.write_ids)
+                counted += by_footer[path] or 0
+            if by_footer.get(path) is None:
+                counted += sum(map(len, self._read(share, events)))
+        return counted
+
     def _plan(self, files: Iterable[DataFile]) -> Iterator[tuple["_FileShare", "_SharedEvents"]]:
         """Return the shares of the files of rows, and all delete events."""
         data: dict[int, list[DataFile]] = {}
@@ -485,6 +503,18 @@ class TablePart:
             for file in self.files
             for share in shares_of(file, choice)
         ]
+
+    def count(self) -> int:
+        """Count the rows, by the footers of files where no row can be invisible."""
+        storage = ReadOnlyStorage.of(self.location)
+        if self.full_acid:
+            visible = VisibleRows(
+                storage, self.write_ids, self.rules, [], self.columns, self.clustered
+            )
+            return visible.count(self.files)
+        if self.format is StorageFormat.PARQUET:
+            return sum(ParquetFile(storage, file.path, self.columns).rows for file in self.files)
+        return sum(read_tail(storage, file.path, file.size).rows for file in self.files)
 
 
 def _flat_files(state: AcidDirectory) -> Iterator[DataFile]:

@@ -28,7 +28,7 @@ from hiveacid.storage.folder import LocalStorage
 from hiveacid.tables.locations import require_job_access
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.row_filter import Expression, RowFilter
-from hiveacid.tables.scan.table_part import Rows
+from hiveacid.tables.scan.table_part import Rows, TablePart
 from hiveacid.tables.scan.visible_table import snapshot_of
 
 # Iterators that run side by side in threads, with their items in order
@@ -240,7 +240,7 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
         both = [each for each in (self._filter, filter) if each is not None]
         names = self._columns if columns is None else columns
         read = partial(self._read, names, both[0] & both[1] if both[1:] else next(iter(both), None))
-        return RowScanner(read)
+        return RowScanner(read, None if both else self._count)
 
     def filter(self, expression: Expression) -> NoReturn:
         """Refuse a filter after the scan was made."""
@@ -313,6 +313,20 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
             else:
                 yield from side_by_side(readers)
 
+    def _count(self) -> int:
+        """Count the rows by the footers of files, as far as no row of a file can be invisible."""
+        with (
+            MetastoreClient(self._metastore) as client,
+            snapshot_of(
+                client,
+                self.ref,
+                as_of=self._as_of,
+                partitions=partial(self._selected_partitions, None),
+            ) as visible,
+        ):
+            parts = in_threads(visible.part, visible.partitions)
+            return sum(in_threads(TablePart.count, parts))
+
     def _filter_of(self, table: HiveTable, condition: Expression | None) -> RowFilter | None:
         if condition is None:
             return None
@@ -342,6 +356,7 @@ class RowScanner:
     """Reads some columns and rows of a table, with the methods of a scanner of Arrow."""
 
     _read: Callable[[], Iterator[Any]]
+    _count: Callable[[], int] | None = None
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Read the rows in batches."""
@@ -358,8 +373,8 @@ class RowScanner:
         return self.to_reader().read_all()
 
     def count_rows(self) -> int:
-        """Count the rows."""
-        return sum(map(len, self.to_reader()))
+        """Count the rows: without a filter, by the footers of files where these suffice."""
+        return self._count() if self._count is not None else sum(map(len, self.to_reader()))
 
     def head(self, num_rows: int) -> pa.Table:
         """Read the first rows."""
