@@ -1,7 +1,9 @@
 """The rows of a SELECT, and printing answers."""
 
 import argparse
+import re
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.cli import local_spark, target
@@ -12,8 +14,10 @@ if TYPE_CHECKING:
     from pyarrow import Table
 
     from hiveacid.jobs.options import MetastoreOptions
-    from hiveacid.sql.questions import Select
+    from hiveacid.metastore.catalog import HiveTable
+    from hiveacid.sql.questions import Select, Total
     from hiveacid.tables.definitions.answers import Answer
+    from hiveacid.tables.scan.table_scan import TableScan
 
 
 def selected(question: "Select", arguments: argparse.Namespace) -> "Answer":
@@ -81,18 +85,65 @@ def _scanned(question: "Select", metastore: "MetastoreOptions", limit: int) -> "
     if table.kind is TableKind.NOT_ACID or table.format not in read:
         return None
     names = {name.lower() for name in column_names(table)}
-    if question.columns is not None and not names.issuperset(question.columns):
+    columns = question.columns
+    if question.totals:
+        columns = tuple({total.column for total in question.totals if total.column}) or None
+        if not all(_has_bounds(table, total) for total in question.totals):
+            return None
+    if columns is not None and not names.issuperset(columns):
         return None
     as_of = question.table.version
     scan = TableScan(
         question.table.name,
         metastore,
-        columns=question.columns,
+        columns=columns,
         as_of_write_id=None if as_of is None else as_of.write_id,
         as_of_time=None if as_of is None else as_of.time,
     )
+    if question.totals:
+        return _totals(scan, question.totals)
     rows: Table = scan.head(limit)
     return rows
+
+
+def _has_bounds(table: "HiveTable", total: "Total") -> bool:
+    """Whether Arrow orders the values of a column as Spark does; counts need no order."""
+    types = {each.name.lower(): each.type for each in (*table.columns, *table.partition_keys)}
+    ordered = r"tinyint|smallint|int|bigint|date|string|decimal.*"
+    return total.function == "count" or bool(
+        re.fullmatch(ordered, types.get(total.column or "", ""))
+    )
+
+
+def _totals(scan: "TableScan", totals: Sequence["Total"]) -> "Table":
+    """Read the counts, and the least and greatest values of columns."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if all(total.column is None for total in totals):
+        counted = scan.count_rows()
+        return pa.table([[counted]] * len(totals), names=[total.name for total in totals])
+    rows = scan.batches()
+    found: dict[Total, Any] = {}
+    for batch in rows:
+        for total in totals:
+            column = None if total.column is None else batch[total.column]
+            known = found.get(total)
+            if column is None or total.function == "count":
+                nulls = 0 if column is None else column.null_count
+                found[total] = (known or 0) + len(batch) - nulls
+            else:
+                bound = compute.min_max(column)[total.function].as_py()
+                bounds = [value for value in (known, bound) if value is not None]
+                choose = min if total.function == "min" else max
+                found[total] = choose(bounds, default=None)
+    columns = [
+        pa.array([found.get(total, 0)])
+        if total.function == "count"
+        else pa.array([found.get(total)], rows.schema.field(total.column).type)
+        for total in totals
+    ]
+    return pa.table(columns, names=[total.name for total in totals])
 
 
 def _queried(question: "Select", metastore: "MetastoreOptions", limit: int, master: str) -> "Table":

@@ -226,6 +226,21 @@ class DescribeDetail:
 
 
 @dataclass(frozen=True, slots=True)
+class Total:
+    """A number of rows or values, or the least or greatest value of a column.
+
+    Attributes:
+        function: "count", "min", or "max".
+        column: The column; None for the number of rows.
+        name: Its name in the result, as Spark gives it.
+    """
+
+    function: str
+    column: str | None
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     """A query.
 
@@ -235,12 +250,14 @@ class Select:
         columns: The requested names; all columns of the table if None. A name that is not a column
             may be a function of Spark, such as current_date.
         limit: The number of requested rows; all if None.
+        totals: What the query asks of all rows of the table, instead of the rows.
     """
 
     query: QuerySource
     table: TableSource | None = None
     columns: tuple[str, ...] | None = None
     limit: int | None = None
+    totals: tuple[Total, ...] = ()
 
     def own_accesses(self) -> Iterator[Access]:
         """Yield one access to all tables, unless the query has inputs, which are accesses."""
@@ -376,13 +393,41 @@ def select_of(statement: SqlStatement, tree: exp.Expr) -> Select:
     if not isinstance(tree, exp.Query | exp.Values):
         statement.refuse(None, "The text is not a query.")
     limit = _literal_limit(tree)
-    plain = _is_plain(tree)
-    columns = None if not plain or tree.is_star else tuple(c.name.lower() for c in tree.expressions)
+    totals = _totals(tree)
+    plain = bool(totals) or _is_plain(tree)
+    columns = None
+    if plain and not totals and not tree.is_star:
+        columns = tuple(column.name.lower() for column in tree.expressions)
     query = Inputs(statement, tree).query(statement.tokens)
     (table,) = query.inputs.values() if plain and len(query.inputs) == 1 else (None,)
     if not isinstance(table, TableSource):
         return Select(query, limit=limit)
-    return Select(query, table, columns, limit)
+    return Select(query, table, columns, limit, totals)
+
+
+def _totals(tree: exp.Expr) -> tuple[Total, ...]:
+    """Return what a query asks of all rows of one table, if it asks for nothing else."""
+    found = [_total(each) for each in tree.expressions if isinstance(tree, exp.Select)]
+    rows = tree.copy()
+    rows.set("expressions", [exp.Star()])
+    if tree.args.get("limit") is not None or not _is_plain(rows):
+        return ()
+    return tuple(total for total in found if total is not None) if all(found) else ()
+
+
+def _total(each: exp.Expr) -> Total | None:
+    call = each.this if isinstance(each, exp.Alias) else each
+    if not isinstance(call, exp.Anonymous) or len(call.expressions) != 1:
+        return None
+    function, (argument,) = call.name.lower(), call.expressions
+    is_column = isinstance(argument, exp.Column) and {*argument.args} <= {"this"}
+    column = argument.name.lower() if is_column else None
+    counts_rows = isinstance(argument, exp.Star) or argument == exp.Literal.number(1)
+    if function not in ("count", "min", "max") or not (
+        is_column or (function == "count" and counts_rows)
+    ):
+        return None
+    return Total(function, column, each.alias or f"{function}({argument.name if column else 1})")
 
 
 # The nodes of a query that selects unchanged columns of one table, each with its arguments.

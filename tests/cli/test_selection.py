@@ -1,6 +1,11 @@
 """The queries that `hiveacid sql` answers without Spark."""
 
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from hiveacid.cli.selection import _scanned
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -8,6 +13,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
 from hiveacid.sql.questions import Select
 from hiveacid.sql.script import to_steps
+from hiveacid.worker.table import WorkerTable
 from tests.fakes.metastore import FakeMetastore
 
 
@@ -27,3 +33,51 @@ def test_names_that_are_no_columns_are_left_to_spark(tmp_path: Path) -> None:
         assert columns("SELECT Day, a FROM t") == ["day", "a"]
         assert columns("SELECT * FROM t") == ["a", "day"]
         assert columns("SELECT a, current_date FROM t") is None
+
+
+def test_counts_and_bounds_of_all_rows_need_no_spark(tmp_path: Path) -> None:
+    ref = TableRef("default", "t")
+    types = {"id": "bigint", "name": "string", "price": "decimal(10,2)", "rate": "double"}
+    columns = [HiveColumn(*each) for each in types.items()]
+    table = HiveTable.new(ref, columns, partition_keys=[HiveColumn("day", "date")])
+    rows = {
+        "id": [3, None, -7],
+        "name": ["b", "ä", None],
+        "price": [Decimal("2.50"), Decimal("-1"), None],
+        "rate": [1.0, float("nan"), 2.0],
+        "day": [date(2026, 5, 1), date(2026, 5, 2), date(2026, 5, 1)],
+    }
+    with FakeMetastore("4.0.1", directory=tmp_path) as hms:
+        with MetastoreClient(hms.options) as client:
+            client.create_table(table)
+
+        def answer(sql: str) -> dict[str, Any] | None:
+            (question,) = to_steps(sql)
+            assert isinstance(question, Select)
+            found = _scanned(question, hms.options, 1)
+            if found is None:
+                return None
+            (row,) = found.to_pylist()
+            return row
+
+        of_all = "SELECT count(*), count(id) n, min(id), max(name), min(price), max(day) FROM t"
+        nothing = {"min(id)": None, "max(name)": None, "min(price)": None, "max(day)": None}
+        assert answer(of_all) == {"count(1)": 0, "n": 0, **nothing}
+        with WorkerTable("default.t", hms.options) as written:
+            written.append(pa.table(rows))
+            written.append(pa.table({"id": [9], "day": [date(2026, 5, 2)]}))
+            written.delete("id = 3")
+        assert answer("SELECT count(1) AS n FROM t") == {"n": 3}
+        assert answer("SELECT count(*) AS n FROM t VERSION AS OF 1") == {"n": 3}
+        assert answer(of_all) == {
+            "count(1)": 3,
+            "n": 2,
+            "min(id)": -7,
+            "max(name)": "ä",
+            "min(price)": Decimal("-1.00"),
+            "max(day)": date(2026, 5, 2),
+        }
+        assert answer("SELECT count(rate) FROM t") == {"count(rate)": 2}
+        # Spark orders NaN behind all numbers.
+        assert answer("SELECT max(rate) FROM t") is None
+        assert answer("SELECT max(unknown) FROM t") is None

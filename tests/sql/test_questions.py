@@ -49,6 +49,19 @@ CASES = {
         QuerySource("SELECT * FROM `db__t` AS `t`", {"db__t": TableSource("db.t")}),
         TableSource("db.t"),
     ),
+    "SELECT COUNT(*), count(1) AS n, min(A), max(b) FROM t": questions.Select(
+        QuerySource(
+            "SELECT COUNT(*), count(1) AS n, min(A), max(b) FROM `db__t` AS `t`",
+            {"db__t": TableSource("db.t")},
+        ),
+        TableSource("db.t"),
+        totals=(
+            questions.Total("count", None, "count(1)"),
+            questions.Total("count", None, "n"),
+            questions.Total("min", "a", "min(A)"),
+            questions.Total("max", "b", "max(b)"),
+        ),
+    ),
     "SELECT B, a FROM other.t FOR VERSION AS OF 7 LIMIT 3": questions.Select(
         QuerySource(
             "SELECT B, a FROM `other__t` AS `t` LIMIT 3",
@@ -161,3 +174,32 @@ def test_unsupported_queries_are_named_with_their_place(sql: str, message: str) 
 )
 def test_patterns_are_those_of_hive(pattern: str | None, name: str, like: bool) -> None:
     assert questions.matches(pattern, name) is like
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) FROM t WHERE a = 1",
+        "SELECT count(DISTINCT a) FROM t",
+        "SELECT count(a, b) FROM t",
+        "SELECT count(2) FROM t",
+        "SELECT count(*), a FROM t",
+        "SELECT count(*) FILTER (WHERE a = 1) FROM t",
+        "SELECT min(a) OVER () FROM t",
+        "SELECT DISTINCT min(a) FROM t",
+        "SELECT max(a + 1) FROM t",
+        "SELECT max(t.a) FROM t",
+        "SELECT min(*) FROM t",
+        "SELECT sum(a) FROM t",
+        "SELECT count(*) FROM t GROUP BY a",
+        "SELECT count(*) FROM t HAVING false",
+        "SELECT count(*) FROM t LIMIT 0",
+        "SELECT count(*) FROM t, u",
+        "SELECT count(*) FROM t TABLESAMPLE (10 PERCENT)",
+        "SELECT count(*) FROM (SELECT a FROM t)",
+    ],
+)
+def test_other_questions_on_all_rows_are_for_spark(query: str) -> None:
+    (question,) = to_steps(query, "db")
+    assert isinstance(question, questions.Select)
+    assert (question.table, question.totals) == (None, ())
