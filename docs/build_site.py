@@ -88,7 +88,9 @@ def build_release(version: str) -> int:
     command = ["git", "archive", f"--output={archive}", f"v{version}"]
     subprocess.run(command, cwd=ROOT, check=True)
     with tarfile.open(archive) as files:
-        files.extractall(tree, filter="data")
+        # The filter exists since Python 3.11.4.
+        files.extraction_filter = getattr(tarfile, "data_filter", None)
+        files.extractall(tree)
     script = [sys.executable, str(tree / "docs" / "build_site.py")]
     return subprocess.run([*script, "--only", str(SITE / version)], check=False).returncode
 

@@ -57,7 +57,9 @@ def export_commit(repository: Path, folder: Path) -> None:
     command = ["git", "archive", "--format=tar", f"--output={archive}", "HEAD"]
     subprocess.run(command, cwd=repository, check=True)
     with tarfile.open(archive) as files:
-        files.extractall(folder, filter="data")
+        # The filter exists since Python 3.11.4.
+        files.extraction_filter = getattr(tarfile, "data_filter", None)
+        files.extractall(folder)
     archive.unlink()
 
 
@@ -85,7 +87,9 @@ def _build(project: Project, source: Path, folder: Path, epoch: str) -> Distribu
     dist, own = folder / "dist", folder / project.package
     sdist = _hatchling(project, "sdist", source / project.folder, dist, epoch)
     with tarfile.open(sdist) as files:
-        files.extractall(own, filter="data")
+        # The filter exists since Python 3.11.4.
+        files.extraction_filter = getattr(tarfile, "data_filter", None)
+        files.extractall(own)
     (root,) = own.iterdir()
     if project == LIBRARY:
         # The folder of the project is that of the package.

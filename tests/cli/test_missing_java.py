@@ -36,7 +36,7 @@ def no_java(request, tmp_path: Path, monkeypatch) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["sql", "SELECT count(*) FROM {}"],
+        ["sql", "SELECT sum(1) FROM {}"],
         ["sql", "--all-rows", "--run-in", "spark", "DELETE FROM {}"],
     ],
 )

@@ -116,7 +116,9 @@ def test_a_file_that_is_not_under_version_control_is_found_in_a_source_distribut
 ) -> None:
     # The name of the archive's folder is that of the release.
     with tarfile.open(distributions.sdist) as archive:
-        archive.extractall(tmp_path, filter="data")
+        # The filter exists since Python 3.11.4.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(tmp_path)
     root = tmp_path / f"airflow_hiveacid-{__version__}"
     (root / "credentials.json").write_text("{}")
     (root / "CHANGELOG.md").unlink()
