@@ -3,6 +3,7 @@
 import argparse
 import re
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,7 @@ def _scanned(question: "Select", metastore: "MetastoreOptions", limit: int) -> "
     names = {name.lower() for name in column_names(table)}
     columns = question.columns
     if question.totals:
-        columns = tuple({total.column for total in question.totals if total.column}) or None
+        columns = tuple({total.column: None for total in question.totals if total.column}) or None
         if not all(_has_bounds(table, total) for total in question.totals):
             return None
     if columns is not None and not names.issuperset(columns):
@@ -124,25 +125,23 @@ def _totals(scan: "TableScan", totals: Sequence["Total"]) -> "Table":
         counted = scan.count_rows()
         return pa.table([[counted]] * len(totals), names=[total.name for total in totals])
     rows = scan.batches()
-    found: dict[Total, Any] = {}
+    counts = Counter["Total"]()
+    bounds: dict[Total, list[Any]] = {total: [] for total in totals}
     for batch in rows:
-        for total in totals:
+        # A query can select one of them twice.
+        for total in bounds:
             column = None if total.column is None else batch[total.column]
-            known = found.get(total)
-            if column is None or total.function == "count":
-                nulls = 0 if column is None else column.null_count
-                found[total] = (known or 0) + len(batch) - nulls
+            if total.function == "count":
+                counts[total] += len(batch) - (0 if column is None else column.null_count)
             else:
-                bound = compute.min_max(column)[total.function].as_py()
-                bounds = [value for value in (known, bound) if value is not None]
-                choose = min if total.function == "min" else max
-                found[total] = choose(bounds, default=None)
-    columns = [
-        pa.array([found.get(total, 0)])
-        if total.function == "count"
-        else pa.array([found.get(total)], rows.schema.field(total.column).type)
-        for total in totals
-    ]
+                bounds[total].append(compute.min_max(column)[total.function])
+    columns = []
+    for total in totals:
+        if total.function == "count":
+            columns.append(pa.array([counts[total]]))
+        else:
+            of_batches = pa.array(bounds[total], rows.schema.field(total.column).type)
+            columns.append(pa.array([compute.min_max(of_batches)[total.function]], of_batches.type))
     return pa.table(columns, names=[total.name for total in totals])
 
 

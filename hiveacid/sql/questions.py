@@ -250,7 +250,7 @@ class Select:
         columns: The requested names; all columns of the table if None. A name that is not a column
             may be a function of Spark, such as current_date.
         limit: The number of requested rows; all if None.
-        totals: What the query asks of all rows of the table, instead of the rows.
+        totals: The counts and bounds of all rows that the query selects instead of rows.
     """
 
     query: QuerySource
@@ -406,13 +406,14 @@ def select_of(statement: SqlStatement, tree: exp.Expr) -> Select:
 
 
 def _totals(tree: exp.Expr) -> tuple[Total, ...]:
-    """Return what a query asks of all rows of one table, if it asks for nothing else."""
-    found = [_total(each) for each in tree.expressions if isinstance(tree, exp.Select)]
+    """Return the counts and bounds of all rows of one table, if a query selects nothing else."""
+    asked = tree.expressions if isinstance(tree, exp.Select) else ()
+    found = [total for each in asked if (total := _total(each)) is not None]
+    if not found or len(found) < len(asked) or tree.args.get("limit") is not None:
+        return ()
     rows = tree.copy()
     rows.set("expressions", [exp.Star()])
-    if tree.args.get("limit") is not None or not _is_plain(rows):
-        return ()
-    return tuple(total for total in found if total is not None) if all(found) else ()
+    return tuple(found) if _is_plain(rows) else ()
 
 
 def _total(each: exp.Expr) -> Total | None:
@@ -420,14 +421,16 @@ def _total(each: exp.Expr) -> Total | None:
     if not isinstance(call, exp.Anonymous) or len(call.expressions) != 1:
         return None
     function, (argument,) = call.name.lower(), call.expressions
-    is_column = isinstance(argument, exp.Column) and {*argument.args} <= {"this"}
-    column = argument.name.lower() if is_column else None
+    if isinstance(argument, exp.Column) and not argument.table:
+        if function not in ("count", "min", "max"):
+            return None
+        return Total(function, argument.name.lower(), each.alias or f"{function}({argument.name})")
     counts_rows = isinstance(argument, exp.Star) or argument == exp.Literal.number(1)
-    if function not in ("count", "min", "max") or not (
-        is_column or (function == "count" and counts_rows)
-    ):
-        return None
-    return Total(function, column, each.alias or f"{function}({argument.name if column else 1})")
+    return (
+        Total("count", None, each.alias or "count(1)")
+        if function == "count" and counts_rows
+        else None
+    )
 
 
 # The nodes of a query that selects unchanged columns of one table, each with its arguments.
