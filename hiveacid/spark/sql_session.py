@@ -266,6 +266,7 @@ class AcidSession:
 
         Raises:
             InvalidJob: It reads a transactional table, whose rows Spark itself reads wrongly.
+            SqlError: The tables of the query are unknown, because this package cannot read it.
         """
         words = [*map(keyword_of, statement.tokens)]
         start = 1 + next(
@@ -274,15 +275,12 @@ class AcidSession:
         end = len(words)
         while words[start:end][:1] == ["("] and words[end - 1] == ")":
             start, end = start + 1, end - 1
-        if words[start:end][:1] not in (["SELECT"], ["WITH"]):
+        if words[start:end][:1] not in (["SELECT"], ["WITH"], ["FROM"], ["TABLE"]):
             return
-        try:
-            query = step_of(replace(statement, tokens=statement.tokens[start:end]))
-        except SqlError:
-            return  # Only Spark may be able to read it.
+        query = step_of(replace(statement, tokens=statement.tokens[start:end]))
         if isinstance(query, questions.Select) and not self._is_left_to_spark(query):
             raise InvalidJob(
-                f"Spark cannot read the transactional tables of this {' '.join(words[:2])}.",
+                "Spark cannot read the transactional tables of this statement.",
                 remedy="Use the frame of the query: sql('SELECT …').createOrReplaceTempView('name').",
             )
 

@@ -173,6 +173,8 @@ def test_what_neither_can_do_is_refused(
         "CREATE TABLE x USING parquet AS SELECT * FROM plain JOIN v USING (id)",
         "CACHE LAZY TABLE x AS SELECT * FROM t",
         "DESCRIBE QUERY SELECT * FROM t",
+        "CREATE TEMPORARY VIEW x AS FROM t SELECT *",
+        "CREATE TABLE x USING parquet COMMENT 'AS' AS SELECT * FROM t",
     ],
 )
 def test_spark_never_reads_a_transactional_table_by_itself(
@@ -181,6 +183,14 @@ def test_spark_never_reads_a_transactional_table_by_itself(
     with pytest.raises(InvalidJob, match="Spark cannot read the transactional tables") as refused:
         by_spark(fake, monkeypatch, text)
     assert "createOrReplaceTempView" in refused.value.remedy
+
+
+@pytest.mark.parametrize("query", ["TABLE t", "SELECT * FROM t WHERE"])
+def test_a_query_with_unknown_tables_is_not_left_to_spark(
+    fake: MetastoreClient, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    with pytest.raises(SqlError):
+        by_spark(fake, monkeypatch, f"CREATE TEMPORARY VIEW x AS {query}")
 
 
 @pytest.mark.parametrize(
