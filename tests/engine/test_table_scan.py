@@ -171,6 +171,8 @@ def test_rows_are_counted_by_footers_where_nothing_is_deleted(busy_table, hms, m
     assert orders.count_rows() == 18
     assert TableScan(orders.ref.full_name, hms.uri, as_of_write_id=1).count_rows() == 10
     assert TableScan(orders.ref.full_name, hms.uri, partitions=["day=mon"]).count_rows() == 9
+    with pytest.raises(UnknownColumn):
+        TableScan(orders.ref.full_name, hms.uri, columns=["x"]).count_rows()
     busy_table.compact("major")
     busy_table.append(busy_table.to_df(columns=["id", "v", "day"]).where("id < 3"))
     monkeypatch.setattr(OrcFile, "_batches", read)

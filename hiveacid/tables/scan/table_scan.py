@@ -4,6 +4,7 @@ import atexit
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -29,7 +30,7 @@ from hiveacid.tables.locations import require_job_access
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.row_filter import Expression, RowFilter
 from hiveacid.tables.scan.table_part import Rows, TablePart
-from hiveacid.tables.scan.visible_table import snapshot_of
+from hiveacid.tables.scan.visible_table import VisibleTable, snapshot_of
 
 # Iterators that run side by side in threads, with their items in order
 
@@ -240,7 +241,7 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
         both = [each for each in (self._filter, filter) if each is not None]
         names = self._columns if columns is None else columns
         read = partial(self._read, names, both[0] & both[1] if both[1:] else next(iter(both), None))
-        return RowScanner(read, None if both else self._count)
+        return RowScanner(read, None if both else partial(self._count, names))
 
     def filter(self, expression: Expression) -> NoReturn:
         """Refuse a filter after the scan was made."""
@@ -279,8 +280,9 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
         """Nothing is the same in all rows."""
         return
 
-    def _read(self, names: Sequence[str] | None, condition: Expression | None) -> Iterator[Any]:
-        """First the schema, then the batches."""
+    @contextmanager
+    def _snapshot(self, condition: Expression | None) -> Iterator[VisibleTable]:
+        """Read in a transaction, and select the partitions that may have matching rows."""
         with (
             MetastoreClient(self._metastore) as client,
             snapshot_of(
@@ -290,6 +292,11 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
                 partitions=partial(self._selected_partitions, condition),
             ) as visible,
         ):
+            yield visible
+
+    def _read(self, names: Sequence[str] | None, condition: Expression | None) -> Iterator[Any]:
+        """First the schema, then the batches."""
+        with self._snapshot(condition) as visible:
             assert visible.table is not None
             table = visible.table
             _, schema = columns_of(table, names, self._unit)
@@ -313,17 +320,12 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
             else:
                 yield from side_by_side(readers)
 
-    def _count(self) -> int:
+    def _count(self, names: Sequence[str] | None) -> int:
         """Count the rows by the footers of files, as far as no row of a file can be invisible."""
-        with (
-            MetastoreClient(self._metastore) as client,
-            snapshot_of(
-                client,
-                self.ref,
-                as_of=self._as_of,
-                partitions=partial(self._selected_partitions, None),
-            ) as visible,
-        ):
+        with self._snapshot(None) as visible:
+            assert visible.table is not None
+            if names is not None:
+                columns_of(visible.table, names, self._unit)  # Refuses unknown ones.
             parts = in_threads(visible.part, visible.partitions)
             return sum(in_threads(TablePart.count, parts))
 
