@@ -56,11 +56,15 @@ def export_commit(repository: Path, folder: Path) -> None:
     archive = folder.with_suffix(".tar")
     command = ["git", "archive", "--format=tar", f"--output={archive}", "HEAD"]
     subprocess.run(command, cwd=repository, check=True)
+    _unpack(archive, folder)
+    archive.unlink()
+
+
+def _unpack(archive: Path, folder: Path) -> None:
     with tarfile.open(archive) as files:
         # The filter exists since Python 3.11.4.
         files.extraction_filter = getattr(tarfile, "data_filter", None)
         files.extractall(folder)
-    archive.unlink()
 
 
 def build(repository: Path, folder: Path) -> list[Distributions]:
@@ -86,10 +90,7 @@ def build(repository: Path, folder: Path) -> list[Distributions]:
 def _build(project: Project, source: Path, folder: Path, epoch: str) -> Distributions:
     dist, own = folder / "dist", folder / project.package
     sdist = _hatchling(project, "sdist", source / project.folder, dist, epoch)
-    with tarfile.open(sdist) as files:
-        # The filter exists since Python 3.11.4.
-        files.extraction_filter = getattr(tarfile, "data_filter", None)
-        files.extractall(own)
+    _unpack(sdist, own)
     (root,) = own.iterdir()
     if project == LIBRARY:
         # The folder of the project is that of the package.

@@ -1,4 +1,4 @@
-"""The interface of a Spark application that executes a job for a task, and its early end."""
+"""A Spark application that executes a job for a task: its interface, and its early end."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -138,12 +138,11 @@ class SparkRun(Protocol):
         """End the application."""
 
 
-if TYPE_CHECKING:
-    from airflow_hiveacid.cluster.spark_run import SparkRun
+# The early end of a run, by its worker or by a triggerer
 
 
 def abort_run(
-    run: "SparkRun | None",
+    run: SparkRun | None,
     metastore: MetastoreOptions | None,
     tokens: Sequence[str],
     log: Any,

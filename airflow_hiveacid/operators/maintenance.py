@@ -36,6 +36,7 @@ from hiveacid.rules.texts import bytes_in_words, duration_in_words
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from hiveacid.metastore.client import MetastoreClient
     from hiveacid.upkeep.compaction.warehouse import JobObserver, WarehouseMaintainer
 
 
@@ -420,9 +421,3 @@ def _audited_jobs(context: "Context", metastore: MetastoreOptions) -> "JobObserv
                 emit_failure(job.tag, job.target, error.id, seconds)
 
     return AuditedJobs()
-
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
-
-    from hiveacid.metastore.client import MetastoreClient

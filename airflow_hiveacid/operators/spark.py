@@ -263,7 +263,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         context["ti"].xcom_push(
             key=TableHealthLink().xcom_key, value=table_health_url(job.target, conn_id)
         )
-        # Airflow looks the address up when the task ends, and logs an error if there is none.
+        # Airflow looks up the address when the task ends, and logs an error if it is missing.
         context["ti"].xcom_push(key=SparkApplicationLink().xcom_key, value="")
 
     def _check_early(self, job: JobT) -> None:

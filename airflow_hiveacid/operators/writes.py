@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from hiveacid.jobs.report import RunReport
+    from hiveacid.records.stream_places import StreamPlaces
 
 # The base of them all
 
@@ -177,8 +178,7 @@ class HiveAcidRestoreOperator(_HiveAcidChangeOperator[RestoreJob]):
     job_type = RestoreJob
 
 
-if TYPE_CHECKING:
-    from hiveacid.records.stream_places import StreamPlaces
+# HiveAcidStreamOperator: a StreamJob as an Airflow task
 
 
 class HiveAcidStreamOperator(HiveAcidSparkOperator[StreamJob]):

@@ -78,7 +78,7 @@ def require_condition(where: object, all_rows: bool, change: str) -> None:
     """Raise InvalidJob if a condition is missing although not all rows are meant, or is superfluous.
 
     Args:
-        where: The condition; None is none.
+        where: The condition, or None.
         all_rows: Whether the author has stated that all rows change.
         change: The change in SQL, "DELETE FROM db.t".
     """

@@ -265,7 +265,7 @@ class Consumer:
         return consumer_token(self.table, self._name, after)
 
     def begin(self, version: int) -> None:
-        """Register a new consumer for cleanings, before its first copy, also if there is none yet.
+        """Register a new consumer for cleanings, before its first copy.
 
         Args:
             version: The version after which it begins.

@@ -619,7 +619,7 @@ def forget_run(
         dry_run: Remove nothing.
 
     Returns:
-        What the attempts have applied, and a repetition would apply again.
+        The reports of the applied attempts.
 
     Raises:
         InvalidJob: The table has no note on the run, the run is at work, or it has read changes or a

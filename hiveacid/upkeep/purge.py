@@ -58,7 +58,7 @@ class Leftover:
 
     Attributes:
         path: The path below the table's folder, or the name of the property.
-        loss: What is lost with it.
+        loss: The consequence of its removal.
         files: The number of files.
         bytes: Their size.
     """
@@ -76,7 +76,7 @@ class _Folder:
     Attributes:
         folder: The folder.
         names: The names of files and folders, by the directory of Hive that they are in, or "".
-        listed: What the user sees of them, by its path.
+        listed: The entries for the user, by their paths.
     """
 
     folder: PartitionFolder
@@ -118,7 +118,7 @@ def purge(
         lock_wait_seconds: The longest wait for users of the table.
 
     Returns:
-        What was removed.
+        The removed files and properties.
 
     Raises:
         LockTimeout: A job works on the table.
@@ -226,7 +226,7 @@ class _Purge:
         return found
 
     def _loss(self, name: str) -> str | None:
-        """Return what is lost with a folder of this package; None for others."""
+        """Return the loss with a folder of this package; None for others."""
         if (identity := removal_identity(name)) is not None:
             if not identity.is_same(self._table.identity):
                 raise UserError(

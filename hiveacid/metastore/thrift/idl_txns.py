@@ -1,4 +1,4 @@
-"""The metastore's calls for transactions, locks, write ids, compactions, events and tokens, and structs.
+"""The metastore's structs and calls for transactions, locks, write ids, compactions, and tokens.
 
 Of compactions, version 3 supports only `show_compact`; version 3.1 has no write events.
 """

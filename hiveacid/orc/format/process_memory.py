@@ -43,8 +43,8 @@ def return_memory() -> None:
 def without_pandas() -> Iterator[None]:
     """Let Arrow find no pandas, which its first conversion would import otherwise.
 
-    The import takes 60 MB, and as long as a small change. It is for processes that run only code of
-    this package, which works without pandas.
+    The import takes memory, and as long as a small change. Use this in processes that run only code
+    of this package, which works without pandas. If Arrow is imported already, it has no effect.
     """
     hidden = _Hidden()
     if not {"pandas", "pyarrow"} & sys.modules.keys():

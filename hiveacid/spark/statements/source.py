@@ -70,7 +70,7 @@ class SourceRows(ABC):
 
     @abstractmethod
     def has_rows(self) -> bool:
-        """Whether there are rows: those that were evaluated, and not those of a later moment."""
+        """Whether the source had rows when it was evaluated."""
 
     @abstractmethod
     def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
