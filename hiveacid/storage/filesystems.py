@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any, TypeVar
 from xml.etree import ElementTree as ET
 
@@ -34,9 +34,9 @@ from hiveacid.storage.hdfs import HdfsFileSystem, LoginRefused, hdfs_of
 
 # Listing mostly waits for the file system: more threads than cores help.
 THREADS = 16
-# The seconds of items that do not wait, as on a local disk, where threads would take three times as long:
-# of each, and of exceptions among them.
-_SHORT, _SLACK = 0.001, 0.005
+# The seconds of items that do not wait, as on a local disk, where threads would take three times as
+# long: of each, of exceptions among them, and of each that computes most of its time.
+_SHORT, _SLACK, _COMPUTED = 0.001, 0.005, 0.01
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -46,11 +46,13 @@ def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """Apply a function to many items, in threads if it waits."""
     listed = list(items)
     done: list[R] = []
-    started = perf_counter()
+    started, computing = perf_counter(), thread_time()
     is_short = len(listed) > THREADS
     while len(done) < len(listed) and (is_short or len(listed) == 1):
         done.append(work(listed[len(done)]))
-        is_short = perf_counter() - started < _SHORT * len(done) + _SLACK
+        spent, computed = perf_counter() - started, thread_time() - computing
+        limit = _COMPUTED if 2 * computed > spent else _SHORT
+        is_short = spent < limit * len(done) + _SLACK
     if left := listed[len(done) :]:
         with ThreadPoolExecutor(min(THREADS, len(left))) as pool:
             done += pool.map(work, left)

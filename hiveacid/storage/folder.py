@@ -362,6 +362,8 @@ class LocalStorage(Storage):
         """Create a file, with the directories above it, and open it for writing."""
         full = self._changeable(path)
         with translated_errors(self._show(path)):
+            with suppress(FileNotFoundError):
+                return open(full, "xb")
             os.makedirs(os.path.dirname(full), exist_ok=True)
             return open(full, "xb")
 
@@ -425,11 +427,17 @@ class LocalStorage(Storage):
     def _changeable(self, path: str) -> str:
         """The path, provided that no link above it leads out of the folder."""
         full = self._full(path)
-        root = os.path.realpath(self._root)
-        above = os.path.realpath(os.path.dirname(full)) if path else root
-        if os.path.commonpath((root, above)) != root:
-            raise OutsideTable(f"{self._show(path)} leads through a link to {above}.")
+        folder = self._root
+        for name in PurePosixPath(path).parts[:-1]:
+            folder = f"{folder.rstrip('/')}/{name}"
+            if os.path.islink(folder):
+                self._require_inside(path, os.path.dirname(full))
         return full
+
+    def _require_inside(self, path: str, folder: str) -> None:
+        root, real = os.path.realpath(self._root), os.path.realpath(folder)
+        if os.path.commonpath((root, real)) != root:
+            raise OutsideTable(f"{self._show(path)} leads through a link to {real}.")
 
 
 class HdfsStorage(Storage):

@@ -651,7 +651,7 @@ class TableOutput(ABC):
     ) -> Folder:
         """The staging folder for the files of a directory."""
         final = f"{folder.path}/{directory.name}".lstrip("/")
-        return self._stage_below(folder.root).folder(f"out/{final}", final, is_read=is_read)
+        return self._stage_below(folder.root).folder("out", final, is_read=is_read)
 
     def _keep(self, folder: OutputFolder, directory: Base | Delta, file: StagedFile) -> None:
         """Register a file for publication."""

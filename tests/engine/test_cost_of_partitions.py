@@ -10,6 +10,7 @@ from hiveacid.metastore.catalog import HivePartition
 from hiveacid.rules.names import partition_name
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.pruning import called
+from hiveacid.spark.session import file_writer
 from tests.engine.acid_tables import create
 from tests.metastore_calls import counted_calls
 
@@ -105,3 +106,13 @@ def test_a_source_is_described_as_often_as_the_target(spark, hms, client, databa
     with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid, counted_calls() as calls:
         acid.append(query)
     assert calls["get_table_req"] == 3 + 3
+
+
+def test_a_partition_that_spark_writes_costs_one_file(spark, tmp_path):
+    """Java starts a process for each local file, also for one of checksums."""
+    rows = spark.range(3).selectExpr("id", "id as day")
+    file_writer(rows, str(tmp_path / "rows")).partitionBy("day").orc(str(tmp_path / "rows"))
+    found = [path.suffix for path in (tmp_path / "rows").rglob("*") if path.is_file()]
+    assert found == 3 * [".orc"]
+    rows.write.orc(str(tmp_path / "of_user"))
+    assert [*(tmp_path / "of_user").glob(".*.crc")]

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from hiveacid.storage import filesystems
 from hiveacid.storage.filesystems import THREADS, in_threads
 
 
@@ -38,3 +39,20 @@ def test_short_items_need_no_threads() -> None:
 def test_an_error_ends_the_work(count: int) -> None:
     with pytest.raises(ZeroDivisionError):
         in_threads(lambda number: 1 // (number - count + 1), range(count))
+
+
+@pytest.mark.parametrize(("computed", "threads"), [(0.004, 1), (0.001, 2)])
+def test_items_that_compute_need_no_threads(
+    computed: float, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python computes in one thread at a time."""
+    clock = {"passed": 0.0, "computed": 0.0}
+    monkeypatch.setattr(filesystems, "perf_counter", lambda: clock["passed"])
+    monkeypatch.setattr(filesystems, "thread_time", lambda: clock["computed"])
+
+    def work(_: int) -> bool:
+        clock["passed"] += 0.006
+        clock["computed"] += computed
+        return threading.current_thread() is threading.main_thread()
+
+    assert len(set(in_threads(work, range(10 * THREADS)))) == threads
