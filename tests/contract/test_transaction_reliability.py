@@ -148,6 +148,7 @@ def test_the_heartbeat_notices_an_abort_from_outside(
             transaction.commit()
 
 
+@pytest.mark.server
 @pytest.mark.sampled(1)
 def test_a_writer_waits_for_a_metastore_that_was_killed_in_the_middle_of_the_work(
     patient: EmbeddedMetastore,
