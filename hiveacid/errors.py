@@ -375,6 +375,15 @@ class ConstraintViolated(DataError):
     default_remedy = "Nothing was written. Correct or filter such rows in the source."
 
 
+class CheckFailed(DataError):
+    """A check of a write is violated."""
+
+    default_remedy = (
+        "Nothing became visible. Correct the source; or change the check, or its severity to"
+        ' "warn", if such rows are valid.'
+    )
+
+
 class CorruptFile(DataError):
     """The content of a file does not match its name and location."""
 

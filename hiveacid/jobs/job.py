@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 
 from hiveacid.errors import CorruptFile, InvalidJob, options_without_secrets, without_secrets
 from hiveacid.jobs import codec
+from hiveacid.jobs.checks import Check
 from hiveacid.jobs.fields import require_table
 from hiveacid.jobs.options import MetastoreOptions, RunOptions, marked_token, source_token
 from hiveacid.jobs.report import Report, RunReport
@@ -148,6 +149,11 @@ class Job(RunOptions):
     def parts(self) -> "tuple[Job, ...]":
         """The jobs with one table each that this job consists of."""
         return (self,)
+
+    @property
+    def all_checks(self) -> tuple[Check, ...]:
+        """The checks of the job and of its statements, each with its table."""
+        return ()
 
     @property
     def inputs_read(self) -> Mapping[str, Source]:
@@ -333,6 +339,9 @@ def _accesses(job: object) -> Iterator[Access]:
             yield Access(part.name.lower(), None, READ)
         elif isinstance(part, TableRef):
             yield Access(part.full_name, None, READ)
+        elif (columns_read := getattr(part, "columns_read", None)) is not None:
+            for name, columns in columns_read.items():
+                yield Access(name.lower(), columns, READ)
         elif (own_accesses := getattr(part, "own_accesses", None)) is not None:
             yield from own_accesses()
 

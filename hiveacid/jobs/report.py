@@ -209,6 +209,32 @@ class CommitRetry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """Result of a check of written rows.
+
+    Attributes:
+        check: The name of the check.
+        table: "database.table".
+        severity: "error" or "warn".
+        passed: Whether the check is satisfied.
+        found: What was counted, or why the check is violated.
+        failed_rows: The number of rows that violate it.
+    """
+
+    check: str
+    table: str
+    severity: str
+    passed: bool
+    found: str = ""
+    failed_rows: int = 0
+
+    @property
+    def fails(self) -> bool:
+        """Whether the write must not become visible."""
+        return not self.passed and self.severity != "warn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport(Report):
     """Changes of all tables by one run of a job.
 
@@ -229,6 +255,7 @@ class RunReport(Report):
         offsets: A digest of the offsets of a stream's batch; None for other runs.
         restarts: The number of restarts of the run because the table changed.
         commit_retry: The commit by a second transaction; None if the first one succeeded.
+        checks: The results of the checks.
         already_done: An earlier attempt had already committed; this run changed nothing.
     """
 
@@ -247,13 +274,24 @@ class RunReport(Report):
     offsets: str | None = None
     restarts: int = 0
     commit_retry: CommitRetry | None = None
+    checks: tuple[CheckResult, ...] = ()
     already_done: bool = False
 
     def table_names(self) -> Iterator[str]:
-        """Yield the target, and the tables of its changes and of its write ids."""
+        """Yield the target, and the tables of its changes, its checks, and its write ids."""
         yield self.target
         yield from (each.table for each in self.tables)
+        yield from (each.table for each in self.checks)
         yield from self.write_ids
+
+    def with_checks(self, results: Sequence[CheckResult]) -> Self:
+        """Add the results of checks, and a warning for each that is violated."""
+        warnings = [
+            f"The check {each.check} of {each.table} fails: {each.found or 'it is violated'}."
+            for each in results
+            if not each.passed
+        ]
+        return replace(self, checks=tuple(results), warnings=(*self.warnings, *warnings))
 
     def short_record(self) -> dict[str, Any]:
         """Return the report as plain values with the numbers of partitions instead of their names.

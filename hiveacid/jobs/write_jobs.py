@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
 from typing import ClassVar, get_args
 
 from hiveacid.errors import EmptySource, InvalidJob, SourceSkipped, UserError
+from hiveacid.jobs.checks import Check, checks_of, require_checks
 from hiveacid.jobs.fields import (
     Parameters,
     awaits_rendering,
@@ -51,14 +52,25 @@ class RowJob(ScriptedJob):
             only files without bytes are an error, and other sources without rows a warning. "fail"
             makes all of them errors, "ok" none, except a path that does not exist. "skip" changes
             nothing, and skips the task.
+        checks: The checks of the written rows, before these become visible.
     """
 
     run_in: Place | str = "auto"
     on_empty: OnEmpty | str | None = None
+    checks: Sequence[Check] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "checks", checks_of(self.checks))
+
+    @property
+    def all_checks(self) -> tuple[Check, ...]:
+        """The checks, each with its table."""
+        return tuple(replace(each, table=each.table or self.target) for each in self.checks)
 
     def validate_options(self) -> None:
         """Raise InvalidJob if an option has an invalid value."""
         Job.validate_options(self)
+        require_checks(self.checks, self.tables)
         require_choice(self.run_in, get_args(Place), "run_in")
         if self.on_empty is not None:
             require_choice(self.on_empty, get_args(OnEmpty), "on_empty")
@@ -161,6 +173,7 @@ class InsertJob(SourceJob):
     def __post_init__(self) -> None:
         for name in ("partitions", "columns", "dynamic", "defaults", "exclude"):
             freeze(self, name)
+        RowJob.__post_init__(self)
 
     @property
     def operation(self) -> Operation:
@@ -355,6 +368,7 @@ class MergeJob(SourceJob):
     def __post_init__(self) -> None:
         freeze(self, "when")
         freeze(self, "exclude")
+        RowJob.__post_init__(self)
 
     @property
     def operation(self) -> Operation:
@@ -500,11 +514,23 @@ class TransactionJob(StatementsJob, ScriptedJob):
         statements: The jobs, in the order of their statement numbers in Hive.
         target: The table of the first statement, which is set automatically.
         run_in: See UpdateJob; all statements run in one process.
+        checks: The checks of several tables, beside those of the statements.
     """
 
     tag: ClassVar[str] = "transaction"
 
     run_in: Place | str = "auto"
+    checks: Sequence[Check] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "checks", checks_of(self.checks))
+        StatementsJob.__post_init__(self)
+
+    @property
+    def all_checks(self) -> tuple[Check, ...]:
+        """The checks of the transaction and of its statements, each with its table."""
+        own = (replace(each, table=each.table or self.target) for each in self.checks)
+        return (*own, *(each for statement in self.statements for each in statement.all_checks))
 
     def validate(self) -> None:
         """Raise InvalidJob if the job is malformed; contacts no server."""
@@ -521,6 +547,8 @@ class TransactionJob(StatementsJob, ScriptedJob):
                 )
         Job.validate(self)
         require_choice(self.run_in, get_args(Place), "run_in")
+        require_list(self.checks, "checks", 'checks=[NotNull(columns=["id"])]')
+        require_checks(self.all_checks, self.tables)
 
     def _validate_own(self) -> None:
         defaults = {field.name: field.default for field in fields(RowJob)}

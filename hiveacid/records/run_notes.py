@@ -24,7 +24,7 @@ from hiveacid.errors import (
 )
 from hiveacid.jobs import codec
 from hiveacid.jobs.options import agent_info, run_of, source_token, unmarked_token
-from hiveacid.jobs.report import RunReport, TableReport
+from hiveacid.jobs.report import CheckResult, RunReport, TableReport
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import partition_locations
@@ -336,6 +336,11 @@ class NoteFile:
         """Describe a note that has not been written yet."""
         return cls(NoteName.of(note.run_token, note.txn_id), note)
 
+    def with_checks(self, results: Sequence[CheckResult]) -> Self:
+        """Return the note with the results of checks."""
+        assert self.note is not None
+        return replace(self, note=replace(self.note, report=self.note.report.with_checks(results)))
+
     @property
     def path(self) -> str:
         """The path below the table's folder."""
@@ -542,15 +547,16 @@ class RunNoteFolder:
         return frozenset(partition_locations(self._client, self._table).values())
 
 
-def write_note(storage: Storage, file: NoteFile) -> None:
+def write_note(storage: Storage, file: NoteFile, *, again: bool = False) -> None:
     """Write a note, before the commit.
 
     Args:
         storage: The table's folder.
         file: The note.
+        again: Whether it replaces the note that the same transaction has written.
     """
     assert file.note is not None
-    storage.write_file(file.path, file.note.to_bytes())
+    storage.write_file(file.path, file.note.to_bytes(), replace=again)
 
 
 def mark_committed(storage: Storage, file: NoteFile) -> None:

@@ -32,11 +32,11 @@ from hiveacid.spark.export import export_changes
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.read.table_reader import TableReader
 from hiveacid.spark.spark_versions import to_arrow
+from hiveacid.spark.statements.engine import SparkEngine
 from hiveacid.spark.statements.from_job import statement_of
 from hiveacid.spark.statements.source import SourceFrame
 from hiveacid.spark.statements.table_of_query import create_table_of, create_view_of
 from hiveacid.spark.streaming import StreamRun
-from hiveacid.spark.write.engine import SparkEngine
 from hiveacid.tables.definitions.run import run_ddl, run_script
 from hiveacid.writes.atomic_write import run_statements
 from hiveacid.writes.statement import WriteOptions

@@ -57,8 +57,8 @@ from hiveacid.rules.names import TableRef
 from hiveacid.spark.failures import translate, translated_spark_errors
 from hiveacid.spark.session import scan_session
 from hiveacid.spark.spark_versions import java_class
+from hiveacid.spark.statements.engine import SparkEngine
 from hiveacid.spark.statements.from_job import statement_of
-from hiveacid.spark.write.engine import SparkEngine
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 from hiveacid.tables.locations import require_free
 from hiveacid.writes.atomic_write import run_statements

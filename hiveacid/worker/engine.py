@@ -35,12 +35,10 @@ from hiveacid.tables.scan.row_filter import StripeChoice
 from hiveacid.tables.scan.table_part import DeleteEvents, Int64s, RowBatch, VisibleRows
 from hiveacid.tables.scan.times import TIMESTAMP
 from hiveacid.tables.visible_files import AcidFile, AcidFiles, FilesReader, PartitionFiles
+from hiveacid.worker.checks import ArrowChecks
+from hiveacid.worker.files import MOST_BYTES, MOST_ROWS
 from hiveacid.writes.engine import FlatTarget, RowEngine
 
-# Beyond these, Spark is faster, and the memory of this process would not be bounded: the files
-# whose rows are compared, and the rows that are changed, or that a source has.
-MOST_BYTES = 64 << 20
-MOST_ROWS = 200_000
 # The limits of the rows that are compared at once.
 _CHUNK, _CHUNK_BYTES = 1 << 17, 32 << 20
 _STRIDE, _BLOCK = 10_000, 256 << 10
@@ -95,6 +93,10 @@ class ArrowEngine(RowEngine):
         raise SparkNeeded(
             f"A partition of {target.table.ref.full_name} has other buckets than the table."
         )
+
+    def checks(self, client: MetastoreClient) -> ArrowChecks:
+        """See the base class."""
+        return ArrowChecks(client)
 
     def checksum(self, location: str) -> str:
         """See the base class.

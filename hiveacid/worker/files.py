@@ -25,9 +25,12 @@ from hiveacid.orc.format.tail import OrcTail
 from hiveacid.rules.schema import HiveType, parse_type
 from hiveacid.storage.filesystems import hadoop_properties
 from hiveacid.storage.folder import ReadOnlyStorage
-from hiveacid.worker.engine import MOST_BYTES, MOST_ROWS
 from hiveacid.worker.expressions import arrow_type, hive_type
 
+# Beyond these, Spark is faster, and the memory of this process would not be bounded: the files
+# whose rows are compared, and the rows that are changed, or that a source has.
+MOST_BYTES = 64 << 20
+MOST_ROWS = 200_000
 # Lines are objects of Python while they are parsed.
 MOST_TEXT = 32 << 20
 _WIDER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}

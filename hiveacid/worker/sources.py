@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from hiveacid.errors import HiveAcidError, SparkNeeded, UnsupportedFile, UnsupportedTable
 from hiveacid.jobs.fields import Parameters
-from hiveacid.jobs.sources import PathSource, QuerySource, Source, TableSource
+from hiveacid.jobs.sources import BatchSource, PathSource, QuerySource, Source, TableSource
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table
@@ -283,18 +284,29 @@ def types_of(table: HiveTable) -> dict[str, HiveType]:
     }
 
 
-def source_of(client: MetastoreClient, source: Source, params: Mapping[str, Any]) -> ArrowSource:
+def source_of(
+    client: MetastoreClient,
+    source: Source,
+    params: Mapping[str, Any],
+    batches: Mapping[str, ArrowSource] = MappingProxyType({}),
+) -> ArrowSource:
     """Look up a source; files are read at once.
+
+    Args:
+        client: The metastore.
+        source: The source.
+        params: The values of parameters.
+        batches: The rows that a ``BatchSource`` names.
 
     Raises:
         SparkNeeded: It is not evaluated here.
         EmptySource: There is no file.
     """
     if not isinstance(source, QuerySource):
-        return _input(client, source)
+        return _input(client, source, batches)
     if source.common:
         raise SparkNeeded("common queries")
-    inputs = {name: _input(client, given) for name, given in source.inputs.items()}
+    inputs = {name: _input(client, given, batches) for name, given in source.inputs.items()}
     types = {name: dict(zip(i.names, i.types, strict=True)) for name, i in inputs.items()}
     query = QueryCompiler(types, {**params, **source.params}).compile(source.sql)
     whole = ArrowSource([], [], None) if query.relation is None else inputs[query.relation[0]]
@@ -327,7 +339,11 @@ def _given(rows: pa.Table) -> ArrowSource:
     return ArrowSource(rows.column_names, [*map(hive_type, rows.schema.types)], lambda _: rows)
 
 
-def _input(client: MetastoreClient, source: Source) -> ArrowSource:
+def _input(
+    client: MetastoreClient, source: Source, batches: Mapping[str, ArrowSource]
+) -> ArrowSource:
+    if isinstance(source, BatchSource) and source.name in batches:
+        return batches[source.name]
     if isinstance(source, PathSource):
         client.allowed_locations.require(source.path)
         rows, size = rows_of_files(source)

@@ -41,6 +41,7 @@ from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import Storage
+from hiveacid.writes.checks import WriteChecks
 from hiveacid.writes.engine import RowEngine
 from hiveacid.writes.output import AcidOutput, InsertOnlyOutput
 from hiveacid.writes.row_overlaps import RowOverlaps
@@ -105,7 +106,10 @@ def run_statements(
                 ):
                     statement.prepare(preparation)
             require_one_change((s.table.ref.full_name, not s.only_adds) for s in statements)
-            write = AtomicWrite(engine, client, options, phases, statements, earlier, overlaps)
+            checks = WriteChecks(client, engine.checks(client), options.checks, statements)
+            write = AtomicWrite(
+                engine, client, options, phases, statements, earlier, overlaps, checks
+            )
             try:
                 report = write.commit([statement.locks for statement in statements])
             except PartitionsMoved as moved:
@@ -129,6 +133,7 @@ class AtomicWrite:
     statements: Sequence[Statement]
     earlier: EarlierAttempts | None
     overlaps: Overlaps | None
+    checks: WriteChecks
 
     def commit(self, locks: _Locks) -> RunReport:
         """Run the transaction; after any failure, no change is visible.
@@ -217,6 +222,7 @@ class AtomicWrite:
         """Publish and commit the staged files."""
         txn.check_alive()
         require_published_together(parts)
+        results = self.checks.require_counts(parts)
         with self.phases(Phase.REGISTER, "what was written"):
             for part in parts:
                 part.output.seal()
@@ -229,6 +235,11 @@ class AtomicWrite:
                 # the files belong to.
                 notes = notes or self._write_notes(txn, parts, again, now)
                 self._publish(txn, parts, part, now)
+        results += self.checks.require_rows(txn, parts, self.phases)
+        if results:
+            notes = [(storage, note.with_checks(results)) for storage, note in notes]
+            for storage, note in notes:
+                write_note(storage, note, again=True)
         send_write_events(self.client, txn, parts)
         if self.overlaps is not None:
             self.overlaps.require_none_at_commit(
@@ -242,7 +253,7 @@ class AtomicWrite:
                 mark()
             else:
                 txn.attempt("mark the note on the run", mark)
-        report = self._report(txn, parts)
+        report = self._report(txn, parts).with_checks(results)
         return report if again is None else again.with_savings(report, parts)
 
     def _transaction(self, locks: _Locks, *, queues: bool = True) -> Transaction:
@@ -252,7 +263,10 @@ class AtomicWrite:
                 Target(s.table.ref, s.operation, bool(s.table.partition_keys), partitions)
                 for s, partitions in zip(self.statements, locks, strict=True)
             ],
-            reads=[ref for statement in self.statements for ref in statement.reads],
+            reads=[
+                *(ref for statement in self.statements for ref in statement.reads),
+                *self.checks.reads,
+            ],
             queues=queues,
             run_token=self.options.run_token,
             lock_wait_seconds=self.options.lock_wait_seconds,
@@ -447,13 +461,17 @@ class AtomicWrite:
     ) -> list[tuple[Storage, NoteFile]]:
         """Write a note in each table, so that any single note proves the run to a later attempt.
 
-        Without a run token, only tables without new directories receive a note: their history shows
-        the version.
+        Without a run token and checks, only tables without new directories receive a note: their
+        history shows the version.
         """
         token = self.options.run_token
         written = {part.ref for part in parts if part.output.directories}
         tables = {s.table.ref: s.table for s in self.statements}
-        noted = [table for ref, table in tables.items() if token is not None or ref not in written]
+        noted = [
+            table
+            for ref, table in tables.items()
+            if token is not None or self.options.checks or ref not in written
+        ]
         if not noted:
             return []
         report = self._report(txn, parts)

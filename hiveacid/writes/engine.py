@@ -1,14 +1,19 @@
 """What a write needs from the engine that evaluates its rows."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
+import pyarrow as pa
+
+from hiveacid.jobs.checks import Check, QueryCheck, RowCheck
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.constraints import WriteRules
+from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import BucketLayout
 from hiveacid.storage.staging import FlatFile, Folder, NewFile, StagedFile
 from hiveacid.tables.visible_files import FilesReader
@@ -31,6 +36,80 @@ class FlatTarget:
     for_base: bool
     rules: WriteRules | None
     folder: Folder
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a transaction has written into one table, published but not visible to others.
+
+    Attributes:
+        table: The table.
+        partitions: The names of the written partitions.
+        directories: The published directories, by their full paths.
+    """
+
+    table: HiveTable
+    partitions: Sequence[str] = ()
+    directories: frozenset[str] = frozenset()
+
+    def has(self, path: str) -> bool:
+        """Whether a file is one of the published ones."""
+        return path.rpartition("/")[0] in self.directories
+
+
+@dataclass(frozen=True)
+class Violations:
+    """Rows that violate a check.
+
+    Attributes:
+        count: Their number.
+        shown: Some of them.
+    """
+
+    count: int
+    shown: Sequence[Mapping[str, Any]] = ()
+
+
+class CheckEvaluator(ABC):
+    """Evaluates the checks of one write by the means of an engine."""
+
+    @abstractmethod
+    def prepare(self, tables: Mapping[str, HiveTable], checks: Sequence[Check]) -> list[TableRef]:
+        """Refuse invalid checks before any work, and return the transactional tables they read.
+
+        Args:
+            tables: The targets of the statements, by their full names.
+            checks: The checks, each with its table.
+        """
+
+    @abstractmethod
+    def begin(self, txn: Transaction, written: Mapping[str, Written]) -> None:
+        """Read as a transaction whose files are published.
+
+        Args:
+            txn: The transaction.
+            written: What it has written, by the full names of the tables.
+        """
+
+    @abstractmethod
+    def count(self, written: Written) -> int:
+        """Count all rows of a table."""
+
+    @abstractmethod
+    def violating_rows(self, written: Written, checks: Sequence[RowCheck]) -> list[Violations]:
+        """Evaluate conditions, which all are for the written rows, or all for the whole table."""
+
+    @abstractmethod
+    def returned_rows(self, check: QueryCheck) -> Violations:
+        """Evaluate a check of several rows."""
+
+    @abstractmethod
+    def arrow(self, written: Written) -> pa.Table:
+        """Return the written rows, with the names of their columns in lower case."""
+
+    @abstractmethod
+    def frame(self, written: Written) -> Any:
+        """Return the written rows as a frame of Spark."""
 
 
 class RowEngine(ABC):
@@ -81,6 +160,10 @@ class RowEngine(ABC):
             layout: The layout.
             target: The place of the new files.
         """
+
+    @abstractmethod
+    def checks(self, client: MetastoreClient) -> CheckEvaluator:
+        """Return an evaluator of the checks of one write."""
 
     @abstractmethod
     def checksum(self, location: str) -> str:

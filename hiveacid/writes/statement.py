@@ -15,6 +15,7 @@ from hiveacid.errors import (
     TableReplaced,
     UserError,
 )
+from hiveacid.jobs.checks import Check
 from hiveacid.jobs.job import Access, Job, accesses_of
 from hiveacid.jobs.options import OrcCodec, RunOptions
 from hiveacid.jobs.report import ChangesRange, TableReport
@@ -131,17 +132,20 @@ class WriteOptions(RunOptions):
     Attributes:
         changes: The versions whose changes are read, for the report.
         offsets: A digest of the offsets of a stream's batch, for the report.
+        checks: The checks of the written rows.
     """
 
     changes: tuple[ChangesRange, ...] = ()
     offsets: str | None = None
+    checks: tuple[Check, ...] = ()
 
     @classmethod
     def of(
         cls, job: Job, run_token: str | None, changes: tuple[ChangesRange, ...] = ()
     ) -> "WriteOptions":
         """Return the options of a valid job."""
-        return cls(**{**job.options, "run_token": run_token}, changes=changes)
+        options = {**job.options, "run_token": run_token}
+        return cls(**options, changes=changes, checks=job.all_checks)
 
     def __post_init__(self) -> None:
         self.validate_options()

@@ -37,9 +37,9 @@ from hiveacid.spark import streaming as streams
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.read.acid_snapshot import BUCKET, PARTITION, ROW, WRITE_ID
 from hiveacid.spark.rows.columns import spark_struct
+from hiveacid.spark.statements import engine as spark_engine
+from hiveacid.spark.statements.engine import engine_of
 from hiveacid.spark.statements.restore import RestoreStatement
-from hiveacid.spark.write import engine as spark_engine
-from hiveacid.spark.write.engine import engine_of
 from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter, write_rows
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.staging import FlatFile, Folder

@@ -18,7 +18,7 @@ from hiveacid.rules.locks import Operation
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.row_id import RowId
-from hiveacid.spark.write.engine import SparkEngine
+from hiveacid.spark.statements.engine import SparkEngine
 from hiveacid.spark.write.flat_rows import write_rows
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.listing import list_files, read_state

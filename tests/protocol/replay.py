@@ -26,7 +26,7 @@ from hiveacid.rules.names import (
     staging_txn,
 )
 from hiveacid.spark.run import run
-from hiveacid.spark.write.engine import SparkEngine
+from hiveacid.spark.statements.engine import SparkEngine
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.listing import list_files, read_state
 from hiveacid.tables.scan.table_part import visible_rows

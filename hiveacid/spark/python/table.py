@@ -49,9 +49,9 @@ from hiveacid.spark.read.table_reader import RowQuery, TableReader
 from hiveacid.spark.rows.columns import all_columns, check_readable, spark_struct
 from hiveacid.spark.session import end_reads_on_stop, in_session, reading_session, session_holding
 from hiveacid.spark.statements.conditions import Expression, Expressions
+from hiveacid.spark.statements.engine import SparkEngine
 from hiveacid.spark.statements.methods import TableChanges
 from hiveacid.spark.statements.restore import RestoreStatement
-from hiveacid.spark.write.engine import SparkEngine
 from hiveacid.tables.locations import require_job_access
 from hiveacid.tables.scan.differences import count_differences
 from hiveacid.tables.scan.table_scan import TableScan

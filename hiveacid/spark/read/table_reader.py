@@ -151,21 +151,26 @@ class TableReader(FilesReader):
         table, query = self.confirmed(table), query or RowQuery()
         partitions, listed = self._partitions(spark, table, query)
         if table.kind is TableKind.INSERT_ONLY:
-            seen, now = self._txn.snapshot, self._now(table)
-            flat = FlatSnapshot.of_insert_only(
-                table,
-                partitions,
-                self._version(table, query.as_of),
-                seen.txns,
-                self._rules,
-                now,
-                listed,
-            )
+            flat = self.flat_files(table, partitions, query.as_of, listed)
             self.snapshots.append(flat)
             return query.select(flat.rows(spark))
         acid = AcidSnapshot.of(self.files(table, partitions, query.as_of, listed))
         self.snapshots.append(acid)
         return query.rows_of(spark, acid)
+
+    def flat_files(
+        self,
+        table: HiveTable,
+        partitions: Sequence[HivePartition],
+        as_of: AsOf | None = None,
+        listed: Listings = NO_LISTINGS,
+    ) -> FlatSnapshot:
+        """Some partitions of an insert-only table; see ``files``."""
+        version, now = self._version(table, as_of), self._now(table)
+        seen = self._txn.snapshot.txns
+        return FlatSnapshot.of_insert_only(
+            table, partitions, version, seen, self._rules, now, listed
+        )
 
     def _partitions(
         self, spark: SparkSession, table: HiveTable, query: RowQuery

@@ -40,8 +40,8 @@ from hiveacid.spark.rows.columns import (
 )
 from hiveacid.spark.rows.conversion import stored, text_as_sql
 from hiveacid.spark.session import evaluating_session, in_session
+from hiveacid.spark.statements.engine import SparkStatement, engine_of, reader_of
 from hiveacid.spark.statements.source import SourceFrame
-from hiveacid.spark.write.engine import SparkStatement, engine_of, reader_of
 from hiveacid.spark.write.flat_rows import write_rows
 from hiveacid.writes.statement import Counts, Preparation, WriteContext
 

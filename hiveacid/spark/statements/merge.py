@@ -41,6 +41,7 @@ from hiveacid.spark.rows.columns import (
 )
 from hiveacid.spark.rows.conversion import assignments
 from hiveacid.spark.session import evaluating_session, in_session
+from hiveacid.spark.statements.engine import SparkStatement, engine_of, new_rows, reader_of
 from hiveacid.spark.statements.insert import SchemaGrowth
 from hiveacid.spark.statements.merge_join import SHOWN_DUPLICATES, MergeJoin, numbered
 from hiveacid.spark.statements.source import (
@@ -52,7 +53,6 @@ from hiveacid.spark.statements.source import (
     is_scattered,
 )
 from hiveacid.spark.statements.source_plan import SourcePlan, equal_columns
-from hiveacid.spark.write.engine import SparkStatement, engine_of, new_rows, reader_of
 from hiveacid.spark.write.flat_rows import FATE, AcidRowFiles, FlatRows, FlatRowsWriter, write_flat
 from hiveacid.spark.write.row_ids import (
     CLAUSE,

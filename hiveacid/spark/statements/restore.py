@@ -21,8 +21,8 @@ from hiveacid.spark.read.nanoseconds import check_nanoseconds
 from hiveacid.spark.read.pruning import canonical_values
 from hiveacid.spark.read.table_reader import TableReader
 from hiveacid.spark.rows.columns import all_columns, quoted
+from hiveacid.spark.statements.engine import SparkStatement, reader_of
 from hiveacid.spark.statements.source import grouped, is_scattered
-from hiveacid.spark.write.engine import SparkStatement, reader_of
 from hiveacid.spark.write.flat_rows import write_flat, write_rows
 from hiveacid.spark.write.row_ids import CLAUSE, RowIds, RowSearch
 from hiveacid.writes.statement import Counts, Preparation, WriteContext

@@ -18,8 +18,8 @@ from hiveacid.spark.read.nanoseconds import check_nanoseconds
 from hiveacid.spark.read.pruning import Scope, matching_partitions
 from hiveacid.spark.rows.columns import all_columns, quoted, select_as, select_texts
 from hiveacid.spark.rows.conversion import assignments
+from hiveacid.spark.statements.engine import SparkStatement, engine_of, reader_of
 from hiveacid.spark.statements.source import SourceInputs, grouped, is_scattered
-from hiveacid.spark.write.engine import SparkStatement, engine_of, reader_of
 from hiveacid.spark.write.flat_rows import write_flat
 from hiveacid.spark.write.row_ids import CLAUSE, RowSearch, written_row_ids
 from hiveacid.sql.partition_conditions import KeyScope, partitions_of_change

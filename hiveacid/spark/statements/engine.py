@@ -21,6 +21,7 @@ from hiveacid.spark.rows.columns import all_columns, check_readable, check_writa
 from hiveacid.spark.rows.row_format import SparkRowFormat
 from hiveacid.spark.session import cancelling_jobs, scan_session
 from hiveacid.spark.spark_versions import requiring_stages_run_once
+from hiveacid.spark.statements.checks import SparkChecks
 from hiveacid.spark.write.flat_rows import numbered_files, write_flat
 from hiveacid.storage.filesystems import keeps_checksums
 from hiveacid.storage.staging import FlatFile, NewFile, StagedFile
@@ -73,6 +74,10 @@ class SparkEngine(RowEngine):
         rows = stored.scan(session, numbered_files(files, table), table.partition_keys)
         rows = rows.select(*[quoted(column.name) for column in all_columns(table)])
         return write_flat(rows, target, layout=layout).files
+
+    def checks(self, client: MetastoreClient) -> SparkChecks:
+        """See the base class."""
+        return SparkChecks(self.spark, client)
 
     def checksum(self, location: str) -> str:
         """See the base class."""

@@ -1,0 +1,685 @@
+"""Checks of rows inside the transaction that writes them, before these are visible.
+
+A check tests the rows that a job writes, or with ``whole_table`` all rows of a table as they will be
+after the commit. Like a CHECK constraint, the condition of a row is not violated by a null.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar, Literal, get_args
+
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.codec import decode
+from hiveacid.jobs.fields import (
+    Parameters,
+    ParameterValue,
+    freeze,
+    require_choice,
+    require_list,
+    require_mapping,
+    require_parameters,
+    require_sql,
+    require_table,
+    require_text,
+)
+from hiveacid.jobs.sources import BatchSource, Input, QuerySource, TableSource, require_inputs
+
+Severity = Literal["error", "warn"]
+Counted = Literal["written", "inserted", "updated", "deleted", "table"]
+
+# The most rows of a failed check that a message shows.
+MOST_SHOWN = 10
+# The view of the checked rows in queries.
+NEW_ROWS = "new_rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Base of all checks.
+
+    Attributes:
+        name: The name in reports and errors; by default a description.
+        table: The table whose rows are checked; by default the target of the job.
+        severity: "error" fails the job, and no change becomes visible; "warn" commits, and reports.
+        shown: The number of failing rows that messages and logs show, at most 10; 0 hides all values.
+    """
+
+    kind: ClassVar[str]
+    _kinds: ClassVar[dict[str, type["Check"]]] = {}
+
+    name: str | None = None
+    table: str | None = None
+    severity: Severity | str = "error"
+    shown: int = MOST_SHOWN
+
+    def __init_subclass__(cls) -> None:
+        # A dataclass with slots is defined twice; the second class has the same kind.
+        if "kind" in vars(cls):
+            Check._kinds[cls.kind] = cls
+
+    @classmethod
+    def kinds(cls) -> list[type["Check"]]:
+        """Return all kinds of checks."""
+        return [*Check._kinds.values()]
+
+    @property
+    def label(self) -> str:
+        """The name, or a description."""
+        return self.name or f"{self.kind}({self._about()})"
+
+    @property
+    def columns_needed(self) -> Sequence[str]:
+        """The columns that the table must have."""
+        return ()
+
+    def validate(self) -> None:
+        """Raise InvalidJob if the check is malformed."""
+        if self.name is not None:
+            require_text(self.name, "checks: name")
+        if self.table is not None:
+            require_table(self.table, f"checks: {self.label}.table")
+        require_choice(self.severity, get_args(Severity), f"checks: {self.label}.severity")
+        if not 0 <= self.shown <= MOST_SHOWN:
+            raise InvalidJob(f"checks: {self.label}.shown must be from 0 to {MOST_SHOWN}.")
+        self._validate_own(f"checks: {self.label}")
+
+    def _about(self) -> str:
+        return ", ".join(self.columns_needed)
+
+    def _validate_own(self, what: str) -> None:
+        """Check the fields of this kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCount(Check):
+    """Number of rows, between two bounds.
+
+    Attributes:
+        of: "written" rows are the inserted and the updated ones; "table" counts all rows of the
+            table as they will be after the commit.
+        min: The smallest permitted number.
+        max: The largest permitted number.
+        last: The number of earlier versions of the table by jobs of the same kind whose mean
+            ``min_ratio`` and ``max_ratio`` are factors of. Without earlier versions they do not apply.
+        min_ratio: The smallest permitted part of that mean.
+        max_ratio: The largest permitted multiple of that mean.
+    """
+
+    kind: ClassVar[str] = "row_count"
+
+    of: Counted | str = "written"
+    min: int | None = None
+    max: int | None = None
+    last: int | None = None
+    min_ratio: float | None = None
+    max_ratio: float | None = None
+
+    def _about(self) -> str:
+        return str(self.of)
+
+    def _validate_own(self, what: str) -> None:
+        require_choice(self.of, get_args(Counted), f"{what}.of")
+        ratios = (self.min_ratio, self.max_ratio)
+        if (self.min, self.max, *ratios) == (None, None, None, None):
+            raise InvalidJob(f"{what} has no bound.", remedy="Give min or max.")
+        if (self.last is None) != (ratios == (None, None)):
+            raise InvalidJob(f"{what}: last, and min_ratio or max_ratio, belong together.")
+        if self.last is not None and (self.last < 1 or self.of == "table"):
+            raise InvalidJob(f"{what}: last must be at least 1, and is not for of='table'.")
+        for low, high in ((self.min, self.max), ratios):
+            if (low or 0) < 0 or (low is not None and high is not None and low > high):
+                raise InvalidJob(f"{what} has a negative bound, or one above the other.")
+
+
+# Checks of single rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCheck(Check):
+    """Base of the checks that each row satisfies or violates by itself.
+
+    Attributes:
+        whole_table: Check all rows of the table, and not only the written ones.
+    """
+
+    whole_table: bool = False
+
+    @property
+    def condition(self) -> str:
+        """The condition in SQL, which is false for the rows that violate the check."""
+        raise NotImplementedError
+
+    @property
+    def values(self) -> Parameters:
+        """The values of the parameters of the condition."""
+        return {}
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the condition may run scripts, call Java and read files by their paths."""
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotNull(RowCheck):
+    """Columns without nulls.
+
+    Attributes:
+        columns: The columns.
+    """
+
+    kind: ClassVar[str] = "not_null"
+
+    columns: Sequence[str]
+
+    def __post_init__(self) -> None:
+        freeze(self, "columns")
+
+    @property
+    def columns_needed(self) -> Sequence[str]:
+        """The columns."""
+        return self.columns
+
+    @property
+    def condition(self) -> str:
+        """No column is null."""
+        return " AND ".join(f"{quoted(name)} IS NOT NULL" for name in self.columns)
+
+    def _validate_own(self, what: str) -> None:
+        _require_columns(self.columns, what)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedValues(RowCheck):
+    """Column with one of some values.
+
+    Attributes:
+        column: The column.
+        accepted: The values.
+    """
+
+    kind: ClassVar[str] = "accepted_values"
+
+    column: str
+    accepted: Sequence[ParameterValue]
+
+    def __post_init__(self) -> None:
+        freeze(self, "accepted")
+
+    @property
+    def columns_needed(self) -> Sequence[str]:
+        """The column."""
+        return (self.column,)
+
+    @property
+    def condition(self) -> str:
+        """The column has one of the values."""
+        return f"{quoted(self.column)} IN ({', '.join(f':{name}' for name in self.values)})"
+
+    @property
+    def values(self) -> Parameters:
+        """The values."""
+        return {f"value_{number}": value for number, value in enumerate(self.accepted)}
+
+    def _validate_own(self, what: str) -> None:
+        require_text(self.column, f"{what}.column")
+        require_list(self.accepted, f"{what}.accepted", 'accepted=["new", "paid"]')
+        if not self.accepted or None in self.accepted:
+            raise InvalidJob(f"{what}.accepted is empty, or has None; nulls are always accepted.")
+        require_parameters(self.values, [self.condition], f"{what}.accepted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InRange(RowCheck):
+    """Column between two values, which are permitted themselves.
+
+    Attributes:
+        column: The column.
+        min: The smallest permitted value.
+        max: The largest permitted value.
+    """
+
+    kind: ClassVar[str] = "in_range"
+
+    column: str
+    min: ParameterValue = None
+    max: ParameterValue = None
+
+    @property
+    def columns_needed(self) -> Sequence[str]:
+        """The column."""
+        return (self.column,)
+
+    @property
+    def condition(self) -> str:
+        """The column is in the range."""
+        name = quoted(self.column)
+        signs = {"low": ">=", "high": "<="}
+        return " AND ".join(f"{name} {signs[bound]} :{bound}" for bound in self.values)
+
+    @property
+    def values(self) -> Parameters:
+        """The bounds."""
+        bounds = {"low": self.min, "high": self.max}
+        return {name: value for name, value in bounds.items() if value is not None}
+
+    def _validate_own(self, what: str) -> None:
+        require_text(self.column, f"{what}.column")
+        if not self.values:
+            raise InvalidJob(f"{what} has no bound.", remedy="Give min or max.")
+        require_parameters(self.values, [self.condition], what)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matches(RowCheck):
+    """Text with a part that matches a regular expression of Java; it needs Spark.
+
+    Attributes:
+        column: The column.
+        pattern: The expression, "^[A-Z]{2}[0-9]+$".
+    """
+
+    kind: ClassVar[str] = "matches"
+
+    column: str
+    pattern: str
+
+    @property
+    def columns_needed(self) -> Sequence[str]:
+        """The column."""
+        return (self.column,)
+
+    @property
+    def condition(self) -> str:
+        """The column matches."""
+        return f"{quoted(self.column)} RLIKE :pattern"
+
+    @property
+    def values(self) -> Parameters:
+        """The expression."""
+        return {"pattern": self.pattern}
+
+    def _validate_own(self, what: str) -> None:
+        require_text(self.column, f"{what}.column")
+        require_text(self.pattern, f"{what}.pattern")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holds(RowCheck):
+    """Condition in SQL that is not false for any row.
+
+    Attributes:
+        sql: The condition, on the columns of the table.
+        params: The values of its parameters: ``{"limit": 7}`` for ``:limit``.
+        trusted: Whether it may run scripts (TRANSFORM), call Java and read files by their paths.
+    """
+
+    kind: ClassVar[str] = "holds"
+
+    sql: str
+    params: Parameters = field(default_factory=dict, repr=False)
+    trusted: bool = False
+
+    @property
+    def condition(self) -> str:
+        """The condition."""
+        return self.sql
+
+    @property
+    def values(self) -> Parameters:
+        """The values of its parameters."""
+        return self.params
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether it may do more than read."""
+        return self.trusted
+
+    def _about(self) -> str:
+        return self.sql
+
+    def _validate_own(self, what: str) -> None:
+        require_sql(self.sql, f"{what}.sql")
+        require_parameters(self.params, [self.sql], f"{what}.params")
+
+
+# Checks of several rows, by queries that must return no row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryCheck(Check):
+    """Base of the checks whose query returns the violations.
+
+    Attributes:
+        whole_table: Check all rows of the table, and not only the written ones.
+    """
+
+    whole_table: bool = False
+
+    def query(self, table: str) -> QuerySource:
+        """Return the query of the violations.
+
+        Args:
+            table: The name of the table. As a ``BatchSource``, the name of a table stands for its
+                written rows.
+        """
+        raise NotImplementedError
+
+    def _rows(self, table: str) -> Input:
+        return TableSource(table) if self.whole_table else BatchSource(table.lower())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unique(QueryCheck):
+    """Columns whose values identify a row; rows with a null in them are not compared.
+
+    Attributes:
+        columns: The columns.
+    """
+
+    kind: ClassVar[str] = "unique"
+
+    columns: Sequence[str]
+
+    def __post_init__(self) -> None:
+        freeze(self, "columns")
+
+    @property
+    def columns_needed(self) -> Sequence[str]:
+        """The columns."""
+        return self.columns
+
+    def query(self, table: str) -> QuerySource:
+        """Return the query of the repeated values."""
+        names = ", ".join(map(quoted, self.columns))
+        known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in self.columns)
+        return QuerySource(
+            f"SELECT {names}, count(*) AS copies FROM {NEW_ROWS} WHERE {known} "
+            f"GROUP BY {names} HAVING count(*) > 1",
+            {NEW_ROWS: self._rows(table)},
+        )
+
+    def _validate_own(self, what: str) -> None:
+        _require_columns(self.columns, what)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class References(QueryCheck):
+    """Columns whose values are in another table, as it will be after the commit.
+
+    Rows with a null in the columns are not compared.
+
+    Attributes:
+        columns: The columns.
+        to: The other table.
+        to_columns: Its columns; by default those with the same names.
+    """
+
+    kind: ClassVar[str] = "references"
+
+    columns: Sequence[str]
+    to: str
+    to_columns: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        freeze(self, "columns")
+        freeze(self, "to_columns")
+
+    @property
+    def columns_needed(self) -> Sequence[str]:
+        """The columns."""
+        return self.columns
+
+    @property
+    def columns_read(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns of the other table, by its name."""
+        return {self.to: tuple(self.to_columns or self.columns)}
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The columns of both tables."""
+        return [*zip(self.columns, self.to_columns or self.columns, strict=True)]
+
+    def query(self, table: str) -> QuerySource:
+        """Return the query of the values without a row in the other table."""
+        names = ", ".join(f"n.{quoted(name)}" for name in self.columns)
+        known = " AND ".join(f"n.{quoted(name)} IS NOT NULL" for name in self.columns)
+        equal = " AND ".join(f"n.{quoted(own)} = o.{quoted(other)}" for own, other in self.pairs)
+        return QuerySource(
+            f"SELECT {names} FROM {NEW_ROWS} n LEFT ANTI JOIN other_rows o ON {equal} WHERE {known}",
+            {NEW_ROWS: self._rows(table), "other_rows": TableSource(self.to)},
+        )
+
+    def _about(self) -> str:
+        return f"{', '.join(self.columns)} in {self.to}"
+
+    def _validate_own(self, what: str) -> None:
+        _require_columns(self.columns, what)
+        require_table(self.to, f"{what}.to")
+        if self.to_columns is not None:
+            _require_columns(self.to_columns, what, "to_columns")
+            if len(self.to_columns) != len(self.columns):
+                raise InvalidJob(f"{what}: columns and to_columns differ in number.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fresh(QueryCheck):
+    """Column of dates or times whose largest value is not too old; without values it passes.
+
+    Attributes:
+        column: The column; times without a zone are in UTC.
+        within_hours: The largest permitted age.
+    """
+
+    kind: ClassVar[str] = "fresh"
+
+    column: str
+    within_hours: float
+
+    @property
+    def columns_needed(self) -> Sequence[str]:
+        """The column."""
+        return (self.column,)
+
+    @property
+    def oldest(self) -> datetime:
+        """The oldest permitted value at this moment, in UTC."""
+        return datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=self.within_hours)
+
+    def query(self, table: str) -> QuerySource:
+        """Return the query of the largest value, if it is too old."""
+        newest = f"max({quoted(self.column)})"
+        return QuerySource(
+            f"SELECT {newest} AS newest FROM {NEW_ROWS} "
+            f"HAVING CAST({newest} AS TIMESTAMP) < :oldest",
+            {NEW_ROWS: self._rows(table)},
+            params={"oldest": self.oldest},
+        )
+
+    def _validate_own(self, what: str) -> None:
+        require_text(self.column, f"{what}.column")
+        if self.within_hours <= 0:
+            raise InvalidJob(f"{what}.within_hours must be above 0.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Balanced(QueryCheck):
+    """Sums that are equal in several tables of a transaction.
+
+    Example::
+
+        Balanced(totals={"bank.debits": "amount", "bank.credits": "amount"})
+
+    Attributes:
+        totals: Each table with the expression whose sum is compared.
+        tolerance: The largest permitted difference between two sums.
+    """
+
+    kind: ClassVar[str] = "balanced"
+
+    totals: Mapping[str, str]
+    tolerance: float = 0
+
+    def query(self, table: str) -> QuerySource:
+        """Return the query of the sums, if they differ."""
+        sums = [
+            f"(SELECT coalesce(sum({text}), 0) AS total FROM rows_{number}) s{number}"
+            for number, text in enumerate(self.totals.values())
+        ]
+        columns = [f"s{number}.total AS {quoted(name)}" for number, name in enumerate(self.totals)]
+        apart = [f"abs(s0.total - s{n}.total) > :tolerance" for n in range(1, len(sums))]
+        return QuerySource(
+            f"SELECT {', '.join(columns)} FROM {' CROSS JOIN '.join(sums)} "
+            f"WHERE {' OR '.join(apart)}",
+            {f"rows_{number}": self._rows(name) for number, name in enumerate(self.totals)},
+            params={"tolerance": self.tolerance},
+        )
+
+    def _about(self) -> str:
+        return ", ".join(f"{name}: {text}" for name, text in self.totals.items())
+
+    def _validate_own(self, what: str) -> None:
+        require_mapping(self.totals, f"{what}.totals", '{"bank.debits": "amount"}')
+        if len(self.totals) < 2:
+            raise InvalidJob(f"{what}.totals has fewer than two tables.")
+        for name, text in self.totals.items():
+            require_table(name, f"{what}.totals")
+            require_sql(text, f"{what}.totals")
+        if self.tolerance < 0:
+            raise InvalidJob(f"{what}.tolerance must not be negative.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoRows(QueryCheck):
+    """Query that returns no row.
+
+    Example::
+
+        NoRows(
+            sql="SELECT n.id FROM new_rows n JOIN closed c ON n.day = c.day",
+            inputs={"closed": TableSource("finance.closed_days")},
+        )
+
+    Attributes:
+        sql: The query. ``new_rows`` are the checked rows.
+        inputs: View name to table or files. A ``TableSource`` is the table as it will be after the
+            commit, ``BatchSource("database.table")`` the rows that the transaction writes into it.
+        params: The values of parameters: ``{"limit": 7}`` for ``:limit``.
+        trusted: Whether it may run scripts (TRANSFORM), call Java and read files by their paths.
+    """
+
+    kind: ClassVar[str] = "no_rows"
+
+    sql: str
+    inputs: Mapping[str, Input] = field(default_factory=dict)
+    params: Parameters = field(default_factory=dict, repr=False)
+    trusted: bool = False
+
+    def query(self, table: str) -> QuerySource:
+        """Return the query."""
+        inputs = {NEW_ROWS: self._rows(table)}
+        for view, given in self.inputs.items():
+            inputs[view] = (
+                BatchSource(given.name.lower()) if isinstance(given, BatchSource) else given
+            )
+        return QuerySource(self.sql, inputs, params=self.params, trusted=self.trusted)
+
+    def _about(self) -> str:
+        return self.sql
+
+    def _validate_own(self, what: str) -> None:
+        require_sql(self.sql, f"{what}.sql", query=True)
+        require_inputs(self.inputs, f"{what}.inputs")
+        if NEW_ROWS in self.inputs:
+            raise InvalidJob(f"{what}.inputs has the name {NEW_ROWS!r}, that of the checked rows.")
+        require_parameters(self.params, [self.sql], f"{what}.params")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passes(Check):
+    """Function of Python that accepts the written rows.
+
+    It receives a ``WrittenRows`` (``hiveacid.writes.checks``), whose rows are read only on demand,
+    and returns None or True if they pass. A text that it returns, or an AssertionError, is the reason
+    why they do not.
+
+    Attributes:
+        function: The function, "package.module:name", which the driver can import.
+    """
+
+    kind: ClassVar[str] = "passes"
+
+    function: str
+
+    def _about(self) -> str:
+        return self.function
+
+    def _validate_own(self, what: str) -> None:
+        require_text(self.function, f"{what}.function")
+        if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", self.function):
+            raise InvalidJob(f'{what}.function is not of the form "package.module:name".')
+
+
+def quoted(name: str) -> str:
+    """Return the name of a column as SQL."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def require_checks(checks: object, tables: Sequence[str]) -> None:
+    """Raise InvalidJob unless all values are valid checks with different names.
+
+    Args:
+        checks: The checks of a job.
+        tables: The tables that the job writes.
+    """
+    require_list(checks, "checks", 'checks=[NotNull(columns=["id"])]')
+    assert isinstance(checks, Sequence)
+    labels = []
+    for check in checks:
+        if not isinstance(check, Check):
+            raise InvalidJob(
+                f"checks: {check!r} is no check.",
+                remedy=f"Use one of {', '.join(each.__name__ for each in Check.kinds())}.",
+            )
+        check.validate()
+        written = {name.lower() for name in tables}
+        named = [*check.totals] if isinstance(check, Balanced) else [check.table or ""]
+        for name in named:
+            if name and "{" not in name and name.lower() not in written:
+                raise InvalidJob(f"checks: {check.label}: the job does not write {name}.")
+        labels.append((check.label, check.table))
+    if len(set(labels)) < len(labels):
+        raise InvalidJob(
+            "checks has two checks with one name.", remedy="Give them different names."
+        )
+
+
+def checks_of(data: object) -> tuple[Check, ...]:
+    """Return checks that are given as plain values, as in JSON or YAML, or as objects.
+
+    Example::
+
+        checks_of([{"kind": "not_null", "columns": ["id"]}])
+
+    Args:
+        data: A list; each plain value has the kind of the check, and the fields of its class.
+
+    Raises:
+        InvalidJob: A value has another form.
+    """
+    require_list(data, "checks", 'checks=[NotNull(columns=["id"])]')
+    assert isinstance(data, Sequence)
+    return tuple(
+        decode(Check, each, f"checks[{number}]") if isinstance(each, Mapping) else each
+        for number, each in enumerate(data)
+    )
+
+
+def _require_columns(columns: Sequence[str], what: str, name: str = "columns") -> None:
+    require_list(columns, f"{what}.{name}", f'{name}=["id"]')
+    for column in columns:
+        require_text(column, f"{what}.{name}")
+    if not columns or len({each.lower() for each in columns}) < len(columns):
+        raise InvalidJob(f"{what}.{name} is empty, or has a column twice.")

@@ -1,0 +1,138 @@
+"""Checks of written rows that Spark evaluates."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from hiveacid.jobs.checks import MOST_SHOWN, Check, QueryCheck, RowCheck
+from hiveacid.metastore.catalog import HivePartition, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.read.table_reader import TableReader
+from hiveacid.spark.rows.columns import all_columns, quoted, spark_struct
+from hiveacid.spark.session import scan_session
+from hiveacid.spark.spark_versions import from_rows, to_arrow
+from hiveacid.spark.statements.conditions import Expressions
+from hiveacid.spark.statements.source import SourceFrame
+from hiveacid.writes.engine import CheckEvaluator, Violations, Written
+
+
+@dataclass(eq=False)
+class SparkChecks(CheckEvaluator):
+    """Evaluates the checks of one write.
+
+    Attributes:
+        spark: The user's session, which is not changed.
+        client: The metastore.
+    """
+
+    spark: SparkSession
+    client: MetastoreClient
+    _batches: dict[str, DataFrame] = field(default_factory=dict)
+    _conditions: dict[int, str] = field(default_factory=dict)
+    _queries: dict[int, SourceFrame] = field(default_factory=dict)
+
+    def prepare(self, tables: Mapping[str, HiveTable], checks: Sequence[Check]) -> list[TableRef]:
+        """See the base class."""
+        self._session = scan_session(self.spark)
+        for name, table in tables.items():
+            empty = from_rows(self._session, [], spark_struct(all_columns(table)))
+            self._batches[name] = empty
+        reads: list[TableRef] = []
+        for check in checks:
+            assert check.table is not None, "Jobs give each check its table."
+            name = TableRef.parse(check.table).full_name
+            with translated_spark_errors(f"The check {check.label}"):
+                if isinstance(check, RowCheck):
+                    expressions = Expressions(self._session, check.values, check.is_trusted)
+                    text = f"NOT ({expressions.sql(check.condition)})"
+                    self._conditions[id(check)] = text
+                    _ = self._batches[name].where(text).schema
+                elif isinstance(check, QueryCheck):
+                    source = SourceFrame(self.spark, self.client, check.query(name), self._batches)
+                    _ = source.empty().schema
+                    self._queries[id(check)] = source
+                    reads += source.acid_tables
+        return [*dict.fromkeys(reads)]
+
+    def begin(self, txn: Transaction, written: Mapping[str, Written]) -> None:
+        """See the base class."""
+        self._reader = TableReader(self.client, txn)
+        for name, own in written.items():
+            self._batches[name] = self._written_rows(own)
+
+    def count(self, written: Written) -> int:
+        """See the base class."""
+        return self._whole_table(written).count()
+
+    def violating_rows(self, written: Written, checks: Sequence[RowCheck]) -> list[Violations]:
+        """See the base class."""
+        rows = self.frame(written)
+        if checks[0].whole_table:
+            rows = self._whole_table(written)
+        conditions = [self._conditions[id(check)] for check in checks]
+        counts = [F.expr(f"count_if({text})").alias(f"c{n}") for n, text in enumerate(conditions)]
+        with translated_spark_errors("The checks"):
+            (found,) = rows.select(*counts).collect()
+            return [
+                Violations(number, _shown(rows.where(text)) if number and check.shown else ())
+                for check, text, number in zip(checks, conditions, found, strict=True)
+            ]
+
+    def returned_rows(self, check: QueryCheck) -> Violations:
+        """See the base class."""
+        with translated_spark_errors(f"The check {check.label}"):
+            rows = self._queries[id(check)].frame(self._reader)
+            # A query that returns no row, the usual case, is evaluated once.
+            shown = _shown(rows)
+            if len(shown) < MOST_SHOWN:
+                return Violations(len(shown), shown)
+            return Violations(rows.count(), shown)
+
+    def arrow(self, written: Written) -> pa.Table:
+        """See the base class."""
+        rows = to_arrow(self.frame(written))
+        return rows.rename_columns([name.lower() for name in rows.column_names])
+
+    def frame(self, written: Written) -> DataFrame:
+        """See the base class."""
+        return self._batches[written.table.ref.full_name]
+
+    def _whole_table(self, written: Written) -> DataFrame:
+        return self._reader.rows(self._session, written.table)
+
+    def _written_rows(self, written: Written) -> DataFrame:
+        """Return the rows of published directories."""
+        table = self._reader.confirmed(written.table)
+        partitions: Sequence[HivePartition] = ()
+        if table.partition_keys:
+            names = written.partitions
+            partitions = self.client.get_partitions(table, names) if names else ()
+        names = [quoted(column.name) for column in all_columns(table)]
+        if table.kind is TableKind.INSERT_ONLY:
+            flat = self._reader.flat_files(table, partitions)
+            own = [(part, [f for f in files if written.has(f.path)]) for part, files in flat.files]
+            return replace(flat, files=own).rows(self._session).select(*names)
+        found = self._reader.files(table, partitions)
+        parts = [
+            replace(
+                part,
+                inserts=tuple(file for file in part.inserts if written.has(file.path)),
+                deletes=(),
+            )
+            for part in found.partitions
+        ]
+        snapshot = AcidSnapshot.of(replace(found, partitions=parts))
+        return snapshot.rows(self._session, with_key=False).select(*names)
+
+
+def _shown(rows: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict() for row in rows.limit(MOST_SHOWN).collect()]

@@ -1,0 +1,99 @@
+"""Checks of written rows as parts of jobs: their forms, and what is refused before a job runs."""
+
+from decimal import Decimal
+
+import pytest
+
+from hiveacid.errors import HiveAcidError, InvalidJob
+from hiveacid.jobs import DeleteJob
+from hiveacid.jobs.checks import (
+    AcceptedValues,
+    Balanced,
+    Check,
+    Fresh,
+    Holds,
+    InRange,
+    NoRows,
+    NotNull,
+    Passes,
+    References,
+    RowCount,
+    Unique,
+)
+from hiveacid.jobs.fields import before_rendering
+from hiveacid.jobs.job import accesses_of
+from hiveacid.jobs.job_json import from_json, to_json
+from hiveacid.jobs.sources import TableSource
+
+
+def job(*checks: Check) -> DeleteJob:
+    return DeleteJob(target="db.t", where="id = 1", checks=checks)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        NotNull(columns=["id"], table="other.t"),
+        NotNull(columns=[]),
+        NotNull(columns=["id", "ID"]),
+        NotNull(columns=["id"], severity="loud"),
+        NotNull(columns=["id"], shown=11),
+        RowCount(of="written"),
+        RowCount(of="read", min=1),
+        RowCount(min=2, max=1),
+        RowCount(min=-1),
+        RowCount(last=3),
+        RowCount(min_ratio=0.5),
+        RowCount(of="table", last=3, min_ratio=0.5),
+        InRange(column="id"),
+        AcceptedValues(column="id", accepted=[]),
+        AcceptedValues(column="id", accepted=[1, None]),
+        Holds(sql="id = :x"),
+        Holds(sql="id ="),
+        NoRows(sql="SELECT 1", inputs={"new_rows": TableSource("db.t")}),
+        Unique(columns=["a", ""]),
+        References(columns=["id"], to="other.t", to_columns=["a", "b"]),
+        Fresh(column="at", within_hours=0),
+        Balanced(totals={"db.t": "id"}),
+        Balanced(totals={"db.t": "id", "db.u": "id"}),
+        Passes(function="module.name"),
+    ],
+    ids=str,
+)
+def test_invalid_checks_are_refused(check: Check) -> None:
+    with pytest.raises(HiveAcidError):
+        job(check).validate()
+
+
+def test_two_checks_of_a_table_have_different_names() -> None:
+    twice = job(NotNull(columns=["id"]), NotNull(columns=["id"]))
+    with pytest.raises(InvalidJob, match="two checks with one name"):
+        twice.validate()
+    job(NotNull(columns=["id"]), NotNull(columns=["id"], name="another")).validate()
+
+
+def test_templates_are_checked_after_rendering() -> None:
+    given = job(RowCount(min=1, table="{{ params.table }}"), Holds(sql="{{ params.sql }}"))
+    with before_rendering():
+        given.validate()
+    rendered = given.render(
+        lambda text: {"{{ params.table }}": "db.u", "{{ params.sql }}": "id >"}.get(text, text)
+    )
+    with pytest.raises(HiveAcidError):
+        rendered.validate()
+
+
+def test_tables_of_checks_are_accesses_of_the_job() -> None:
+    parents = References(columns=["id"], to="Db.Parents", to_columns=["key"])
+    days = NoRows(sql="SELECT 1 FROM d", inputs={"d": TableSource("db.days")})
+    found = {(each.table, each.columns, each.action) for each in accesses_of(job(parents, days))}
+    assert {("db.parents", ("key",), "read"), ("db.days", None, "read")} <= found
+
+
+def test_checks_are_also_given_as_plain_values() -> None:
+    data = {"kind": "in_range", "column": "amount", "max": {"decimal": "9.50"}, "severity": "warn"}
+    job = DeleteJob(target="db.t", where="id = 1", checks=[data])  # type: ignore[list-item]
+    assert job.checks == (InRange(column="amount", max=Decimal("9.50"), severity="warn"),)
+    assert from_json(to_json(job)) == job
+    with pytest.raises(InvalidJob, match=r"checks\[0\].kind must be one of accepted_values"):
+        DeleteJob(target="db.t", where="id = 1", checks=[{"kind": "odd"}])  # type: ignore[list-item]
