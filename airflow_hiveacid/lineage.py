@@ -220,6 +220,10 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
             files.append(_input(exported, job.connection, tables))
         else:
             written.setdefault(statement.target, []).append((statement, read))
+    for target, facets in _quality(reports).items():
+        # In OpenLineage, the quality of data is a facet of inputs.
+        known = inputs.setdefault(target, _input(TableSource(target), job.connection, tables))
+        known.inputFacets = {**(known.inputFacets or {}), **facets}  # type: ignore[attr-defined]
     asked = [statement.query for statement, _ in statements]
     queries = [query.text for query in asked if query is not None]
     return import_module("airflow.providers.openlineage.extractors").OperatorLineage(
@@ -245,6 +249,28 @@ def _reports(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if parts is None:
         return by_table(report)
     return [table for part in parts for table in by_table(part["run"] or part["compaction"])]
+
+
+def _quality(reports: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the results of checks as facets, by the names of the tables."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    for report in reports:
+        for result in report.get("checks") or ():
+            found[result["table"]][result["check"]] = result
+    if not found:
+        return {}
+    facet = import_module("openlineage.client.facet_v2").data_quality_assertions_dataset
+    return {
+        table: {
+            "dataQualityAssertions": facet.DataQualityAssertionsDatasetFacet(
+                assertions=[
+                    facet.Assertion(assertion=check, success=result["passed"])
+                    for check, result in results.items()
+                ]
+            )
+        }
+        for table, results in found.items()
+    }
 
 
 def _sources(job: Job) -> dict[str, _Named]:

@@ -81,7 +81,11 @@ def _done(report: Mapping[str, Any]) -> str:
 def _written(report: Mapping[str, Any]) -> str:
     """Return the changes to each table as text."""
     tables = report["tables"] or [{**report, "table": report["target"]}]
-    return "; ".join(_sentence(table["table"], _changed(table, report["job"])) for table in tables)
+    done = [_sentence(table["table"], _changed(table, report["job"])) for table in tables]
+    if checks := report.get("checks"):
+        passed = sum(each["passed"] for each in checks)
+        done.append(f"{passed} of {plural(len(checks), 'check')} passed")
+    return "; ".join(done)
 
 
 def _changed(table: Mapping[str, Any], job: str) -> Iterator[str]:

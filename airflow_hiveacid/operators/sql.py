@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 from airflow_hiveacid.assets import emit_assets
 from airflow_hiveacid.operators.base import KillObserver
 from airflow_hiveacid.operators.worker import HiveAcidWorkerOrSparkOperator
+from hiveacid.jobs.checks import Check, checks_of
 from hiveacid.jobs.fields import (
     Parameters,
     is_template,
@@ -15,7 +16,7 @@ from hiveacid.jobs.fields import (
     require_text,
 )
 from hiveacid.jobs.options import OrcCodec, Place
-from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.jobs.script_job import ScriptJob, checked
 from hiveacid.rules.locks import ConflictPolicy
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
     :param run_in: Where INSERT, UPDATE, DELETE and MERGE run, see UpdateJob: "auto", "worker" or
         "spark". With "worker" no statement runs on Spark, and no Spark connection is needed; with
         "auto" an application runs the statements from the first one that needs Spark.
+    :param checks: The checks of each statement that writes their tables; without a table, of every
+        statement that changes rows.
     """
 
     job_type = ScriptJob
@@ -102,6 +105,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
         conflict_policy: ConflictPolicy = "hive",
         orc_codec: OrcCodec | None = None,
         run_in: Place = "auto",
+        checks: Sequence[Check | Mapping[str, Any]] = (),
         **kwargs: Any,
     ) -> None:
         if not is_template(sql):
@@ -118,6 +122,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
         self.orc_codec = orc_codec
         require_choice(run_in, get_args(Place), "run_in")
         self.run_in = run_in
+        self.checks = checks_of(checks)
         self._read_early()
 
     def prepare_template(self) -> None:
@@ -153,7 +158,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
         return dataclasses.replace(
             job,
             target=script.target,
-            statements=placed(script.statements, self.run_in),
+            statements=checked(placed(script.statements, self.run_in), self.checks),
             lock_wait_seconds=self.lock_wait_seconds,
             conflict_policy=self.conflict_policy,
             orc_codec=self.orc_codec,

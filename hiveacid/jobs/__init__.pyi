@@ -1,5 +1,17 @@
 """Public jobs."""
 
+from hiveacid.jobs.checks import AcceptedValues as AcceptedValues
+from hiveacid.jobs.checks import Balanced as Balanced
+from hiveacid.jobs.checks import Fresh as Fresh
+from hiveacid.jobs.checks import Holds as Holds
+from hiveacid.jobs.checks import InRange as InRange
+from hiveacid.jobs.checks import Matches as Matches
+from hiveacid.jobs.checks import NoRows as NoRows
+from hiveacid.jobs.checks import NotNull as NotNull
+from hiveacid.jobs.checks import Passes as Passes
+from hiveacid.jobs.checks import References as References
+from hiveacid.jobs.checks import RowCount as RowCount
+from hiveacid.jobs.checks import Unique as Unique
 from hiveacid.jobs.definition_jobs import AnalyzeJob as AnalyzeJob
 from hiveacid.jobs.export_job import ExportChangesJob as ExportChangesJob
 from hiveacid.jobs.iceberg_job import IcebergCompareJob as IcebergCompareJob

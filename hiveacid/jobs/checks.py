@@ -15,6 +15,7 @@ from hiveacid.jobs.codec import decode
 from hiveacid.jobs.fields import (
     Parameters,
     ParameterValue,
+    awaits_rendering,
     freeze,
     require_choice,
     require_list,
@@ -73,6 +74,11 @@ class Check:
     def columns_needed(self) -> Sequence[str]:
         """The columns that the table must have."""
         return ()
+
+    @property
+    def tables_written(self) -> tuple[str, ...]:
+        """The tables that the job must write, as far as the check names them."""
+        return () if self.table is None else (self.table,)
 
     def validate(self) -> None:
         """Raise InvalidJob if the check is malformed."""
@@ -522,6 +528,11 @@ class Balanced(QueryCheck):
     totals: Mapping[str, str]
     tolerance: float = 0
 
+    @property
+    def tables_written(self) -> tuple[str, ...]:
+        """All tables."""
+        return tuple(self.totals)
+
     def query(self, table: str) -> QuerySource:
         """Return the query of the sums, if they differ."""
         sums = [
@@ -636,6 +647,8 @@ def require_checks(checks: object, tables: Sequence[str]) -> None:
     """
     require_list(checks, "checks", 'checks=[NotNull(columns=["id"])]')
     assert isinstance(checks, Sequence)
+    written = {name.lower() for name in tables}
+    is_known = not any(map(awaits_rendering, tables))
     labels = []
     for check in checks:
         if not isinstance(check, Check):
@@ -644,10 +657,8 @@ def require_checks(checks: object, tables: Sequence[str]) -> None:
                 remedy=f"Use one of {', '.join(each.__name__ for each in Check.kinds())}.",
             )
         check.validate()
-        written = {name.lower() for name in tables}
-        named = [*check.totals] if isinstance(check, Balanced) else [check.table or ""]
-        for name in named:
-            if name and "{" not in name and name.lower() not in written:
+        for name in check.tables_written:
+            if is_known and not awaits_rendering(name) and name.lower() not in written:
                 raise InvalidJob(f"checks: {check.label}: the job does not write {name}.")
         labels.append((check.label, check.table))
     if len(set(labels)) < len(labels):

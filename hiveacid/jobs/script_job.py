@@ -4,16 +4,18 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from typing import Any, ClassVar, Self, TypeVar
 
 from hiveacid.errors import InvalidJob
+from hiveacid.jobs.checks import Check
 from hiveacid.jobs.definition_jobs import CatalogJob, DropTableJob
 from hiveacid.jobs.fields import awaits_rendering, freeze, require_table
 from hiveacid.jobs.job import Access, Job, ScriptedJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.options import STATEMENT_LENGTH, statement_token
 from hiveacid.jobs.report import Report, ScriptReport
+from hiveacid.jobs.write_jobs import RowJob, TransactionJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +135,41 @@ class ScriptJob(Job):
             self.require_repeatable()
 
 
-# Neither its place nor the options of the script change the effect of a statement.
-_COMMON = frozenset(field.name for field in fields(Job)) - {"target"} | {"run_in", "on_empty"}
+StepT = TypeVar("StepT")
+
+
+def checked(steps: Sequence[StepT], checks: Sequence[Check]) -> tuple[StepT, ...]:
+    """Give each statement the checks of the tables that it writes.
+
+    Args:
+        steps: Statements; questions among them are left as they are.
+        checks: The checks. Without a table, a check is for every statement that changes rows.
+
+    Raises:
+        InvalidJob: No statement writes the table of a check.
+    """
+    done: list[StepT] = []
+    used: set[int] = set()
+    for step in steps:
+        given = step
+        if isinstance(step, RowJob | TransactionJob):
+            written = {name.lower() for name in step.tables}
+            own = [c for c in checks if {n.lower() for n in c.tables_written} <= written]
+            used.update(map(id, own))
+            given = replace(step, checks=(*step.checks, *own))
+        done.append(given)
+    if unused := [check for check in checks if id(check) not in used]:
+        raise InvalidJob(
+            f"checks: no statement writes the tables of {unused[0].label}.",
+            remedy="Name a table that a statement writes.",
+        )
+    return tuple(done)
+
+
+# Neither its place, the options of the script, nor checks change the effect of a statement.
+_COMMON = frozenset(field.name for field in fields(Job)) - {"target"} | {
+    *("run_in", "on_empty", "checks")
+}
 
 
 def _digest(job: Job) -> str:

@@ -1,12 +1,13 @@
 """Job that writes a stream into tables, with one transaction for each micro-batch."""
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import timedelta
 from typing import ClassVar, Literal
 
 from hiveacid.errors import InvalidJob, options_without_secrets
+from hiveacid.jobs.checks import Check, checks_of
 from hiveacid.jobs.fields import awaits_rendering, require_mapping, require_text, require_types
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.options import statement_token
@@ -201,6 +202,7 @@ class StreamJob(StatementsJob):
             "55 min"; None for no limit.
         reset_query: The id of a query whose position is discarded if its checkpoint is lost. The
             error for the lost checkpoint contains this id.
+        checks: The checks of several tables in each batch, beside those of the statements.
         target: The table of the first statement, which is set automatically.
     """
 
@@ -213,6 +215,11 @@ class StreamJob(StatementsJob):
     trigger: str = "10 s"
     run_for: str | None = None
     reset_query: str | None = None
+    checks: Sequence[Check] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "checks", checks_of(self.checks))
+        StatementsJob.__post_init__(self)
 
     @property
     def paths_written(self) -> tuple[str, ...]:
@@ -222,7 +229,9 @@ class StreamJob(StatementsJob):
     @property
     def transaction(self) -> TransactionJob:
         """The statements for a batch as a separate job."""
-        transaction = TransactionJob(target=self.target, statements=self.statements)
+        transaction = TransactionJob(
+            target=self.target, statements=self.statements, checks=self.checks
+        )
         # Each batch has a token of its own.
         return transaction.bind(self, run_token=None, run_id=None)
 

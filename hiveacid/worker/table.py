@@ -148,7 +148,8 @@ class WorkerTable:
     @property
     def _common(self) -> dict[str, Any]:
         name, metastore = self.ref.full_name, self._client.options
-        return {**self._options.options, "target": name, "metastore": metastore, "run_in": "worker"}
+        given = {"target": name, "metastore": metastore, "run_in": "worker"}
+        return {**self._options.options, **given, "checks": self._options.checks}
 
     def _insert(self, rows: Any, *, overwrite: bool) -> RunReport:
         job = InsertJob(source=BatchSource(), overwrite=overwrite, **self._common)
@@ -165,7 +166,7 @@ class WorkerTable:
 
     def _run(self, statement: Statement) -> RunReport:
         access = Access(self.ref.full_name, None, statement.name)
-        require_job_access(self._client, program_user(), (), [access])
+        require_job_access(self._client, program_user(), self._options.checks, [access])
         return run_statements(
             ArrowEngine(), self._client, self._options, self._observers, [statement]
         )

@@ -389,18 +389,22 @@ def require_source_rows(statement: Statement, counts: Counts) -> str | None:
     return f"{what} has no rows."
 
 
-def require_statement_access(client: MetastoreClient, statements: Sequence[Statement]) -> None:
+def require_statement_access(
+    client: MetastoreClient, statements: Sequence[Statement], checks: Sequence[Check]
+) -> None:
     """Ask the authorizer for all accesses of a program's statements, which are not prepared yet.
 
     Args:
         client: The metastore.
         statements: The statements.
+        checks: The checks of their rows.
 
     Raises:
         AccessRefused: The authorizer refuses an access, or a location is not allowed.
     """
     given = [tuple(vars(statement).values()) for statement in statements]
-    require_job_access(client, program_user(), given, _named_accesses(statements))
+    accesses = [*_named_accesses(statements), *accesses_of(tuple(checks))]
+    require_job_access(client, program_user(), [given, tuple(checks)], accesses)
 
 
 def _named_accesses(statements: Sequence[Statement]) -> list[Access]:

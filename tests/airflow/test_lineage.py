@@ -23,6 +23,7 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.hooks import HiveAcidMetastoreHook
 from airflow_hiveacid.lineage import lineage_of, with_parent_job
+from airflow_hiveacid.operators.base import outcome
 from hiveacid.jobs import (
     CompactJob,
     DeleteJob,
@@ -33,6 +34,7 @@ from hiveacid.jobs import (
     UpdateJob,
 )
 from hiveacid.jobs.report import (
+    CheckResult,
     CompactReport,
     PartitionReport,
     RunReport,
@@ -121,6 +123,25 @@ def test_tables_are_reported_with_their_columns_and_places(told, metastore):
 def test_files_are_identified_by_their_place(told, path, place):
     lineage = told(InsertJob, source=PathSource(path=path, format="json"))
     assert [(dataset["namespace"], dataset["name"]) for dataset in lineage["inputs"]] == [place]
+
+
+def test_results_of_checks_are_the_quality_of_the_table(told):
+    checks = tuple(
+        CheckResult(check=name, table=TARGET, severity="warn", passed=passed)
+        for name, passed in (("not_null(id)", True), ("unique(id)", False))
+    )
+    report = RunReport(job="insert", target=TARGET, checks=checks).to_dict()
+    lineage = told(InsertJob, source=TableSource("lineage.changes"), report=report)
+    quality = {
+        dataset["name"]: dataset["inputFacets"].get("dataQualityAssertions")
+        for dataset in lineage["inputs"]
+    }
+    assert quality["lineage.changes"] is None
+    assert [(each["assertion"], each["success"]) for each in quality[TARGET]["assertions"]] == [
+        ("not_null(id)", True),
+        ("unique(id)", False),
+    ]
+    assert outcome(report, 1).endswith("1 of 2 checks passed, 1.0 s")
 
 
 def test_a_query_is_shown_with_its_inputs(told):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,6 +90,28 @@ def test_the_rest_of_a_script_runs_on_spark(
     told, statements = said(update)
     assert "hiveacid: on Spark: soundex" in told
     assert (statements, len(ran)) == (["update"], 1)
+
+
+def test_rows_are_checked_before_they_become_visible(sql, rows, tmp_path: Path) -> None:
+    assert sql("CREATE TABLE t (id int, v string); CREATE TABLE u (id int, v string)")[0] == 0
+    checks = tmp_path / "checks.json"
+    checks.write_text('[{"kind": "unique", "columns": ["id"]}, {"kind": "row_count", "max": 2}]')
+    status, said = sql("INSERT INTO t VALUES (1, 'a'), (1, 'b')", "--checks", str(checks))
+    assert status == 30
+    assert "CheckFailed: A check fails: unique(id) of" in said
+    assert '{"id": 1, "copies": 2}' in said
+    assert rows() == []
+    both = "INSERT INTO t VALUES (1, 'a'), (2, 'b'); DELETE FROM t WHERE id = 2"
+    status, said = sql(both, "--checks", str(checks), "--json")
+    assert status == 0, said
+    assert [len(each["run"]["checks"]) for each in json.loads(said)["statements"]] == [2, 2]
+    assert rows() == [(1, "a")]
+    checks.write_text('[{"kind": "not_null", "columns": ["id"], "table": "other.t"}]')
+    status, said = sql(both, "--checks", str(checks))
+    assert (status, "no statement writes the tables of not_null(id)" in said) == (20, True)
+    checks.write_text("- kind: unique")
+    assert "is not JSON" in sql(both, "--checks", str(checks))[1]
+    assert rows() == [(1, "a")]
 
 
 def test_what_the_worker_cannot_do_fails_if_it_is_limited_to_it(

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc
 
+from hiveacid.jobs.checks import Holds, NoRows, NotNull, RowCount, Unique
 from hiveacid.jobs.definition_jobs import (
     AlterColumnsJob,
     ConvertJob,
@@ -251,6 +252,23 @@ def _both(tables: Tables) -> Job:
     return TransactionJob(statements=(_merge(tables), _update(tables, tables.other)))
 
 
+def _checked(tables: Tables) -> Job:
+    """Change two tables, with checks of the written rows and of whole tables that are satisfied."""
+    main, other = str(tables.main), str(tables.other)
+    negative = NoRows(
+        sql="SELECT id FROM o WHERE id < 0", table=main, inputs={"o": TableSource(other)}
+    )
+    checks = [
+        NotNull(columns=["id", "v"], table=main, whole_table=True),
+        Unique(columns=["id", "p"], table=main),
+        Holds(sql="v = 'updated'", table=other),
+        negative,
+        RowCount(table=other, of="updated", min=1, severity="warn"),
+    ]
+    statements = (_merge(tables), _update(tables, tables.other))
+    return TransactionJob(statements=statements, checks=checks)
+
+
 def _inserts(tables: Tables) -> Job:
     inserts = (tables.insert(tables.main, NEW), tables.insert(tables.other, NEW))
     return TransactionJob(statements=inserts)
@@ -401,6 +419,7 @@ OPERATIONS = {
     "delete": Operation(_filled, lambda t: DeleteJob(target=str(t.main), where="id IN (1, 6)")),
     "merge": Operation(_filled, _merge, includes=_NOTES),
     "two tables": Operation(_filled, _both, both=True, includes=_NOTES),
+    "two tables with checks": Operation(_filled, _checked, both=True, includes=_NOTES),
     "minor compaction": Operation(_filled, _compaction("minor")),
     "minor compaction in the worker": Operation(_filled, _compaction("minor", "worker")),
     "major compaction": Operation(_filled, _compaction("major")),

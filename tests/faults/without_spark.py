@@ -38,7 +38,7 @@ from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.read.acid_snapshot import BUCKET, PARTITION, ROW, WRITE_ID
 from hiveacid.spark.rows.columns import spark_struct
 from hiveacid.spark.statements import engine as spark_engine
-from hiveacid.spark.statements.engine import engine_of
+from hiveacid.spark.statements.engine import SparkEngine, engine_of
 from hiveacid.spark.statements.restore import RestoreStatement
 from hiveacid.spark.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter, write_rows
 from hiveacid.storage.folder import Storage
@@ -46,6 +46,7 @@ from hiveacid.storage.staging import FlatFile, Folder
 from hiveacid.tables.visible_files import PartitionFiles
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.table_cleaning import clean
+from hiveacid.worker.checks import ArrowChecks
 from hiveacid.worker.run import statement_of
 from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext
 from tests.faults.rows import Change, Row
@@ -80,6 +81,7 @@ def without_spark() -> Iterator[None]:
         patch.setattr(FlatRowsWriter, "write_rows", _write_rows)
         patch.setattr(streams, "scan_session", lambda spark: spark)
         patch.setattr(streams, "statement_of", _statement_of)
+        patch.setattr(SparkEngine, "checks", lambda self, client: ArrowChecks(client))
         without_frames(patch)
         yield
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from hiveacid.errors import DuplicateMergeKeys, InvalidJob, SparkNeeded, UnknownColumn
+from hiveacid.errors import CheckFailed, DuplicateMergeKeys, InvalidJob, SparkNeeded, UnknownColumn
+from hiveacid.jobs import NotNull, Unique
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
@@ -69,6 +70,20 @@ def test_a_run_with_a_token_is_applied_once(table: WorkerTable, client: Metastor
             report = again.append(pa.table({"id": [1]}))
     assert report.already_done
     assert rows(table, "id") == [(1,)]
+
+
+def test_each_change_is_checked(table: WorkerTable, client: MetastoreClient) -> None:
+    options = WriteOptions(
+        checks=(Unique(columns=["id"], whole_table=True), NotNull(columns=["v"]))
+    )
+    with WorkerTable(table.ref.full_name, client.options, options=options) as checked:
+        checked.append(pa.table({"id": [1, 2], "v": ["a", "b"]}))
+        with pytest.raises(CheckFailed, match=r"unique\(id\)"):
+            checked.append(pa.table({"id": [2], "v": ["c"]}))
+        with pytest.raises(CheckFailed, match=r"not_null\(v\)"):
+            checked.update({"v": "NULL"}, "id = 1")
+        assert len(checked.delete("id = 1").checks) == 2
+    assert rows(table) == [(2, "b", None)]
 
 
 def test_what_requires_spark_changes_nothing(table: WorkerTable, client: MetastoreClient) -> None:

@@ -29,6 +29,7 @@ from hiveacid.rules.texts import bytes_in_words, plural, print_lines
 _OF_PARTITIONS = ("add_partitions", "drop_partitions", "repair_partitions")
 
 if TYPE_CHECKING:
+    from hiveacid.jobs.checks import Check
     from hiveacid.jobs.job import ScriptedJob
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.sql.questions import Explained, Question
@@ -72,6 +73,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="where INSERT, UPDATE, DELETE and MERGE run. worker: in this process, without Java; spark: "
         "with Spark; auto: without Spark if the change is small and simple (default: %(default)s)",
     )
+    parser.add_argument(
+        "--checks",
+        metavar="FILE",
+        help="check the rows that are written before they become visible; a list of checks as JSON",
+    )
     target.add_conflict_policy(parser)
     target.add_metastore(parser)
     local_spark.add_master(parser)
@@ -85,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         0, or the exit code of the error of the statement that failed.
     """
     # Reading SQL takes its parser, which no other command needs.
+    from hiveacid.jobs.script_job import checked
     from hiveacid.sql.script import placed, to_steps
 
     params = dict(map(_parameter, arguments.param))
@@ -93,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if not steps:
         raise InvalidJob("The script has no statement.")
-    steps = placed(steps, arguments.run_in)
+    steps = checked(placed(steps, arguments.run_in), _checks(arguments.checks))
     for step in steps:
         require_access(system_user(), accesses_of(step))
     if authorizer_path():
@@ -243,6 +250,19 @@ def _parameter(given: str) -> tuple[str, ParameterValue]:
     return name, decode_value(data, f"--param {name}")
 
 
+def _checks(file: str | None) -> "tuple[Check, ...]":
+    """The checks in a file, each with the kind and the fields of its class."""
+    from hiveacid.jobs.checks import checks_of
+
+    if file is None:
+        return ()
+    text = _content(file)
+    try:
+        return checks_of(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise InvalidJob(f"{file} is not JSON: {error}.") from error
+
+
 def _text(arguments: argparse.Namespace) -> str:
     if (arguments.sql is None) == (arguments.file is None):
         raise UserError("Give the statements as an argument, or a file with --file.")
@@ -250,10 +270,14 @@ def _text(arguments: argparse.Namespace) -> str:
         return str(arguments.sql)
     if arguments.file == "-":
         return sys.stdin.read()
+    return _content(arguments.file)
+
+
+def _content(file: str) -> str:
     try:
-        return Path(arguments.file).read_text(encoding="utf-8")
+        return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{arguments.file} cannot be read: {error}.") from error
+        raise UserError(f"{file} cannot be read: {error}.") from error
 
 
 def _run(job: ScriptJob, master: str) -> ScriptReport:

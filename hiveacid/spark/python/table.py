@@ -613,7 +613,7 @@ class AcidTable(TableChanges[RunReport]):
         require_job_access(self._client, program_user(), job)
 
     def _run(self, statement: Statement) -> RunReport:
-        require_statement_access(self._client, [statement])
+        require_statement_access(self._client, [statement], self._options.checks)
         engine = SparkEngine(self._spark)
         return run_statements(engine, self._client, self._options, self._observers, [statement])
 
@@ -694,7 +694,7 @@ class AcidTransaction:
     ) -> None:
         with self._client:
             if kind is None and self._statements:
-                require_statement_access(self._client, self._statements)
+                require_statement_access(self._client, self._statements, self._options.checks)
                 engine = SparkEngine(self._spark)
                 self.report = run_statements(
                     engine, self._client, self._options, self._observers, self._statements
