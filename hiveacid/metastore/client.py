@@ -191,13 +191,17 @@ class MetastoreClient:
         if not self.version.takes_requests:
             self.call(idl_tables.create_table, raw, about=name)
             return
-        request = idl_tables.CreateTableRequest(
-            table=raw,
-            **(constraints or {}),
-            processorCapabilities=list(idl_tables.CAPABILITIES),
-            processorIdentifier=idl_tables.PROCESSOR,
-        )
+        request = _creation(raw, constraints or {})
         self.call(idl_tables.create_table_req, request, about=name)
+
+    def check_definition(self, table: HiveTable) -> None:
+        """Verify that the metastore, of version 4, accepts a definition, without creating the table.
+
+        Raises:
+            MetastoreCallFailed: It refuses such tables.
+        """
+        request = _creation(table.raw, {})
+        self.call(idl_tables.translate_table_dryrun, request, about=table.ref.full_name)
 
     def drop_table(self, ref: TableRef, *, delete_data: bool = True) -> None:
         """Drop a table, and its files unless they are to be kept."""
@@ -463,6 +467,15 @@ def batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
     """Divide names or partitions into groups, each of which one call can concern."""
     for start in range(0, len(items), _PARTITIONS_PER_CALL):
         yield items[start : start + _PARTITIONS_PER_CALL]
+
+
+def _creation(raw: Any, constraints: Mapping[str, Sequence[Any]]) -> Any:
+    return idl_tables.CreateTableRequest(
+        table=raw,
+        **constraints,
+        processorCapabilities=list(idl_tables.CAPABILITIES),
+        processorIdentifier=idl_tables.PROCESSOR,
+    )
 
 
 def _component(component: LockComponent) -> Any:

@@ -1,18 +1,24 @@
-"""Known problems of Hive Metastore releases, and whether a metastore has them.
+"""Known problems of Hive, and whether a metastore has them.
 
-Each check states its evidence. The protocol of the metastore shows the queue, the transactions and
-some settings of the instance that answers, but neither the rows of its database nor the settings of
-other instances: where these decide, the result is that it cannot be determined.
+The problems are in `known_problems.toml`; this module evaluates their conditions. Each result states its
+evidence. The protocol of the metastore shows the queue, the transactions and some settings of the
+instance that answers, but neither the rows of its database nor the settings of other instances: where
+these decide, the result is that it cannot be determined.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Self
+from functools import cache
+from importlib.resources import files
+from typing import Any, Self
 
-from hiveacid.errors import MetastoreCallFailed
+from hiveacid.errors import MetastoreCallFailed, UserError
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import (
     READY_FOR_CLEANING,
@@ -20,30 +26,12 @@ from hiveacid.metastore.compactions import (
     QueuedCompaction,
 )
 from hiveacid.rules.metastore_version import BUNDLED, MetastoreVersion
-from hiveacid.rules.texts import plural
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.texts import plural, printable
 
-INITIATOR_ON = "metastore.compactor.initiator.on"
-CLEANER_ON = "metastore.compactor.cleaner.on"
-HOUSEKEEPING_ON = "metastore.housekeeping.threads.on"
-FETCH_SIZE = "metastore.compactor.fetch.size"
-MIN_HISTORY_LEVEL = "metastore.txn.use.minhistorylevel"
-MIN_HISTORY_WRITE_ID = "metastore.txn.use.minhistorywriteid"
-_SETTINGS = (
-    *(INITIATOR_ON, CLEANER_ON, HOUSEKEEPING_ON),
-    *(FETCH_SIZE, MIN_HISTORY_LEVEL, MIN_HISTORY_WRITE_ID),
-    BUNDLED,
-)
-_TITLES = {
-    "HIVE-26704": "an open transaction blocks Hive's cleaner for all tables",
-    "HIVE-25503": "duplicates in the metastore's database slow down commits",
-    "HIVE-27075": "duplicates are removed only with Hive's compactor",
-    "HIVE-24291": "Hive's cleaner removes files that are still read",
-    "HIVE-30026": "Hive's initiator never examines some tables",
-}
-# The fix of HIVE-30026 is younger than these releases. Of later ones nothing is known.
-_NEWEST_KNOWN = (4, 2)
+_DATA = "known_problems.toml"
 _UNKNOWN = "unknown"
-_NOT_RUNNING = "The bundled metastore runs neither Hive's initiator nor its cleaner."
+NOT_KNOWN = "not known"
 # Hive's cleaner runs every few seconds; a shorter wait is no sign of a problem.
 _LONG = timedelta(minutes=10)
 
@@ -68,20 +56,17 @@ class Finding:
 
     Attributes:
         problem: The number of the problem in Hive's tracker.
+        title: The problem in a few words.
         verdict: The result.
         evidence: The reason for the result.
         remedy: The suggested action; empty if none is needed.
     """
 
     problem: str
+    title: str
     verdict: Verdict
     evidence: str
     remedy: str = ""
-
-    @property
-    def title(self) -> str:
-        """The problem in a few words."""
-        return _TITLES[self.problem]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +79,8 @@ class Evidence:
         settings: The settings of the instance that answered; unknown ones are missing.
         queue: All compaction requests.
         min_open: The oldest open transaction, if any.
+        properties: The names of the properties that any database has.
+        refusal: The text with which the metastore refuses the definition of a transactional table.
         now: The time, with its zone.
     """
 
@@ -103,13 +90,15 @@ class Evidence:
     settings: Mapping[str, str]
     queue: Sequence[QueuedCompaction] = ()
     min_open: int | None = None
+    properties: frozenset[str] = frozenset()
+    refusal: str = ""
 
     @classmethod
     def of(cls, client: MetastoreClient) -> Self:
         """Collect the evidence.
 
         Args:
-            client: The metastore, which is called ten times.
+            client: The metastore, which is called once for each database and for each setting.
 
         Raises:
             MetastoreError: The metastore does not answer.
@@ -120,26 +109,95 @@ class Evidence:
             now=datetime.now(UTC),
             version=client.version,
             release=_release(client),
-            settings={name: value for name in _SETTINGS if (value := _setting(client, name))},
+            settings={name: value for name in _settings() if (value := _setting(client, name))},
             queue=queue,
             min_open=client.get_open_txns().min_open,
+            properties=frozenset(_properties(client)),
+            refusal=_refusal(client),
         )
 
     @property
-    def numbers(self) -> tuple[int, int] | None:
-        """The first two numbers of the release of version 4, if it states them."""
-        found = re.match(r"(\d{1,4})\.(\d{1,4})", self.release)
-        if found is None or self.version is MetastoreVersion.HMS3:
-            return None
-        return int(found[1]), int(found[2])
+    def numbers(self) -> tuple[int, ...] | None:
+        """The numbers of the release; of version 3, which states another one, only the first."""
+        if self.version is MetastoreVersion.HMS3:
+            return (self.version,)
+        found = re.match(r"\d{1,4}(\.\d{1,4}){1,2}", self.release)
+        numbers = _numbers(found[0]) if found else None
+        # A vendor's release may state a number of version 3, and have the calls of version 4.
+        return numbers if numbers and numbers[0] >= self.version else None
 
     def is_on(self, setting: str) -> bool | None:
         """Whether a setting is true; None if it is unknown."""
         return {"true": True, "false": False}.get(self.settings.get(setting, "").lower())
 
-    def shown(self, *names: str) -> str:
-        """Return settings in words."""
-        return ", ".join(f"{name}={self.settings.get(name, _UNKNOWN)}" for name in names)
+    def has(self, setting: str, value: str) -> bool:
+        """Whether a setting is known to have a value."""
+        return self.settings.get(setting, "").lower() == value
+
+    def shown(self, setting: str) -> str:
+        """Return a setting in words."""
+        return f"{setting}={self.settings.get(setting, _UNKNOWN)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A problem of Hive in some releases; `known_problems.toml` describes the attributes."""
+
+    ticket: str
+    title: str
+    fixed: str
+    source: str
+    effect: str
+    remedy: str
+    first: str = ""
+    last: str = ""
+    conditions: Sequence[Mapping[str, Any]] = ()
+
+    def in_release(self, evidence: Evidence) -> tuple[Verdict, str]:
+        """Return whether the release has the problem, and the reason."""
+        numbers, release = evidence.numbers, evidence.release
+        if not self.first:
+            return Verdict.PRESENT, ""
+        first, last = _numbers(self.first), _numbers(self.last)
+        if numbers is None:
+            # Only the generation is known.
+            if last and last[0] < evidence.version:
+                return Verdict.ABSENT, f"No later version than {self.last} has the problem."
+        elif numbers < first:
+            return Verdict.ABSENT, f"The problem begins with version {self.first}."
+        elif self.fixed != NOT_KNOWN and numbers >= _numbers(self.fixed):
+            return (
+                Verdict.ABSENT,
+                f"Release {release} has the fix, which version {self.fixed} began with.",
+            )
+        elif numbers[: len(last)] <= last or not last:
+            return Verdict.PRESENT, f"Release {release} has the problem."
+        return Verdict.UNDETERMINED, f"Whether release {release} has the problem is unknown."
+
+    def find(self, evidence: Evidence) -> Finding:
+        """Check a metastore for the problem."""
+        states = [self.in_release(evidence)]
+        if states[0][0] is not Verdict.ABSENT:
+            states += [_state(condition, evidence) for condition in self.conditions]
+        against = [state for state in states if state[0] is Verdict.ABSENT]
+        if against:
+            return Finding(self.ticket, self.title, *against[0])
+        certain = all(verdict is Verdict.PRESENT for verdict, _ in states)
+        reasons = [reason for _, reason in states if reason]
+        return Finding(
+            self.ticket,
+            self.title,
+            Verdict.PRESENT if certain else Verdict.UNDETERMINED,
+            " ".join([*reasons, self.effect]),
+            self.remedy.replace("{min_open}", str(evidence.min_open)),
+        )
+
+
+@cache
+def problems() -> tuple[Problem, ...]:
+    """Return all known problems."""
+    text = files("hiveacid.upkeep").joinpath(_DATA).read_text(encoding="utf-8")
+    return tuple(Problem(**entry) for entry in tomllib.loads(text)["problems"])
 
 
 def known_problems(evidence: Evidence) -> list[Finding]:
@@ -148,18 +206,64 @@ def known_problems(evidence: Evidence) -> list[Finding]:
     Args:
         evidence: The observable state of the metastore.
     """
-    return [check(evidence) for check in _CHECKS]
+    by_ticket: dict[str, Problem] = {}
+    for problem in problems():
+        if problem.ticket not in by_ticket or problem.in_release(evidence)[0] is not Verdict.ABSENT:
+            by_ticket[problem.ticket] = problem
+    return [problem.find(evidence) for problem in by_ticket.values()]
 
 
-def _blocked_cleaner(evidence: Evidence) -> Finding:
-    """One open transaction keeps Hive's cleaner from cleaning any table."""
-    problem = "HIVE-26704"
-    if evidence.version is MetastoreVersion.HMS3:
-        return Finding(
-            problem,
+def _state(condition: Mapping[str, Any], evidence: Evidence) -> tuple[Verdict, str]:
+    """Return whether a condition holds, and the reason."""
+    match condition:
+        case {"setting": str(name), "value": str(value)}:
+            return _setting_state(evidence, name, value, elsewhere="elsewhere" in condition)
+        case {"avoided_by": [*sets]}:
+            return _avoided_state(evidence, sets)
+        case {"queue": "waits for a transaction"}:
+            return _queue_state(evidence)
+        case {"property": str(name)}:
+            if name in evidence.properties:
+                return Verdict.PRESENT, f"A database has the property {name}."
+            return Verdict.ABSENT, f"No database has the property {name}."
+        case {"refused": str(text)}:
+            if text in evidence.refusal:
+                return Verdict.PRESENT, f"The metastore answers: {printable(evidence.refusal)}."
+            return Verdict.ABSENT, "The metastore accepts definitions of transactional tables."
+        case {"unobservable": str(sentence)}:
+            return Verdict.UNDETERMINED, sentence
+    raise ValueError(f"{_DATA} has an unknown condition: {condition}")
+
+
+def _setting_state(
+    evidence: Evidence, name: str, value: str, *, elsewhere: bool
+) -> tuple[Verdict, str]:
+    shown = evidence.shown(name)
+    if evidence.has(name, value):
+        return Verdict.PRESENT, f"On this instance {shown}."
+    if elsewhere and evidence.is_on(BUNDLED):
+        return Verdict.ABSENT, f"The bundled metastore has no other instance, and {shown}."
+    if elsewhere:
+        return Verdict.UNDETERMINED, f"On this instance {shown}; others may have {name}={value}."
+    known = name in evidence.settings
+    return Verdict.ABSENT if known else Verdict.UNDETERMINED, f"On this instance {shown}."
+
+
+def _avoided_state(evidence: Evidence, sets: Sequence[Mapping[str, str]]) -> tuple[Verdict, str]:
+    for settings in sets:
+        if all(evidence.has(*setting) for setting in settings.items()):
+            return Verdict.ABSENT, f"On this instance {', '.join(map(evidence.shown, settings))}."
+    if evidence.is_on(BUNDLED):
+        return (
             Verdict.ABSENT,
-            "Hive's cleaner of version 3 waits for locks on the table to be cleaned only.",
+            "Experiments with the bundled metastore are too small to be affected.",
         )
+    names = dict.fromkeys(name for settings in sets for name in settings)
+    shown = ", ".join(map(evidence.shown, names))
+    return Verdict.UNDETERMINED, f"On this instance {shown}; another one may avoid the problem."
+
+
+def _queue_state(evidence: Evidence) -> tuple[Verdict, str]:
     blocked = [
         entry
         for entry in evidence.queue
@@ -169,155 +273,28 @@ def _blocked_cleaner(evidence: Evidence) -> Finding:
         and evidence.min_open < entry.next_txn_id
         and (entry.committed_at is None or evidence.now - entry.committed_at > _LONG)
     ]
-    setting, per_table = evidence.shown(MIN_HISTORY_WRITE_ID), evidence.is_on(MIN_HISTORY_WRITE_ID)
     if not blocked:
-        return Finding(
-            problem,
-            Verdict.ABSENT,
-            f"No request has waited long for an open transaction; {setting}.",
-        )
+        return Verdict.ABSENT, "No request has waited long for an open transaction."
     tables = len({entry.table for entry in blocked})
-    state = (
-        f"{plural(len(blocked), 'request')} of {plural(tables, 'table')} wait for cleaning, and their compactions are "
-        f"younger than the open transaction {evidence.min_open}; {setting}."
-    )
-    remedy = (
-        f"End transaction {evidence.min_open} (hiveacid txns shows its owner, unless it only "
-        f"reads), or set {MIN_HISTORY_WRITE_ID}=true on all instances."
-    )
-    if per_table is False:
-        return Finding(problem, Verdict.PRESENT, state, remedy)
-    why = "The setting is unknown." if per_table is None else "It may use these tables."
-    return Finding(problem, Verdict.UNDETERMINED, f"{state} {why}", remedy)
-
-
-def _duplicate_components(evidence: Evidence) -> Finding:
-    """Duplicates in COMPLETED_TXN_COMPONENTS are never removed."""
-    problem = "HIVE-25503"
-    if evidence.version is MetastoreVersion.HMS3:
-        return Finding(
-            problem,
-            Verdict.PRESENT,
-            "Version 3 never removes duplicates from COMPLETED_TXN_COMPONENTS; the number of its rows "
-            "cannot be determined by calls.",
-            "Count them in the metastore's database: SELECT COUNT(*) FROM COMPLETED_TXN_COMPONENTS. "
-            "Version 4 removes them.",
-        )
-    return Finding(
-        problem,
-        Verdict.ABSENT,
-        f"Release {evidence.release} contains the removal of duplicates; HIVE-27075 decides whether "
-        "it runs.",
+    return Verdict.PRESENT, (
+        f"{plural(len(blocked), 'request')} of {plural(tables, 'table')} wait for cleaning, and their "
+        f"compactions are younger than the open transaction {evidence.min_open}."
     )
 
 
-def _cleanup_without_compactor(evidence: Evidence) -> Finding:
-    """Duplicates are removed only by an instance with Hive's compactor."""
-    problem = "HIVE-27075"
-    if evidence.version is MetastoreVersion.HMS3:
-        return Finding(
-            problem, Verdict.ABSENT, "Version 3 has no removal of duplicates, see HIVE-25503."
-        )
-    settings = evidence.shown(HOUSEKEEPING_ON, INITIATOR_ON, CLEANER_ON)
-    compactor = [evidence.is_on(INITIATOR_ON), evidence.is_on(CLEANER_ON)]
-    if evidence.is_on(HOUSEKEEPING_ON) and True in compactor:
-        return Finding(
-            problem,
-            Verdict.ABSENT,
-            f"This instance removes duplicates, as its settings are {settings}.",
-        )
-    if evidence.is_on(BUNDLED):
-        return Finding(
-            problem,
-            Verdict.ABSENT,
-            "The bundled metastore does not remove duplicates from COMPLETED_TXN_COMPONENTS, of which "
-            "experiments write few.",
-        )
-    return Finding(
-        problem,
-        Verdict.UNDETERMINED,
-        f"This instance does not remove duplicates from COMPLETED_TXN_COMPONENTS ({settings}); another "
-        "one may.",
-        f"On one instance set {HOUSEKEEPING_ON}=true and {CLEANER_ON}=true.",
-    )
+def _settings() -> Iterator[str]:
+    """Yield the names of the settings that conditions contain."""
+    yield BUNDLED
+    conditions = [condition for problem in problems() for condition in problem.conditions]
+    names = [condition["setting"] for condition in conditions if "setting" in condition]
+    for condition in conditions:
+        for settings in condition.get("avoided_by", ()):
+            names += settings
+    yield from dict.fromkeys(names)
 
 
-def _early_cleaning(evidence: Evidence) -> Finding:
-    """Hive's cleaner removes files that open transactions still read."""
-    problem = "HIVE-24291"
-    if evidence.version is MetastoreVersion.HMS3:
-        on = evidence.is_on(INITIATOR_ON)
-        settings = evidence.shown(INITIATOR_ON)
-        if on is False and evidence.is_on(BUNDLED):
-            return Finding(problem, Verdict.ABSENT, _NOT_RUNNING)
-        return Finding(
-            problem,
-            Verdict.PRESENT if on else Verdict.UNDETERMINED,
-            "Hive's cleaner of version 3 respects locks but no open transactions; "
-            + (
-                f"it runs on this instance ({settings})."
-                if on
-                else f"whether another instance runs it cannot be determined ({settings} on this one)."
-            ),
-            f"Set {INITIATOR_ON}=false on all instances, and compact and clean by this package.",
-        )
-    settings = evidence.shown(MIN_HISTORY_LEVEL)
-    on = evidence.is_on(MIN_HISTORY_LEVEL)
-    if on:
-        return Finding(
-            problem,
-            Verdict.ABSENT,
-            f"Release {evidence.release} waits for older transactions; {settings}.",
-        )
-    is_4_0 = evidence.numbers == (4, 0)
-    return Finding(
-        problem,
-        Verdict.PRESENT if on is False and is_4_0 else Verdict.UNDETERMINED,
-        f"Release {evidence.release} waits for older transactions, but with {MIN_HISTORY_LEVEL}=false "
-        f"release 4.0 overlooks one that began right before a compaction committed; {settings}.",
-        f"Set {MIN_HISTORY_LEVEL}=true on all instances.",
-    )
-
-
-def _starving_tables(evidence: Evidence) -> Finding:
-    """Hive's initiator examines a limited number of candidates in no order."""
-    problem = "HIVE-30026"
-    if evidence.version is MetastoreVersion.HMS3:
-        return Finding(
-            problem, Verdict.ABSENT, "Version 3 does not limit the number of candidates."
-        )
-    if evidence.is_on(INITIATOR_ON) is False and evidence.is_on(BUNDLED):
-        return Finding(problem, Verdict.ABSENT, _NOT_RUNNING)
-    settings = evidence.shown(INITIATOR_ON, FETCH_SIZE)
-    numbers = evidence.numbers
-    if numbers is None or numbers > _NEWEST_KNOWN:
-        what = f"Whether release {evidence.release} has the fix is unknown; {settings}."
-    elif evidence.is_on(INITIATOR_ON):
-        what = (
-            f"Release {evidence.release} is older than the fix, and Hive's initiator runs on this "
-            f"instance ({settings}). It has an effect if more partitions than that are written between "
-            "compactions, whose number cannot be determined by calls."
-        )
-    else:
-        what = (
-            f"Release {evidence.release} is older than the fix, which matters if another instance runs "
-            f"Hive's initiator; on this instance {settings}."
-        )
-    return Finding(
-        problem,
-        Verdict.UNDETERMINED,
-        what,
-        f"Compact by this package, which surveys all tables, or increase {FETCH_SIZE} (5000 at most).",
-    )
-
-
-_CHECKS: Sequence[Callable[[Evidence], Finding]] = (
-    _blocked_cleaner,
-    _duplicate_components,
-    _cleanup_without_compactor,
-    _early_cleaning,
-    _starving_tables,
-)
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split("."))) if release else ()
 
 
 def _release(client: MetastoreClient) -> str:
@@ -332,3 +309,22 @@ def _setting(client: MetastoreClient, name: str) -> str:
         return client.config_value(name, "")
     except MetastoreCallFailed:
         return ""
+
+
+def _properties(client: MetastoreClient) -> Iterator[str]:
+    for name in client.get_databases():
+        # Another process may drop it meanwhile, and this user may lack the right to read it.
+        with suppress(MetastoreCallFailed, UserError):
+            yield from client.get_database(name).parameters
+
+
+def _refusal(client: MetastoreClient) -> str:
+    """Return the metastore's objection to a transactional table, which is not created."""
+    if not client.version.takes_requests:
+        return ""
+    ref = TableRef("default", "hiveacid_doctor")
+    try:
+        client.check_definition(HiveTable.new(ref, [HiveColumn("id", "int")]))
+    except MetastoreCallFailed as error:
+        return error.what
+    return ""

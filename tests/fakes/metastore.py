@@ -47,6 +47,7 @@ _ONLY_VERSION_4 = frozenset(
         "get_latest_txnid_in_conflict",
         "add_write_notification_log_in_batch",
         "create_table_req",
+        "translate_table_dryrun",
         "get_all_table_constraints",
         "alter_table_req",
         "alter_partitions_req",
@@ -69,6 +70,7 @@ class FakeMetastore:
         version: The version whose answers it gives, "4.0.1" or "3.1.3".
         warehouse: The default location of its databases.
         settings: Its configuration.
+        supports_acid: Whether ACID is switched on; only `translate_table_dryrun` respects it.
         tokens: The delegation tokens it has given out.
         write_events: The events that writers have reported.
     """
@@ -97,6 +99,7 @@ class FakeMetastore:
         self._catalog = Catalog(generation, place, forget, rename, constraints)
         self.tokens = Tokens()
         self.settings = dict(_SETTINGS)
+        self.supports_acid = True
         self.write_events = WriteEvents(transactions.is_open)
         self._parts = (
             *(self._catalog, constraints, transactions, compactions),
@@ -161,8 +164,17 @@ class FakeMetastore:
             return self.settings.get(setting, default)
         if name == "getVersion":
             return self.version if self._is_4 else "3.0"
+        if name == "translate_table_dryrun":
+            return self._translated(values[0].table)
         part = next(part for part in self._parts if hasattr(part, name))
         return getattr(part, name)(*values)
+
+    def _translated(self, table: Any) -> Any:
+        if not self.supports_acid and table.parameters.get("transactional") == "true":
+            raise idl_tables.MetaException(
+                "ACID tables are not permitted when the name.of.the.setting property is set to false"
+            )
+        return table
 
 
 # One call at a time: that is how every call comes to be a transaction of the database.

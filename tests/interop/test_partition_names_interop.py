@@ -52,6 +52,23 @@ def test_the_recorded_names_are_those_of_the_engine(hive, trino, engine, type_):
         assert partitions(hive, table) == {partition_name(["k"], [each[engine]])}, value
 
 
+@pytest.mark.parametrize(
+    ("type_", "value", "shown"),
+    [
+        ("decimal(10,2)", "1.50", "0.01"),
+        ("boolean", None, "true"),
+        ("varchar(5)", None, "__HIV"),
+    ],
+)
+def test_vectorized_hive_shows_another_value(spark, hive, type_, value, shown):
+    table = create(hive, type_, "vectorized")
+    key = "NULL" if value is None else f"'{value}'"
+    spark_type = "string" if "char" in type_ else type_
+    with AcidTable(table, hive.metastore_uri, spark=spark) as ours:
+        ours.append(spark.sql(f"SELECT 1 AS id, CAST({key} AS {spark_type}) AS k"))
+    assert hive.sql(f"SELECT k, count(*) FROM {table} GROUP BY k") == [(shown, "1")]
+
+
 # Hive 4.0.1 reads a decimal key of at most 18 digits as another number.
 WIDE = "decimal(20,2)"
 # The values of each type in two texts, both of a partition that exists and of a new one.

@@ -194,6 +194,25 @@ def without_row_index(file: io.BytesIO) -> io.BytesIO:
 
 def double_ranges(file: BinaryIO) -> Iterator[list[float]]:
     """Smallest value, largest value and sum of all statistics of doubles in a file."""
+    for statistics in all_statistics(file):
+        doubles = statistics.message(3)
+        if doubles is not None:
+            yield [doubles.real(field) for field in (1, 2, 3) if doubles.has(field)]
+
+
+def text_ranges(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
+    """Lower and upper bound of all statistics of texts in a file."""
+    for statistics in all_statistics(file):
+        texts = statistics.message(4)
+        if texts is not None:
+            low, high = (texts.data(exact) or texts.data(cut) for exact, cut in ((1, 4), (2, 5)))
+            assert low is not None
+            assert high is not None
+            yield low, high
+
+
+def all_statistics(file: BinaryIO) -> Iterator[Message]:
+    """The statistics of a file, of its stripes and of its row groups."""
     tail = OrcTail.read(file)
     found = [*tail.file_statistics, *(data for each in tail.stripe_statistics for data in each)]
     for streams in _stripes(file):
@@ -201,7 +220,4 @@ def double_ranges(file: BinaryIO) -> Iterator[list[float]]:
             if kind == StreamKind.ROW_INDEX:
                 index = Message.decode(tail.compression.decompress(data))
                 found += [entry.data(2) or b"" for entry in index.all_messages(1)]
-    for statistics in found:
-        doubles = Message.decode(statistics).message(3)
-        if doubles is not None:
-            yield [doubles.real(field) for field in (1, 2, 3) if doubles.has(field)]
+    return map(Message.decode, found)

@@ -292,6 +292,13 @@ create_table_req = call(
     throws="1:AlreadyExistsException, 2:InvalidObjectException, 3:MetaException, "
     "4:NoSuchObjectException",
 )
+translate_table_dryrun = call(
+    "translate_table_dryrun",
+    "1:CreateTableRequest request",
+    returns="Table",
+    throws="1:AlreadyExistsException, 2:InvalidObjectException, 3:MetaException, "
+    "4:NoSuchObjectException",
+)
 create_table_with_constraints = call(
     "create_table_with_constraints",
     """1:Table tbl, 2:list<SQLPrimaryKey> primaryKeys, 3:list<SQLForeignKey> foreignKeys,

@@ -115,6 +115,7 @@ _CALLS: dict[str, frozenset[str]] = {
             "getVersion",
             "show_compact",
             "show_locks",
+            "translate_table_dryrun",
         }
     ),
     Repeating.IDEMPOTENT: frozenset(

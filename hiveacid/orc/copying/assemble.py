@@ -11,7 +11,7 @@ from hiveacid.orc.format.layout import Layout, is_old, joint_writer, writer_of
 from hiveacid.orc.format.protobuf import DATA, Field, Message
 from hiveacid.orc.format.statistics import (
     count_statistics,
-    has_ranges,
+    may_mislead,
     merge_columns,
     reliable_index,
 )
@@ -71,7 +71,7 @@ class StripeIndex:
     def __init__(self, source: Source, tail: OrcTail) -> None:
         self._source = source
         self._tail = tail
-        self._columns = {number for number, type_ in enumerate(tail.types) if has_ranges(type_)}
+        self._columns = {number for number, type_ in enumerate(tail.types) if may_mislead(type_)}
 
     def rewritten(
         self, stripe: Stripe, footer: StripeFooter | None = None
@@ -86,7 +86,8 @@ class StripeIndex:
             return None
         footer = footer or StripeFooter.read(self._source, self._tail, stripe)
         placed = footer.index
-        streams = [read_exactly(self._source, stream.offset, stream.length) for stream in placed]
+        part = read_exactly(self._source, stripe.offset, stripe.index_length)
+        streams = [part[stream.offset - stripe.offset :][: stream.length] for stream in placed]
         rewritten = [
             self._reliable_stream(stream, data)
             for stream, data in zip(placed, streams, strict=True)

@@ -14,7 +14,11 @@ from hiveacid.orc.format.batches import read_batches
 from hiveacid.orc.format.compression import Chunks, Codec, Compression, Output, Sink, Source
 from hiveacid.orc.format.layout import Layout
 from hiveacid.orc.format.protobuf import Message
-from hiveacid.orc.format.statistics import count_statistics, merge_columns
+from hiveacid.orc.format.statistics import (
+    count_statistics,
+    merge_columns,
+    reliable_statistics,
+)
 from hiveacid.orc.format.streams import UTC, Stream, StreamKind, new_footer, row_index
 from hiveacid.orc.format.tail import MAGIC, WRITER_JAVA, WRITER_VERSION_ORC_135, OrcTail, Stripe
 from hiveacid.orc.row_keys.digests import ValueDigest
@@ -202,7 +206,7 @@ class RowWriter:
                         *positions[group][1:],
                     )
                 ],
-                statistics.encode(),
+                reliable_statistics(statistics.encode()),
             )
             for group, statistics in enumerate(column.groups)
         )

@@ -5,6 +5,11 @@ encounter NaN first treat it as the smallest and the largest value, writers that
 omit it, and readers that check only such a range skip matching rows. ORC's Java reader also
 distinguishes the two zeros, which SQL does not. So statistics that this package writes or copies
 never contain NaN, and a range that ends in a zero includes both.
+
+Ranges of texts mislead readers of Java. Bounds are ordered by their UTF-8 bytes, but these readers
+compare them by UTF-16 code units, in which a supplementary character, above U+FFFF, precedes
+U+E000 to U+FFFF. A range misleads if its upper bound has the former, or its lower bound the latter: then
+a text on the other side of the bound may seem to be outside. Such ranges are left out, too.
 """
 
 import math
@@ -42,6 +47,11 @@ _MOST_DIGITS = 100
 _LARGEST_DECIMAL = Decimal(10) ** 38
 _FIRST_NANO, _LAST_NANO = 0, 999_999
 
+_MISLEADING = (
+    *(TypeKind.FLOAT, TypeKind.DOUBLE),
+    *(TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR),
+)
+
 # Field numbers of the statistics of doubles.
 _SMALLEST, _LARGEST, _SUM = 1, 2, 3
 
@@ -50,10 +60,14 @@ _INDEX_STATISTICS = 2
 
 _LOWEST_ZERO = struct.pack("<d", -0.0)
 _HIGHEST_ZERO = struct.pack("<d", 0.0)
-# Matches doubles that may be NaN or infinite, or a range that may end in a zero: most bytes contain
-# neither.
+# Matches doubles that may be NaN or infinite, a range that may end in a zero, or characters that the
+# encodings order differently: most bytes contain none of these.
+_SUSPECT_DOUBLES = rb"[\x09\x11\x19].{6}[\xf0-\xff][\x7f\xff]|[\x09\x11]\0{7}[\0\x80]"
+# Characters from U+E000 to U+FFFF, and supplementary ones.
+_LAST_OF_PLANE = re.compile(rb"[\xee\xef][\x80-\xbf]{2}")
+_SUPPLEMENTARY = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
 _SUSPECT = re.compile(
-    rb"[\x09\x11\x19].{6}[\xf0-\xff][\x7f\xff]|[\x09\x11]\0{7}[\0\x80]", re.DOTALL
+    b"|".join((_SUSPECT_DOUBLES, _LAST_OF_PLANE.pattern, _SUPPLEMENTARY.pattern)), re.DOTALL
 )
 
 
@@ -178,24 +192,35 @@ def decimal_of(text: bytes) -> Decimal:
     return number
 
 
-def has_ranges(type_: bytes) -> bool:
-    """Return whether a column of this type has statistics of doubles."""
-    return kind_of(type_) in (TypeKind.FLOAT, TypeKind.DOUBLE)
+def may_mislead(type_: bytes) -> bool:
+    """Return whether the ranges of a column of this type may mislead readers."""
+    return kind_of(type_) in _MISLEADING
 
 
 def reliable_statistics(statistics: bytes) -> bytes:
-    """The statistics of a column, without the range of doubles if it misleads."""
+    """The statistics of a column, without the range of doubles or texts if it misleads."""
     if not _SUSPECT.search(statistics):
         return statistics
     message = Message.decode(statistics)
-    doubles = message.message(DOUBLES)
-    if doubles is None:
-        return statistics
-    reliable = reliable_range(doubles)
-    if reliable is None:
+    doubles, texts = message.message(DOUBLES), message.message(STRINGS)
+    if doubles is not None:
+        reliable = reliable_range(doubles)
+        if reliable is not None:
+            return message.with_data({DOUBLES: reliable.encode()}).encode()
         # Some readers interpret an empty range as a range from zero to zero.
         return message.without(DOUBLES).encode()
-    return message.with_data({DOUBLES: reliable.encode()}).encode()
+    if texts is not None and _misleads(texts):
+        # Hive 3 takes a missing bound for a lack of values.
+        return message.without(STRINGS).encode()
+    return statistics
+
+
+def _misleads(texts: Message) -> bool:
+    low, high = _bound(texts, exact=1, cut=4), _bound(texts, exact=2, cut=5)
+    return bool(
+        (low is not None and _LAST_OF_PLANE.search(low[0]))
+        or (high is not None and _SUPPLEMENTARY.search(high[0]))
+    )
 
 
 def reliable_range(doubles: Message) -> Message | None:
@@ -217,7 +242,7 @@ def reliable_range(doubles: Message) -> Message | None:
 
 
 def reliable_index(index: bytes) -> bytes:
-    """Return a row index of doubles without misleading ranges, unchanged if it lacks such ranges.
+    """Return a row index without misleading ranges, unchanged if it lacks such ranges.
 
     Args:
         index: The stream, decompressed.
