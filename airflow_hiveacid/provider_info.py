@@ -27,7 +27,13 @@ def get_provider_info() -> dict[str, Any]:
         "versions": list(_VERSIONS),
         "integrations": [{"integration-name": _NAME}],
         "hooks": [
-            {"integration-name": _NAME, "python-modules": ["airflow_hiveacid.hooks.metastore"]},
+            {
+                "integration-name": _NAME,
+                "python-modules": [
+                    "airflow_hiveacid.hooks.metastore",
+                    "airflow_hiveacid.hooks.sql",
+                ],
+            },
         ],
         "operators": [
             {
@@ -209,7 +215,7 @@ def _option(
 def _metastore_connection() -> dict[str, Any]:
     return {
         "connection-type": "hive_acid_metastore",
-        "hook-class-name": "airflow_hiveacid.hooks.metastore.HiveAcidMetastoreHook",
+        "hook-class-name": "airflow_hiveacid.hooks.sql.HiveAcidSqlHook",
         "hook-name": "Hive ACID Metastore",
         "ui-field-behaviour": {
             "hidden-fields": ["schema"],

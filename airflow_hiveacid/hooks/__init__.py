@@ -1,4 +1,4 @@
-"""The hook of the metastore, and the failures of tasks."""
+"""The hooks of the metastore, and the failures of tasks."""
 
 from hiveacid.public_names import loaders
 

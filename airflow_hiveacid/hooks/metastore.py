@@ -93,7 +93,7 @@ class HiveAcidMetastoreHook(BaseHook):
         Raises:
             InvalidConnection: The connection is missing or incomplete.
         """
-        connection = self._connection
+        connection = self._metastore_connection
         extra = self._extra
         if not connection.host:
             raise InvalidConnection(f"Connection {self.metastore_conn_id!r} names no host.")
@@ -122,6 +122,9 @@ class HiveAcidMetastoreHook(BaseHook):
 
     def get_conn(self) -> "MetastoreClient":
         """Return a new client; the caller closes it."""
+        return self._client()
+
+    def _client(self) -> "MetastoreClient":
         # Thrift is heavy, and this module is imported wherever an operator is.
         from hiveacid.metastore.client import MetastoreClient
 
@@ -130,7 +133,7 @@ class HiveAcidMetastoreHook(BaseHook):
     def test_connection(self) -> tuple[bool, str]:
         """Answer the button of the connection form."""
         try:
-            with self.get_conn() as client:
+            with self._client() as client:
                 databases = client.get_databases()
                 return (
                     True,
@@ -182,7 +185,7 @@ class HiveAcidMetastoreHook(BaseHook):
             lineage.add_input_asset(self, uri=self._uri(table))
         if target is not None:
             lineage.add_output_asset(self, uri=self._uri(target))
-        with self.get_conn() as client:
+        with self._client() as client:
             require_job_access(client, program_user(), (), accesses)
             targets = []
             if target is not None:
@@ -200,12 +203,12 @@ class HiveAcidMetastoreHook(BaseHook):
 
     def get_table(self, table: str) -> "HiveTable":
         """Look up a table by ``database.table``."""
-        with self.get_conn() as client:
+        with self._client() as client:
             return client.get_table(TableRef.parse(table))
 
     def get_partition_names(self, table: str) -> list[str]:
         """List the partitions of a table by name, such as ``day=2026-11-20/country=de``."""
-        with self.get_conn() as client:
+        with self._client() as client:
             return client.get_partition_names(TableRef.parse(table))
 
     def compaction_needs(
@@ -227,7 +230,7 @@ class HiveAcidMetastoreHook(BaseHook):
         """List the locks that are held or waited for, on one table or on all."""
         from hiveacid.metastore.txn.locks import queue_of
 
-        with self.get_conn() as client:
+        with self._client() as client:
             if table is None:
                 return client.show_locks()
             ref = TableRef.parse(table)
@@ -235,7 +238,7 @@ class HiveAcidMetastoreHook(BaseHook):
 
     def transactions(self) -> "list[TxnInfo]":
         """List the transactions that are open, and those aborted but not yet cleaned up."""
-        with self.get_conn() as client:
+        with self._client() as client:
             return client.get_open_txns_info()
 
     def apply_again(self, table: str, run: str, *, dry_run: bool = False) -> "list[RunReport]":
@@ -254,7 +257,7 @@ class HiveAcidMetastoreHook(BaseHook):
         from hiveacid.tables.locations import require_job_access
 
         accesses = [Access(table.lower(), None, "apply_again")]
-        with self.get_conn() as client:
+        with self._client() as client:
             require_job_access(client, program_user(), (), accesses)
             return forget_run(client, TableRef.parse(table), run, dry_run=dry_run)
 
@@ -330,7 +333,7 @@ class HiveAcidMetastoreHook(BaseHook):
 
     @cached_property
     def _extra(self) -> dict[str, Any]:
-        extra: object = self._connection.extra_dejson
+        extra: object = self._metastore_connection.extra_dejson
         if not isinstance(extra, dict):
             raise InvalidConnection(
                 f"Connection {self.metastore_conn_id!r}: the extra is no JSON object.",
@@ -346,7 +349,7 @@ class HiveAcidMetastoreHook(BaseHook):
         return extra
 
     @cached_property
-    def _connection(self) -> "Connection":
+    def _metastore_connection(self) -> "Connection":
         try:
             connection = self.get_connection(self.metastore_conn_id)
         except AirflowNotFoundException as error:

@@ -13,7 +13,7 @@ from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
 from airflow.triggers.base import BaseTrigger
 
 import airflow_hiveacid
-from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.hooks.sql import HiveAcidSqlHook
 from airflow_hiveacid.operators.writes import HiveAcidMergeOperator
 from airflow_hiveacid.provider_info import get_provider_info
 from hiveacid.rules.cleaning import DEFAULT_RETENTION
@@ -65,9 +65,9 @@ def test_airflow_itself_lists_the_plugin_and_its_provider():
 def test_the_connection_type_is_the_hook_s():
     (connection,) = get_provider_info()["connection-types"]
     module, name = connection["hook-class-name"].rsplit(".", 1)
-    assert getattr(import_module(module), name) is HiveAcidMetastoreHook
-    assert connection["connection-type"] == HiveAcidMetastoreHook.conn_type
-    assert connection["hook-name"] == HiveAcidMetastoreHook.hook_name
+    assert getattr(import_module(module), name) is HiveAcidSqlHook
+    assert connection["connection-type"] == HiveAcidSqlHook.conn_type
+    assert connection["hook-name"] == HiveAcidSqlHook.hook_name
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ import airflow.sdk
 import pendulum
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException
+from airflow.providers.common.sql.operators.sql import BaseSQLOperator
 from airflow.sdk import DAG, Connection
 from airflow.sdk.bases.decorator import DecoratedMappedOperator
 from airflow.sdk.bases.sensor import BaseSensorOperator
@@ -193,7 +194,8 @@ class PageRun:
             found = task.poke(context)
             self._found[task.task_id] = getattr(found, "xcom_value", None) or []
             return
-        assert isinstance(task, HiveAcidJobOperator | HiveAcidMaintainOperator), task
+        runnable = HiveAcidJobOperator | HiveAcidMaintainOperator | BaseSQLOperator
+        assert isinstance(task, runnable), task
         with (
             patch("airflow_hiveacid.cluster.runs.LocalRun", self._run_here),
             # The Spark of this test also represents a cluster.
