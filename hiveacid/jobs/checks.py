@@ -162,11 +162,6 @@ class RowCheck(Check):
         """The values of the parameters of the condition."""
         return {}
 
-    @property
-    def is_trusted(self) -> bool:
-        """Whether the condition may run scripts, call Java and read files by their paths."""
-        return False
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotNull(RowCheck):
@@ -337,11 +332,6 @@ class Holds(RowCheck):
     def values(self) -> Parameters:
         """The values of its parameters."""
         return self.params
-
-    @property
-    def is_trusted(self) -> bool:
-        """Whether it may do more than read."""
-        return self.trusted
 
     def _about(self) -> str:
         return self.sql

@@ -25,6 +25,7 @@ from hiveacid.records.history_entries import HistoryState
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.texts import plural
+from hiveacid.writes.check_footers import WrittenFooters
 from hiveacid.writes.engine import CheckEvaluator, Violations, Written
 from hiveacid.writes.statement import Part, Statement
 
@@ -142,7 +143,7 @@ class WriteChecks:
                 for name in self._tables
             }
             self._evaluator.begin(txn, written)
-            found = self._row_checks([c for c in others if isinstance(c, RowCheck)], written)
+            found = self._row_checks([c for c in others if isinstance(c, RowCheck)], written, parts)
             results = []
             for check in others:
                 name = self._table_of(check).ref.full_name
@@ -159,14 +160,21 @@ class WriteChecks:
         return _settled(results)
 
     def _row_checks(
-        self, checks: Sequence[RowCheck], written: Mapping[str, Written]
+        self, checks: Sequence[RowCheck], written: Mapping[str, Written], parts: Sequence[Part]
     ) -> dict[tuple[str, str], Violations]:
         """Evaluate the conditions of each table together."""
         groups: dict[tuple[str, bool], list[RowCheck]] = {}
+        proven: dict[tuple[str, str], Violations] = {}
+        footers = {
+            name: WrittenFooters([part for part in parts if part.name == name]) for name in written
+        }
         for check in checks:
             name = self._table_of(check).ref.full_name
-            groups.setdefault((name, check.whole_table), []).append(check)
-        return {
+            if footers[name].prove(check):
+                proven[check.label, name] = Violations(0)
+            else:
+                groups.setdefault((name, check.whole_table), []).append(check)
+        return proven | {
             (check.label, name): violations
             for (name, _), group in groups.items()
             for check, violations in zip(

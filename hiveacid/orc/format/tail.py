@@ -646,6 +646,20 @@ def ranges_of(tail: OrcTail, name: str, hive_type: HiveType) -> list[ColumnRange
     ]
 
 
+def all_values_in(tail: OrcTail, name: str) -> bool:
+    """Return whether a column certainly has a value, and no null, in each row of a file.
+
+    Args:
+        tail: The tail of a full ACID file or of a flat one.
+        name: The column's name, in any case.
+    """
+    column = _column_number(tail, name)
+    return column is not None and all(
+        column < len(columns) and Message.decode(columns[column]).number(COUNT, -1) == stripe.rows
+        for stripe, columns in zip(tail.stripes, tail.stripe_statistics, strict=True)
+    )
+
+
 def _column_number(tail: OrcTail, name: str) -> int | None:
     """Return the number of a column, unless the file lacks it or has duplicates of it."""
     root = EnvelopeColumn.ROW if tail.is_acid else EnvelopeColumn.ROOT

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hiveacid.jobs.checks import MOST_SHOWN, Check, QueryCheck, RowCheck
+from hiveacid.jobs.checks import MOST_SHOWN, Check, Holds, QueryCheck, RowCheck
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
@@ -20,7 +21,7 @@ from hiveacid.spark.read.table_reader import TableReader
 from hiveacid.spark.rows.columns import all_columns, quoted, spark_struct
 from hiveacid.spark.session import scan_session
 from hiveacid.spark.spark_versions import from_rows, to_arrow
-from hiveacid.spark.statements.conditions import Expressions
+from hiveacid.spark.statements.conditions import Expressions, bound_expression
 from hiveacid.spark.statements.source import SourceFrame
 from hiveacid.writes.engine import CheckEvaluator, Violations, Written
 
@@ -37,26 +38,28 @@ class SparkChecks(CheckEvaluator):
     spark: SparkSession
     client: MetastoreClient
     _batches: dict[str, DataFrame] = field(default_factory=dict)
-    _conditions: dict[int, str] = field(default_factory=dict)
     _queries: dict[int, SourceFrame] = field(default_factory=dict)
+
+    @cached_property
+    def _session(self) -> SparkSession:
+        return scan_session(self.spark)
 
     def prepare(self, tables: Mapping[str, HiveTable], checks: Sequence[Check]) -> list[TableRef]:
         """See the base class."""
-        self._session = scan_session(self.spark)
-        for name, table in tables.items():
-            empty = from_rows(self._session, [], spark_struct(all_columns(table)))
-            self._batches[name] = empty
+        # The conditions of other checks are not those of a user.
+        asked = [check for check in checks if isinstance(check, Holds | QueryCheck)]
+        if asked:
+            for name, table in tables.items():
+                empty = from_rows(self._session, [], spark_struct(all_columns(table)))
+                self._batches[name] = empty
         reads: list[TableRef] = []
-        for check in checks:
+        for check in asked:
             assert check.table is not None, "Jobs give each check its table."
             name = TableRef.parse(check.table).full_name
             with translated_spark_errors(f"The check {check.label}"):
-                if isinstance(check, RowCheck):
-                    expressions = Expressions(self._session, check.values, check.is_trusted)
-                    text = f"NOT ({expressions.sql(check.condition)})"
-                    self._conditions[id(check)] = text
-                    _ = self._batches[name].where(text).schema
-                elif isinstance(check, QueryCheck):
+                if isinstance(check, Holds):
+                    _ = self._batches[name].where(self._condition(check)).schema
+                else:
                     source = SourceFrame(self.spark, self.client, check.query(name), self._batches)
                     _ = source.empty().schema
                     self._queries[id(check)] = source
@@ -65,9 +68,8 @@ class SparkChecks(CheckEvaluator):
 
     def begin(self, txn: Transaction, written: Mapping[str, Written]) -> None:
         """See the base class."""
-        self._reader = TableReader(self.client, txn)
-        for name, own in written.items():
-            self._batches[name] = self._written_rows(own)
+        self._reader, self._written = TableReader(self.client, txn), written
+        self._batches.clear()
 
     def count(self, written: Written) -> int:
         """See the base class."""
@@ -75,10 +77,9 @@ class SparkChecks(CheckEvaluator):
 
     def violating_rows(self, written: Written, checks: Sequence[RowCheck]) -> list[Violations]:
         """See the base class."""
-        rows = self.frame(written)
-        if checks[0].whole_table:
-            rows = self._whole_table(written)
-        conditions = [self._conditions[id(check)] for check in checks]
+        whole = checks[0].whole_table
+        rows = self._whole_table(written) if whole else self.frame(written)
+        conditions = [self._condition(check) for check in checks]
         counts = [F.expr(f"count_if({text})").alias(f"c{n}") for n, text in enumerate(conditions)]
         with translated_spark_errors("The checks"):
             (found,) = rows.select(*counts).collect()
@@ -90,6 +91,8 @@ class SparkChecks(CheckEvaluator):
     def returned_rows(self, check: QueryCheck) -> Violations:
         """See the base class."""
         with translated_spark_errors(f"The check {check.label}"):
+            for written in self._written.values():
+                self.frame(written)
             rows = self._queries[id(check)].frame(self._reader)
             # A query that returns no row, the usual case, is evaluated once.
             shown = _shown(rows)
@@ -104,7 +107,19 @@ class SparkChecks(CheckEvaluator):
 
     def frame(self, written: Written) -> DataFrame:
         """See the base class."""
-        return self._batches[written.table.ref.full_name]
+        name = written.table.ref.full_name
+        if name not in self._batches:
+            self._batches[name] = self._written_rows(written)
+        return self._batches[name]
+
+    def _condition(self, check: RowCheck) -> str:
+        """Return the condition of the rows that violate a check."""
+        text = check.condition
+        if isinstance(check, Holds):
+            text = Expressions(self._session, check.values, check.trusted).sql(text)
+        else:
+            text = bound_expression(self._session, text, check.values)
+        return f"NOT ({text})"
 
     def _whole_table(self, written: Written) -> DataFrame:
         return self._reader.rows(self._session, written.table)
