@@ -6,8 +6,10 @@ from typing import Any, Literal
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import HiveAcidError
+from hiveacid.errors import CheckFailed, HiveAcidError
+from hiveacid.jobs.checks import Holds, NoRows, Unique
 from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.sources import TableSource
 from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -105,6 +107,21 @@ CHANGES: dict[str, tuple[Change, list[tuple[Any, ...]]]] = {
     "merge": (merge, MERGED),
     "overwrite": (overwrite, [OLD[2], (6, "new", "x")]),
 }
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_checks_read_what_the_store_has_received(table: Table, what: str) -> None:
+    change, rows = CHANGES[what]
+    satisfied = (Unique(columns=["id"], whole_table=True), Holds(sql="v <> 'odd'"))
+    violated = (NoRows(sql="SELECT id FROM t WHERE id > 2", inputs={"t": TableSource(table.name)}),)
+    with pytest.raises(CheckFailed, match="no_rows"):
+        table.run(change, run_token="a", checks=(*satisfied, *violated))
+    assert (table.rows(), table.left()) == (OLD, [])
+    report = table.run(change, run_token="b", checks=satisfied)
+    assert [each.passed for each in report.checks] == [True, True]
+    again = table.run(change, run_token="b", checks=satisfied)
+    assert (again.already_done, again.checks) == (True, report.checks)
+    assert (table.rows(), table.left()) == (rows, [])
 
 
 @pytest.mark.parametrize("what", CHANGES)
