@@ -59,7 +59,7 @@ PAGES = {
     "jobs": (
         "Jobs, sources, clauses and policies",
         ("hiveacid.jobs.", "hiveacid.rules."),
-        ("hiveacid.jobs.job.Job",),
+        ("hiveacid.jobs.job.Job", "hiveacid.jobs.checks.Check"),
     ),
     "python": (
         "In Python: tables, hooks, assets and retries",

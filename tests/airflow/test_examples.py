@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import airflow.sdk
@@ -12,10 +13,14 @@ except ImportError:  # Before Airflow 3.2.
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from airflow_hiveacid.cluster.packaged import example_dags
+from hiveacid.cli.main import main
+from hiveacid.errors import CheckFailed
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnLiveness
 from hiveacid.rules.names import TableRef
+from hiveacid.worker.run import change_rows
 from tests.engine.acid_tables import create
+from tests.rows import rows_of
 
 EXAMPLES = sorted(path.stem for path in example_dags().glob("*.py"))
 # It declares nothing where Airflow knows of no partitions.
@@ -104,6 +109,48 @@ def fake(fake4, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection))
     with MetastoreClient(fake4.options) as client:
         yield client
+
+
+def test_a_day_of_the_ledger_is_visible_only_if_it_balances(dags, fake, tmp_path):
+    columns = {"account": "bigint", "day": "date", "amount": "decimal(18,2)"}
+    fake.create_database("ledger")
+    for side in ("debits", "credits"):
+        create(fake, f"ledger.{side}", columns)
+    create(fake, "ledger.accounts", {"account": "bigint"})
+    uri = fake.options.uris
+    accounts = "INSERT INTO ledger.accounts VALUES (1), (2)"
+    assert main(["sql", accounts, "--run-in", "worker", "--metastore", uri]) == 0
+    day = "2026-11-20"
+
+    def run(*credits):
+        for side, amounts in (("debits", [7.5, 2.5]), ("credits", credits)):
+            folder = tmp_path / side / day
+            folder.mkdir(parents=True, exist_ok=True)
+            lines = (
+                json.dumps({"account": number, "day": day, "amount": amount})
+                for number, amount in enumerate(amounts, start=1)
+            )
+            (folder / "part.json").write_text("\n".join(lines))
+        texts = {"{{ params.feed }}": f"file:{tmp_path}", "{{ ds }}": day}
+        job = dags["balanced_ledgers"].get_task("load").job
+
+        def render(text):
+            for name, value in texts.items():
+                text = text.replace(name, value)
+            return text
+
+        return change_rows(fake, replace(job.render(render), metastore=fake.options))
+
+    with pytest.raises(CheckFailed, match=r"balanced.*10\.00.*9\.75"):
+        run(7.25, 2.5)
+    with pytest.raises(CheckFailed, match=r"references.*3"):
+        run(5, 4, 1)
+    assert rows_of(uri, "ledger.debits") == []
+    report = run(8, 2)
+    assert len(report.checks) == 11
+    assert all(each.passed for each in report.checks)
+    assert len(rows_of(uri, "ledger.credits")) == 2
+    fake.drop_database("ledger", cascade=True)
 
 
 def test_only_transactions_that_were_shown_are_aborted(dags, fake):

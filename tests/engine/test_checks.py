@@ -28,7 +28,6 @@ from hiveacid.jobs.checks import (
     RowCount,
     Unique,
 )
-from hiveacid.jobs.job import Job
 from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
 from hiveacid.metastore.client import MetastoreClient
@@ -36,7 +35,7 @@ from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import run
 from hiveacid.storage.folder import Storage
-from hiveacid.worker.run import change_rows
+from hiveacid.worker.run import ChangeJob, change_rows
 from tests.rows import unordered_rows_of
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -95,7 +94,7 @@ class Place:
     spark: SparkSession
     client: MetastoreClient
 
-    def run(self, job: Job) -> RunReport:
+    def run(self, job: ChangeJob) -> RunReport:
         job = replace(job, metastore=self.client.options)
         if self.name == "worker":
             return change_rows(self.client, replace(job, run_in="worker"))
@@ -141,7 +140,7 @@ def rows(client: MetastoreClient) -> Callable[[str], list[Row]]:
 
 @dataclass(frozen=True)
 class Case:
-    job: Job
+    job: InsertJob | UpdateJob | DeleteJob | MergeJob
     written: Sequence[Row]
     after: Sequence[Row]
 

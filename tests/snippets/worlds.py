@@ -174,6 +174,15 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
             "/feeds/customers/hour/changes.json": FEED_OF_CUSTOMERS,
         },
     ),
+    "docs/checks.md": World(
+        sql="""
+            CREATE DATABASE sales; CREATE DATABASE landing;
+            CREATE TABLE sales.customers (id bigint); INSERT INTO sales.customers VALUES (7);
+            CREATE TABLE sales.orders (id bigint, customer bigint, amount decimal(10,2));
+            CREATE TABLE landing.orders (id bigint, customer bigint, amount decimal(10,2));
+            INSERT INTO landing.orders VALUES (1, 7, 1.5), (2, 7, 2.5);
+        """
+    ),
     "docs/small-tables.md": World(sql=SHOP),
     "docs/loads.md": World(
         sql=ORDERS
