@@ -133,8 +133,18 @@ function versionRows(entry, instance, ask) {
   const row = make("tr", { class: kind }, cells.map((cell, column) =>
     make("td", { class: COUNTS.includes(column) ? "number" : null, "data-head": VERSION_HEADS[column] }, cell)));
   const by = entry.run_token ? [runLinks(entry.run_token, instance, entry.run_id)].flat() : entry.user ? [entry.user] : null;
-  return by === null ? [row] : [row, make("tr", { class: "by" }, make("td", { colspan: VERSION_HEADS.length }, "by ", ...by,
-    entry.run_token && entry.write_id !== null ? [" ", applyAgain(entry)] : []))];
+  const below = (...parts) => make("tr", { class: "by" }, make("td", { colspan: VERSION_HEADS.length }, ...parts));
+  return [
+    row,
+    by === null ? null : below("by ", ...by, entry.run_token && entry.write_id !== null ? [" ", applyAgain(entry)] : []),
+    entry.checks.length ? below(checksOf(entry)) : null,
+  ].filter(Boolean);
+}
+
+function checksOf(entry) {
+  const violated = entry.checks.filter((check) => !check.endsWith(": passed"));
+  const passed = entry.checks.length - violated.length;
+  return [`${number.format(passed)} of ${plural(entry.checks.length, "check")} passed`, ...violated].join("; ");
 }
 
 function rowsOf(entry) {

@@ -281,6 +281,7 @@ class HistoryEntry:
         user: The user.
         merged: The write ids that a compaction has merged: the first and the last of each range.
         proof: The counts that this package compared before it published a compaction, in words.
+        checks: The results of the checks of a write, in words.
         directory_count: The number of its existing directories.
         directories: Those directories, if requested.
     """
@@ -305,6 +306,7 @@ class HistoryEntry:
     user: str | None = None
     merged: tuple[tuple[int, int], ...] = ()
     proof: str | None = None
+    checks: tuple[str, ...] = ()
     directory_count: int = 0
     directories: tuple[HistoryDirectory, ...] = ()
 
@@ -380,6 +382,7 @@ def write_entry(
         run_token=known.run_token,
         run_id=known.run_id,
         user=known.user,
+        checks=known.checks,
         directory_count=len(trace.directories),
     )
 

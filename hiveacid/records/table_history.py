@@ -477,9 +477,11 @@ class _Folders:
                     elsewhere[merged.write_id] = elsewhere.get(merged.write_id, merged).joined(
                         merged
                     )
-        known = {facts.txn_id for facts in own.values() if facts.txn_id is not None}
-        for run in self._run_notes(limit, known, None if older_runs else self.reading.since):
-            facts = WriteFacts.of_note(_as_sidecar(run), run.write_ids[table], table)
+        known = {
+            facts.txn_id for facts in own.values() if facts.txn_id is not None and not facts.checked
+        }
+        for note in self._run_notes(limit, known, None if older_runs else self.reading.since):
+            facts = WriteFacts.of_note(_as_sidecar(note), note.write_ids[table], table)
             if facts.files or facts.write_id not in elsewhere:
                 elsewhere[facts.write_id] = facts
         there = {trace.write_id for trace in traces}
@@ -494,7 +496,11 @@ class _Folders:
             if trace.write_id is None:
                 entry = compaction_entry(trace, notes.get(trace.key), overwrites)
             else:
-                known_facts = own.get(trace.last) or elsewhere.get(trace.last)
+                known_facts, run = own.get(trace.last), elsewhere.get(trace.last)
+                if known_facts is None or run is None:
+                    known_facts = known_facts or run
+                elif known_facts.txn_id == run.txn_id:
+                    known_facts = replace(known_facts, checks=run.checks)
                 entry = write_entry(trace, known_facts, now, overwrites)
             entries.append(replace(entry, directories=tuple(trace.directories)))
         return entries

@@ -224,6 +224,8 @@ class WriteFacts:
         run_token: "dag/run/task/map index" of the Airflow task.
         run_id: The run of the DAG, if run_token has another value in its place.
         user: The user.
+        checked: Whether its rows were checked; the note on the run has the results.
+        checks: The results of the checks of the table's rows, in words; short facts omit them.
     """
 
     write_id: int
@@ -241,6 +243,8 @@ class WriteFacts:
     run_token: str | None = None
     run_id: str | None = None
     user: str | None = None
+    checked: bool = False
+    checks: tuple[str, ...] = ()
 
     @property
     def is_noted(self) -> bool:
@@ -275,6 +279,8 @@ class WriteFacts:
                 "seconds": seconds_of(report.get("seconds")),
                 "partitions": partitions,
                 "partition_count": facts["partition_count"] or len(partitions) or None,
+                "checked": note.get("checked") is True,
+                "checks": tuple(_checks(report.get("checks"), table)),
             }
         )
 
@@ -317,7 +323,7 @@ class WriteFacts:
         plain = {
             name: getattr(self, name)
             for name in self.__slots__
-            if name not in ("partitions", "time")
+            if name not in ("partitions", "time", "checked", "checks")
         }
         return {
             name: value
@@ -473,6 +479,17 @@ def _of_table(report: Mapping[str, Any], table: str) -> Mapping[str, Any]:
         if isinstance(part, Mapping) and part.get("table") == table:
             return part
     return {}
+
+
+def _checks(results: object, table: str) -> Iterator[str]:
+    """Describe the results of the checks of one table."""
+    for result in results[:MOST_WRITES] if isinstance(results, list) else ():
+        if not isinstance(result, Mapping) or result.get("table") != table:
+            continue
+        if (name := text(result.get("check"))) is None:
+            continue
+        passed = result.get("passed") is True
+        yield f"{name}: {'passed' if passed else text(result.get('found')) or 'violated'}"
 
 
 def _duration(value: object) -> float | None:

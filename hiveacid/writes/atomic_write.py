@@ -423,6 +423,7 @@ class AtomicWrite:
                 **({} if self.options.run_id is None else {"run_id": self.options.run_id}),
                 "txn_id": txn.txn_id,
                 "write_id": txn.write_ids[part.name],
+                **({"checked": True} if self.options.checks else {}),
                 **origin_of(report, now),
                 "report": report.short_record(),
             }

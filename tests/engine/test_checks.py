@@ -31,6 +31,7 @@ from hiveacid.jobs.checks import (
 from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.records.table_history import table_history
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import run
@@ -290,6 +291,10 @@ def test_violations_are_those_that_another_engine_finds(
     again = place.run(lenient)
     assert again.already_done
     assert sorted(again.checks, key=str) == sorted(report.checks, key=str)
+    newest = table_history(place.client, TableRef.parse(table))[0]
+    assert len(newest.checks) == len(given)
+    violated = [told for told in newest.checks if not told.endswith(": passed")]
+    assert sorted(told.partition(": ")[0] for told in violated) == sorted(labels)
 
 
 # The other kinds of checks, and their options

@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from hiveacid.jobs import InsertJob, NotNull, Unique
+from hiveacid.jobs.sources import QuerySource
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.names import TableRef
+from hiveacid.worker.run import change_rows
 from tests.live.chromium import Chromium, needs_chromium
 from tests.live.page_airflow import DETAILS, FRAME, ROWS, PageAirflow
 from tests.live.page_tables import make_three
@@ -154,3 +159,24 @@ def test_a_run_is_let_be_applied_again(airflow: PageAirflow, browser: Chromium) 
         "connection": "hive_acid_default",
     }
     assert all(part in browser.evaluate(f"{row}.innerText") for part in run.split("/")[:3])
+
+
+def test_a_version_shows_the_results_of_its_checks(
+    airflow: PageAirflow, browser: Chromium, metastore: EmbeddedMetastore
+) -> None:
+    checks = [NotNull(columns=["id"]), Unique(columns=["id"], severity="warn")]
+    with MetastoreClient(metastore.options) as client:
+        columns = [HiveColumn("id", "int")]
+        client.create_table(HiveTable.new(TableRef("default", "checked"), columns))
+        job = InsertJob(
+            target="default.checked",
+            source=QuerySource("VALUES (1), (1)"),
+            by_position=True,
+            checks=checks,
+        )
+        change_rows(client, job)
+    airflow.measured(4)
+    browser.open(f"{airflow.url}/plugin/hiveacid?table=default.checked")
+    versions = f"{FRAME}.querySelector('#versions')?.innerText"
+    browser.wait_until(f"{versions}?.includes('checks passed')")
+    assert "1 of 2 checks passed; unique(id): 1 row violates it" in browser.evaluate(versions)
