@@ -5,7 +5,7 @@ after the commit. Like a CHECK constraint, the condition of a row is not violate
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Literal, get_args
@@ -80,6 +80,21 @@ class Check:
         """The tables that the job must write, as far as the check names them."""
         return () if self.table is None else (self.table,)
 
+    @property
+    def reads_table(self) -> bool:
+        """Whether it reads rows of the table that the job does not write."""
+        return False
+
+    def tables_read(self, target: str, changed: Collection[str]) -> tuple[str, ...]:
+        """Return the tables whose rows its result can show, although the job did not bring them.
+
+        Args:
+            target: The table of checks without a table.
+            changed: The tables, in lower case, with changed rows, which have values from before.
+        """
+        names = tuple(name.lower() for name in self.tables_written or (target,))
+        return tuple(name for name in names if self.reads_table or name in changed)
+
     def validate(self) -> None:
         """Raise InvalidJob if the check is malformed."""
         if self.name is not None:
@@ -122,6 +137,15 @@ class RowCount(Check):
     min_ratio: float | None = None
     max_ratio: float | None = None
 
+    @property
+    def reads_table(self) -> bool:
+        """Whether all rows of the table are counted."""
+        return self.of == "table"
+
+    def tables_read(self, target: str, changed: Collection[str]) -> tuple[str, ...]:
+        """See the base class; the report has the numbers of changed rows anyway."""
+        return Check.tables_read(self, target, ())
+
     def _about(self) -> str:
         return str(self.of)
 
@@ -151,6 +175,11 @@ class RowCheck(Check):
     """
 
     whole_table: bool = False
+
+    @property
+    def reads_table(self) -> bool:
+        """Whether all rows of the table are checked."""
+        return self.whole_table
 
     @property
     def condition(self) -> str:
@@ -353,6 +382,11 @@ class QueryCheck(Check):
     """
 
     whole_table: bool = False
+
+    @property
+    def reads_table(self) -> bool:
+        """Whether all rows of the table are checked."""
+        return self.whole_table
 
     def query(self, table: str) -> QuerySource:
         """Return the query of the violations.

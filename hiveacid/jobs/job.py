@@ -156,6 +156,11 @@ class Job(RunOptions):
         return ()
 
     @property
+    def tables_checked(self) -> tuple[str, ...]:
+        """The tables whose rows the results of checks can show, although the job did not bring them."""
+        return ()
+
+    @property
     def inputs_read(self) -> Mapping[str, Source]:
         """The tables, files, and batches that the job reads, by their names in its expressions."""
         return {}
@@ -344,6 +349,8 @@ def _accesses(job: object) -> Iterator[Access]:
                 yield Access(name.lower(), columns, READ)
         elif (own_accesses := getattr(part, "own_accesses", None)) is not None:
             yield from own_accesses()
+            if isinstance(part, Job):
+                yield from (Access(name, None, READ) for name in part.tables_checked)
 
 
 def _parts(value: object) -> Iterator[object]:

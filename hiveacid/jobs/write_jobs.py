@@ -67,6 +67,14 @@ class RowJob(ScriptedJob):
         """The checks, each with its table."""
         return tuple(replace(each, table=each.table or self.target) for each in self.checks)
 
+    @property
+    def tables_checked(self) -> tuple[str, ...]:
+        """See the base class."""
+        changed = [self.target.lower()] if self.changes_rows else []
+        return tuple(
+            name for each in self.checks for name in each.tables_read(self.target, changed)
+        )
+
     def validate_options(self) -> None:
         """Raise InvalidJob if an option has an invalid value."""
         Job.validate_options(self)
@@ -531,6 +539,14 @@ class TransactionJob(StatementsJob, ScriptedJob):
         """The checks of the transaction and of its statements, each with its table."""
         own = (replace(each, table=each.table or self.target) for each in self.checks)
         return (*own, *(each for statement in self.statements for each in statement.all_checks))
+
+    @property
+    def tables_checked(self) -> tuple[str, ...]:
+        """See the base class."""
+        changed = [each.target.lower() for each in self.statements if each.changes_rows]
+        return tuple(
+            name for each in self.checks for name in each.tables_read(self.target, changed)
+        )
 
     def validate(self) -> None:
         """Raise InvalidJob if the job is malformed; contacts no server."""

@@ -24,7 +24,7 @@ from hiveacid.worker.run import change_rows
 from hiveacid.worker.sources import source_of_rows
 from hiveacid.worker.statements import InsertRows, MergeRows
 from hiveacid.writes.atomic_write import run_statements
-from hiveacid.writes.statement import Statement, WriteOptions
+from hiveacid.writes.statement import Statement, WriteOptions, accesses_of_checks
 
 
 class WorkerTable:
@@ -166,7 +166,9 @@ class WorkerTable:
 
     def _run(self, statement: Statement) -> RunReport:
         access = Access(self.ref.full_name, None, statement.name)
-        require_job_access(self._client, program_user(), self._options.checks, [access])
+        checks = self._options.checks
+        accesses = [access, *accesses_of_checks(checks, [statement])]
+        require_job_access(self._client, program_user(), checks, accesses)
         return run_statements(
             ArrowEngine(), self._client, self._options, self._observers, [statement]
         )

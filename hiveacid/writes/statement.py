@@ -16,7 +16,7 @@ from hiveacid.errors import (
     UserError,
 )
 from hiveacid.jobs.checks import Check
-from hiveacid.jobs.job import Access, Job, accesses_of
+from hiveacid.jobs.job import READ, Access, Job, accesses_of
 from hiveacid.jobs.options import OrcCodec, RunOptions
 from hiveacid.jobs.report import ChangesRange, TableReport
 from hiveacid.metastore.authorizer import program_user
@@ -403,8 +403,21 @@ def require_statement_access(
         AccessRefused: The authorizer refuses an access, or a location is not allowed.
     """
     given = [tuple(vars(statement).values()) for statement in statements]
-    accesses = [*_named_accesses(statements), *accesses_of(tuple(checks))]
+    accesses = [*_named_accesses(statements), *accesses_of_checks(checks, statements)]
     require_job_access(client, program_user(), [given, tuple(checks)], accesses)
+
+
+def accesses_of_checks(checks: Sequence[Check], statements: Sequence[Statement]) -> list[Access]:
+    """Return the accesses of checks to tables.
+
+    Args:
+        checks: The checks of a program.
+        statements: Its statements, which are not prepared yet.
+    """
+    target = statements[0].target.full_name
+    changed = [each.target.full_name for each in statements if not each.only_adds]
+    names = [name for check in checks for name in check.tables_read(target, changed)]
+    return [*(Access(name, None, READ) for name in names), *accesses_of(tuple(checks))]
 
 
 def _named_accesses(statements: Sequence[Statement]) -> list[Access]:

@@ -422,6 +422,24 @@ def test_checks_that_need_spark_bring_the_job_to_spark(
 
 
 @PLAIN
+def test_rows_that_are_compared_with_those_of_others_are_checked(
+    place: Place, table: str, rows: Callable[[str], list[Row]]
+) -> None:
+    """With the policy rows, the work is done before the transaction that commits it begins."""
+    job = UpdateJob(
+        target=table, set={"v": "v + 1"}, where="id = 1", conflict_policy="rows", run_token="r"
+    )
+    before = rows(table)
+    with pytest.raises(CheckFailed, match=r"holds\(v < 11\)"):
+        place.run(replace(job, checks=[Holds(sql="v < 11")]))
+    assert rows(table) == before
+    largest = NoRows(sql="SELECT id FROM t WHERE v > 35", inputs={"t": TableSource(table)})
+    report = place.run(replace(job, checks=[Holds(sql="v = 11"), largest]))
+    assert [each.passed for each in report.checks] == [True, True]
+    assert place.run(replace(job, checks=[])).checks == report.checks
+
+
+@PLAIN
 def test_values_are_hidden_on_request(place: Place, table: str) -> None:
     secret = (7, 1, "S3CRET", None, 1)
     for check in (Holds(sql="v > 1", shown=0), Unique(columns=["name"], shown=0)):

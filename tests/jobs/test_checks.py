@@ -1,11 +1,12 @@
 """Checks of written rows as parts of jobs: their forms, and what is refused before a job runs."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
 from hiveacid.errors import HiveAcidError, InvalidJob
-from hiveacid.jobs import DeleteJob
+from hiveacid.jobs import DeleteJob, InsertJob, TransactionJob, UpdateJob
 from hiveacid.jobs.checks import (
     AcceptedValues,
     Balanced,
@@ -21,9 +22,9 @@ from hiveacid.jobs.checks import (
     Unique,
 )
 from hiveacid.jobs.fields import before_rendering
-from hiveacid.jobs.job import accesses_of
+from hiveacid.jobs.job import Job, accesses_of
 from hiveacid.jobs.job_json import from_json, to_json
-from hiveacid.jobs.sources import TableSource
+from hiveacid.jobs.sources import PathSource, TableSource
 
 
 def job(*checks: Check) -> DeleteJob:
@@ -97,3 +98,26 @@ def test_checks_are_also_given_as_plain_values() -> None:
     assert from_json(to_json(job)) == job
     with pytest.raises(InvalidJob, match=r"checks\[0\].kind must be one of accepted_values"):
         DeleteJob(target="db.t", where="id = 1", checks=[{"kind": "odd"}])  # type: ignore[list-item]
+
+
+def read_by(job: Job) -> set[str]:
+    return {each.table for each in accesses_of(job) if each.action == "read"}
+
+
+def test_rows_that_a_job_did_not_bring_are_read_by_its_checks() -> None:
+    """Its errors show rows, and a user who may only write must not see them."""
+    source = PathSource("/landing/t", "orc")
+    own, whole = NotNull(columns=["id"]), NotNull(columns=["id"], whole_table=True)
+    insert = InsertJob(target="DB.t", source=source, checks=[own])
+    assert read_by(insert) == set()
+    assert read_by(replace(insert, checks=[own, whole])) == {"db.t"}
+    assert read_by(replace(insert, checks=[RowCount(of="table", min=1)])) == {"db.t"}
+    # A changed row has its other values from before.
+    assert read_by(DeleteJob(target="db.u", where="id = 1", checks=[own])) == {"db.u"}
+    counted = RowCount(of="deleted", max=1)
+    assert read_by(DeleteJob(target="db.u", where="id = 1", checks=[counted])) == set()
+    update = UpdateJob(target="db.u", set={"x": "1"}, where="id = 1")
+    equal = Balanced(totals={"db.t": "x", "db.u": "x"})
+    both = TransactionJob(statements=[insert, update], checks=[equal])
+    assert read_by(both) == {"db.u"}
+    assert read_by(replace(both, checks=[replace(equal, whole_table=True)])) == {"db.t", "db.u"}
