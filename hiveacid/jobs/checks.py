@@ -27,7 +27,8 @@ from hiveacid.jobs.fields import (
 )
 from hiveacid.jobs.sources import BatchSource, Input, QuerySource, TableSource, require_inputs
 
-Severity = Literal["error", "warn"]
+Severity = Literal["error", "warn", "quarantine"]
+QUARANTINE = "quarantine"
 Counted = Literal["written", "inserted", "updated", "deleted", "table"]
 
 # The most rows of a failed check that a message shows.
@@ -43,7 +44,9 @@ class Check:
     Attributes:
         name: The name in reports and errors; by default a description.
         table: The table whose rows are checked; by default the target of the job.
-        severity: "error" fails the job, and no change becomes visible; "warn" commits, and reports.
+        severity: "error" fails the job, and no change becomes visible; "warn" commits, and reports;
+            "quarantine", of a check of single rows, lets the job write the rows of its source that
+            violate it into its table ``quarantine`` instead.
         shown: The number of failing rows that messages and logs show, at most 10; 0 hides all values.
     """
 
@@ -662,12 +665,13 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def require_checks(checks: object, tables: Sequence[str]) -> None:
+def require_checks(checks: object, tables: Sequence[str], *, divides: bool = True) -> None:
     """Raise InvalidJob unless all values are valid checks with different names.
 
     Args:
         checks: The checks of a job.
         tables: The tables that the job writes.
+        divides: Whether the job can write some rows of its source into a quarantine.
     """
     require_list(checks, "checks", 'checks=[NotNull(columns=["id"])]')
     assert isinstance(checks, Sequence)
@@ -681,6 +685,13 @@ def require_checks(checks: object, tables: Sequence[str]) -> None:
                 remedy=f"Use one of {', '.join(each.__name__ for each in Check.kinds())}.",
             )
         check.validate()
+        rows = isinstance(check, RowCheck) and not check.whole_table
+        if check.severity == QUARANTINE and not (divides and rows):
+            raise InvalidJob(
+                f"checks: {check.label} has the severity {QUARANTINE!r}, which is for checks of single"
+                " rows of an insert or a merge.",
+                remedy='Use "error" or "warn".',
+            )
         for name in check.tables_written:
             if is_known and not awaits_rendering(name) and name.lower() not in written:
                 raise InvalidJob(f"checks: {check.label}: the job does not write {name}.")

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import ClassVar, get_args
 
 from hiveacid.errors import EmptySource, InvalidJob, SourceSkipped, UserError
-from hiveacid.jobs.checks import Check, checks_of, require_checks
+from hiveacid.jobs.checks import QUARANTINE, Check, checks_of, require_checks
 from hiveacid.jobs.fields import (
     Parameters,
     awaits_rendering,
@@ -19,10 +19,12 @@ from hiveacid.jobs.fields import (
     require_mapping,
     require_parameters,
     require_sql,
+    require_table,
     require_text,
 )
 from hiveacid.jobs.job import Access, Job, ScriptedJob
-from hiveacid.jobs.options import OnEmpty, Place, RunOptions
+from hiveacid.jobs.options import OnEmpty, Place, RunOptions, run_of
+from hiveacid.jobs.quarantine import divided, quarantining
 from hiveacid.jobs.sources import (
     Input,
     QuerySource,
@@ -78,7 +80,7 @@ class RowJob(ScriptedJob):
     def validate_options(self) -> None:
         """Raise InvalidJob if an option has an invalid value."""
         Job.validate_options(self)
-        require_checks(self.checks, self.tables)
+        require_checks(self.checks, self.tables, divides=isinstance(self, SourceJob))
         require_choice(self.run_in, get_args(Place), "run_in")
         if self.on_empty is not None:
             require_choice(self.on_empty, get_args(OnEmpty), "on_empty")
@@ -115,11 +117,30 @@ class SourceJob(RowJob):
         source: The source of the rows.
         merge_schema: Add columns that only the source has to the table, and widen numbers.
         exclude: Columns of the source that are not part of its rows, such as the ``op`` of a feed.
+        quarantine: The table for the rows of the source that violate a check of severity
+            "quarantine". It has the columns of the source, and the texts ``failed_checks`` and
+            ``run``.
     """
 
     source: Source
     merge_schema: bool = False
     exclude: Sequence[str] = ()
+    quarantine: str | None = None
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The target, and the quarantine."""
+        return (self.target,) if self.quarantine is None else (self.target, self.quarantine)
+
+    @property
+    def parts(self) -> tuple[Job, ...]:
+        """The job, or with a quarantine the job for the other rows, and an insert into it."""
+        if self.quarantine is None:
+            return (self,)
+        run = None if self.run_token is None else run_of(self.run_token)
+        kept, others = divided(self.source, quarantining(self.checks), run)
+        insert = InsertJob(target=self.quarantine, source=others, on_empty="ok")
+        return (replace(self, source=kept, quarantine=None, checks=()), insert.bind(self))
 
     @property
     def inputs_read(self) -> Mapping[str, Source]:
@@ -138,6 +159,17 @@ class SourceJob(RowJob):
 
     def _validate_source(self) -> None:
         require_source(self.source)
+        named = [check for check in self.checks if check.severity == QUARANTINE]
+        if (self.quarantine is None) != (not named) or len(named) > len(quarantining(named)):
+            raise InvalidJob(
+                "quarantine names a table, and at least one check of single rows has the severity"
+                " 'quarantine'.",
+                remedy='Write quarantine="database.table", and severity="quarantine" for the checks.',
+            )
+        if self.quarantine is not None:
+            require_table(self.quarantine, "quarantine")
+            if self.quarantine.lower() == self.target.lower():
+                raise InvalidJob("quarantine is the target of the job.")
         require_list(self.exclude, "exclude", 'exclude=["op"]')
         for name in self.exclude:
             require_text(name, "exclude")
@@ -205,6 +237,8 @@ class InsertJob(SourceJob):
         self._validate_dynamic()
         if self.by_position:
             require_names(self.merge_schema, self.exclude)
+            if self.quarantine is not None:
+                raise InvalidJob("quarantine finds columns by name; it excludes by_position.")
         if self.defaults and not self.by_position:
             raise InvalidJob("defaults gives places of columns; it needs by_position=True.")
         if len(set(self.defaults)) < len(self.defaults) or min(self.defaults, default=0) < 0:

@@ -631,7 +631,7 @@ class StreamRun:
             options = replace(WriteOptions.of(transaction, token), offsets=offsets)
             statements = [
                 statement_of(change, self._spark, transaction.orc_codec)
-                for change in transaction.statements
+                for change in transaction.parts
             ]
             observers: list[PhaseObserver] = [
                 _BatchLog(batch_id),

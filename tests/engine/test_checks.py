@@ -466,3 +466,78 @@ def test_invalid_checks_are_refused_before_any_work(
     with pytest.raises(InvalidJob, match="two checks with one name"):
         place.run(insert(table, GIVEN, NotNull(columns=["id"]), NotNull(columns=["id"])))
     assert client.get_open_txns().high_watermark == highest
+
+
+# Rows of the source that are written into another table
+
+
+def quarantined(rows: Callable[[str], list[Row]], table: str) -> list[Row]:
+    return rows(f"{table[:-1]}rejected")
+
+
+@pytest.fixture
+def rejected(client: MetastoreClient, table: str) -> str:
+    columns = "id int, v int, name string, amount decimal(8,2), k int"
+    name = f"{table[:-1]}rejected"
+    script = f"CREATE TABLE {name} ({columns}, failed_checks string, run string)"
+    assert main(["sql", script, "--run-in", "worker", "--metastore", client.options.uris]) == 0
+    return name
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("kind", ["insert", "merge"])
+def test_violating_rows_of_the_source_are_written_into_the_quarantine(
+    spark: SparkSession,
+    client: MetastoreClient,
+    table: str,
+    rejected: str,
+    rows: Callable[[str], list[Row]],
+    kind: str,
+    request: Any,
+) -> None:
+    if kind == "merge" and request.node.callspec.params["table"] == "insert-only":
+        return pytest.skip("is not possible in an insert-only table")
+    given = TableSource(f"{table[:-1]}given")
+    common = {
+        "target": table,
+        "metastore": client.options,
+        "run_token": "dag/run/task/-1",
+        "quarantine": rejected,
+        "checks": [
+            InRange(column="amount", min=Decimal(0), severity="quarantine"),
+            NotNull(columns=["name"], severity="quarantine"),
+            AcceptedValues(column="id", accepted=[2, 4, 5, 6], severity="quarantine"),
+            Unique(columns=["id"]),
+        ],
+    }
+    if kind == "insert":
+        source = QuerySource("SELECT * FROM g WHERE id < :n", {"g": given}, params={"n": 6})
+        job: InsertJob | MergeJob = InsertJob(source=source, **common)
+    else:
+        when = [MatchedUpdate(), NotMatchedInsert()]
+        job = MergeJob(source=given, on="t.id = s.id", when=when, **common)
+    good = [row for row in GIVEN[:4] if row[0] in (4, 6) and (kind == "merge" or row[0] < 6)]
+    report = run(spark, job)
+    assert isinstance(report, RunReport)
+    assert all(each.passed for each in report.checks)
+    assert {each.table: each.rows_inserted for each in report.tables} == {
+        table: len(good),
+        rejected: 2,
+    }
+    assert rows(table) == in_order([*BEFORE, *good])
+    run_name = "dag/run/task/-1"
+    assert quarantined(rows, table) == in_order(
+        [
+            (*GIVEN[0], "in_range(amount)", run_name),
+            (*GIVEN[2], "not_null(name)", run_name),
+        ]
+    )
+    again = run(spark, job)
+    assert isinstance(again, RunReport)
+    assert again.already_done
+    assert len(quarantined(rows, table)) == 2
+    # Another check that fails hides the quarantined rows, too.
+    failing = replace(job, run_token="other", checks=[*job.checks, RowCount(min=100)])
+    with pytest.raises(CheckFailed):
+        run(spark, failing)
+    assert len(quarantined(rows, table)) == 2

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from hiveacid.jobs.checks import (
 from hiveacid.jobs.fields import before_rendering
 from hiveacid.jobs.job import Job, accesses_of
 from hiveacid.jobs.job_json import from_json, to_json
-from hiveacid.jobs.sources import PathSource, TableSource
+from hiveacid.jobs.sources import PathSource, QuerySource, TableSource
 
 
 def job(*checks: Check) -> DeleteJob:
@@ -121,3 +122,47 @@ def test_rows_that_a_job_did_not_bring_are_read_by_its_checks() -> None:
     both = TransactionJob(statements=[insert, update], checks=[equal])
     assert read_by(both) == {"db.u"}
     assert read_by(replace(both, checks=[replace(equal, whole_table=True)])) == {"db.t", "db.u"}
+
+
+def test_a_quarantine_is_a_second_statement_of_the_transaction() -> None:
+    """Neither statement evaluates the source by itself: Spark shares equal common queries."""
+    bad = [InRange(column=name, min=0, severity="quarantine") for name in ("a", "b")]
+    source = QuerySource(
+        "SELECT * FROM s WHERE x = :x", {"s": TableSource("db.s")}, params={"x": 1}
+    )
+    insert = InsertJob(
+        target="db.t", source=source, checks=bad, quarantine="db.q", run_token="d/r/t/-1"
+    )
+    insert.validate()
+    kept, others = insert.parts
+    assert (kept.target, others.target, insert.tables) == ("db.t", "db.q", ("db.t", "db.q"))
+    assert isinstance(kept.query, QuerySource)
+    assert isinstance(others.query, QuerySource)
+    assert kept.query.common == others.query.common == {"checked_source": source.sql}
+    for query in (kept.query, others.query):
+        query.validate()
+        assert query.params.items() >= {"x": 1, "check_0_low": 0, "check_1_low": 0}.items()
+    assert {access.table for access in accesses_of(insert)} >= {"db.q"}
+    assert from_json(to_json(insert)) == insert
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"quarantine": None},
+        {"checks": []},
+        {"quarantine": "DB.t"},
+        {"checks": [Unique(columns=["id"], severity="quarantine")]},
+        {"checks": [NotNull(columns=["id"], severity="quarantine", whole_table=True)]},
+        {"by_position": True},
+    ],
+    ids=str,
+)
+def test_a_quarantine_is_for_checks_of_single_rows(changes: dict[str, Any]) -> None:
+    bad = NotNull(columns=["id"], severity="quarantine")
+    insert = InsertJob(target="db.t", source=TableSource("db.s"), checks=[bad], quarantine="db.q")
+    insert.validate()
+    with pytest.raises(InvalidJob):
+        replace(insert, **changes).validate()
+    with pytest.raises(InvalidJob, match="rows of an insert or a merge"):
+        job(bad).validate()
