@@ -527,7 +527,7 @@ class StatementsJob(Job):
     @property
     def tables(self) -> tuple[str, ...]:
         """The tables that the job writes, by their full names."""
-        return tuple(statement.target for statement in self.statements)
+        return tuple(name for statement in self.statements for name in statement.tables)
 
     @property
     def parts(self) -> tuple[Job, ...]:
@@ -598,6 +598,7 @@ class TransactionJob(StatementsJob, ScriptedJob):
         Job.validate(self)
         require_choice(self.run_in, get_args(Place), "run_in")
         require_list(self.checks, "checks", 'checks=[NotNull(columns=["id"])]')
+        require_checks(self.checks, self.tables, divides=False)
         require_checks(self.all_checks, self.tables)
 
     def _validate_own(self) -> None:

@@ -181,6 +181,8 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
             CREATE TABLE sales.orders (id bigint, customer bigint, amount decimal(10,2));
             CREATE TABLE landing.orders (id bigint, customer bigint, amount decimal(10,2));
             INSERT INTO landing.orders VALUES (1, 7, 1.5), (2, 7, 2.5);
+            CREATE TABLE sales.rejected_orders
+                (id bigint, customer bigint, amount decimal(10,2), failed_checks string, run string);
         """
     ),
     "docs/small-tables.md": World(sql=SHOP),

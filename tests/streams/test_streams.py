@@ -7,18 +7,20 @@ from typing import Any
 
 import pytest
 
-from hiveacid.errors import CheckpointMismatch, StreamOvertaken, UnknownColumn
+from hiveacid.errors import CheckFailed, CheckpointMismatch, StreamOvertaken, UnknownColumn
+from hiveacid.jobs.checks import Holds, InRange
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
 from hiveacid.jobs.stream_job import StreamProgress
 from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import FAULT_VARIABLE, InjectedFault, PhaseObserver
 from hiveacid.records.stream_places import StreamPlaces, stream_states
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.streaming import StreamRun
 from hiveacid.storage.folder import Storage
 from hiveacid.upkeep.table_cleaning import clean
-from tests.engine.acid_tables import folder
+from tests.engine.acid_tables import create, folder
 from tests.streams.stream_case import BATCH, StreamCase
 
 FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -89,6 +91,30 @@ def test_a_batch_that_failed_anywhere_is_applied_once_by_the_next_run(
     report = stream.run(job)
     assert report.batches == 2
     assert stream.rows(stream.events) == stream.every
+
+
+@FAKE4
+def test_checks_apply_to_each_batch(stream: StreamCase, client: MetastoreClient) -> None:
+    rejected = f"{stream.database}.rejected"
+    columns = {"id": "bigint", "v": "string", "failed_checks": "string", "run": "string"}
+    create(client, rejected, columns)
+    job = InsertJob(
+        target=stream.events,
+        source=BATCH,
+        checks=[InRange(column="id", min=1, severity="quarantine")],
+        quarantine=rejected,
+    )
+    negative = Holds(sql="v <> 'odd'", table=stream.events)
+    stream.arrive((1, "a"), (-1, "b"))
+    stream.arrive((2, "odd"))
+    with pytest.raises(CheckFailed, match=r"holds.*odd"):
+        stream.run(job, checks=[negative])
+    assert stream.rows(stream.events) == [(1, "a")]
+    assert [row[:3] for row in stream.rows(rejected)] == [(-1, "b", "in_range(id)")]
+    # The second batch is tried again, and the first is not applied again.
+    assert stream.run(job).batches == 1
+    assert stream.rows(stream.events) == [(1, "a"), (2, "odd")]
+    assert len(stream.rows(rejected)) == 1
 
 
 @FAKE4
