@@ -200,6 +200,8 @@ def _extra(report: Mapping[str, Any]) -> dict[str, Any]:
         if key in report
     }
     extra |= {"table": report["target"], "partitions": _partitions(report)}
+    if checks := [each for each in report.get("checks") or () if each["table"] == report["target"]]:
+        extra["checks"] = {each["check"]: each["passed"] for each in checks}
     if report["job"] == "compact":
         done = [entry for entry in report["partitions"] if entry["outcome"] == "compacted"]
         extra["txn_ids"] = [entry["txn_id"] for entry in done]

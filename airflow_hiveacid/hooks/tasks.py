@@ -124,9 +124,20 @@ def _of_success(report: Mapping[str, Any], seconds: float) -> Iterator[Sample]:
     for table, rows, size in _work(report):
         for metric, number in ((metrics.RUN_ROWS, rows), (metrics.RUN_BYTES, size)):
             totals[table, metric] = totals.get((table, metric), 0) + number
+    for table in _violations(report):
+        totals[table, metrics.VIOLATED_CHECKS] = totals.get((table, metrics.VIOLATED_CHECKS), 0) + 1
     for (table, metric), number in totals.items():
         if number:
             yield Sample(metric, number, {**labels, "table": table})
+
+
+def _violations(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the table of each check that rows violate, which a run itself has committed."""
+    if report["job"] == "script":
+        for statement in report["statements"]:
+            yield from _violations(statement["run"] or statement["compaction"])
+    elif not report.get("already_done"):
+        yield from (each["table"] for each in report.get("checks") or () if not each["passed"])
 
 
 def _work(report: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:

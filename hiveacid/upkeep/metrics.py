@@ -222,6 +222,12 @@ RUN_FAILURES = Metric(
     ("operation", "table", "error"),
     Kind.COUNTER,
 )
+VIOLATED_CHECKS = Metric(
+    "hiveacid_violated_checks",
+    "Checks that committed rows of a task violate, with the severity warn.",
+    _OPERATION,
+    Kind.COUNTER,
+)
 RUN_ROWS = Metric(
     "hiveacid_run_rows", "Rows that a task wrote, changed, or deleted.", _OPERATION, Kind.COUNTER
 )
@@ -250,7 +256,7 @@ OTHERS_OF_TABLES = (RETAINED_BYTES, TABLE_TXN_AGE, SCORE, MEASURED_AT)
 LAST_RUNS = (LAST_RUN_SECONDS, LAST_RUN_BYTES, LAST_RUN_ROWS, LAST_RUN_AT)
 # Of mirrors and consumers; of these, sensors emit what they compute.
 POLLED = (MIRROR_VERSIONS, MIRROR_LAG, CONSUMER_VERSIONS)
-OF_TASKS = (RUN_DURATION, RUNS, RUN_FAILURES, RUN_ROWS, RUN_BYTES)
+OF_TASKS = (RUN_DURATION, RUNS, RUN_FAILURES, VIOLATED_CHECKS, RUN_ROWS, RUN_BYTES)
 EXPORTED = (*METASTORE, *SURVEYED, *OTHERS_OF_TABLES, *LAST_RUNS, *POLLED, CONSUMER_LAG)
 EMITTED = (*SURVEYED, *POLLED, *OF_TASKS)
 ALL = (*EXPORTED, *OF_TASKS)

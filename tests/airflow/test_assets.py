@@ -97,6 +97,19 @@ def test_the_event_of_an_outlet_describes_the_write(outlet):
     assert event.extra["partitions"] == ["d=1", "d=2"]
 
 
+def test_the_event_has_the_results_of_the_checks_of_its_table():
+    outlet = table_asset("sales.orders", "hms-1")
+    checks = [
+        {"check": name, "table": table, "passed": passed}
+        for name, table, passed in (
+            ("unique(id)", "sales.orders", False),
+            ("not_null(id)", "sales.customers", True),
+        )
+    ]
+    event = events_of({**MERGED, "checks": checks}, outlet)[outlet]
+    assert event.extra["checks"] == {"unique(id)": False}
+
+
 @pytest.mark.parametrize(
     "uri", [URI, "hiveacid://HMS-1/Sales/Orders", "hiveacid://hms-2:9084/sales/orders"]
 )

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from airflow.sdk.exceptions import AirflowTaskTimeout
@@ -17,6 +17,7 @@ from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
 from hiveacid.errors import TableNotFound
 from hiveacid.jobs import CleanJob, CompactJob, DeleteJob
 from hiveacid.jobs.report import (
+    CheckResult,
     CompactReport,
     PartitionReport,
     RunReport,
@@ -239,3 +240,15 @@ def test_the_stats_of_this_airflow_accept_every_kind(caplog):
     ]
     task_metrics.emit(lambda: samples)
     assert "Metrics could not be emitted." not in caplog.text
+
+
+def test_violated_checks_are_counted_by_table(stats):
+    checks = tuple(
+        CheckResult(check=name, table=table, severity="warn", passed=passed)
+        for name, table, passed in (("a", "db.t", False), ("b", "db.t", True), ("a", "db.u", False))
+    )
+    run = RunReport(job="transaction", target="db.t", checks=checks)
+    script = ScriptReport.of("db.t", [run, replace(run, already_done=True)])
+    task_metrics.emit_success(script.to_dict(), 1)
+    found = {tags["table"]: value for tags, value in stats.of(metrics.VIOLATED_CHECKS)}
+    assert found == {"db.t": 1, "db.u": 1}
