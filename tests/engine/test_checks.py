@@ -1,5 +1,6 @@
 """Checks of written rows, in the worker and on Spark, with the violations that DuckDB finds."""
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -406,6 +407,35 @@ def test_a_function_of_python_accepts_the_rows(place: Place, table: str) -> None
         place.run(insert(table, [(13, 1, "x", None, 1)], check))
     with pytest.raises(InvalidJob, match="cannot be imported"):
         place.run(insert(table, GIVEN, Passes(function="no.such_module:name")))
+
+
+_others: list[Callable[[str], list[Row]]] = []
+_seen: list[list[Row]] = []
+
+
+def seen_by_another_reader(rows: Any) -> bool:
+    """Read the table as others do, while the files of the write are published and checked."""
+    assert rows.to_arrow().num_rows == len(GIVEN)
+    _seen.append(_others[-1](rows.table))
+    return len(_seen) % 2 == 0
+
+
+@PLAIN
+def test_no_other_reader_sees_rows_before_the_commit(
+    place: Place,
+    table: str,
+    rows: Callable[[str], list[Row]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "_others", [rows])
+    monkeypatch.setattr(sys.modules[__name__], "_seen", [])
+    job = insert(table, GIVEN, Passes(function=f"{__name__}:seen_by_another_reader"))
+    with pytest.raises(CheckFailed):
+        place.run(job)
+    assert rows(table) == in_order(BEFORE)
+    place.run(job)
+    assert _seen == [in_order(BEFORE), in_order(BEFORE)]
+    assert rows(table) == in_order([*BEFORE, *GIVEN])
 
 
 @PLAIN

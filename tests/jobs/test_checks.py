@@ -94,11 +94,11 @@ def test_tables_of_checks_are_accesses_of_the_job() -> None:
 
 def test_checks_are_also_given_as_plain_values() -> None:
     data = {"kind": "in_range", "column": "amount", "max": {"decimal": "9.50"}, "severity": "warn"}
-    job = DeleteJob(target="db.t", where="id = 1", checks=[data])  # type: ignore[list-item]
+    job = DeleteJob(target="db.t", where="id = 1", checks=[data])
     assert job.checks == (InRange(column="amount", max=Decimal("9.50"), severity="warn"),)
     assert from_json(to_json(job)) == job
     with pytest.raises(InvalidJob, match=r"checks\[0\].kind must be one of accepted_values"):
-        DeleteJob(target="db.t", where="id = 1", checks=[{"kind": "odd"}])  # type: ignore[list-item]
+        DeleteJob(target="db.t", where="id = 1", checks=[{"kind": "odd"}])
 
 
 def read_by(job: Job) -> set[str]:
