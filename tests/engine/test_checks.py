@@ -12,7 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hiveacid.cli.main import main
-from hiveacid.errors import CheckFailed, HiveAcidError, InvalidJob, SparkNeeded, UnknownColumn
+from hiveacid.errors import (
+    CheckFailed,
+    HiveAcidError,
+    InvalidJob,
+    SparkNeeded,
+    TransactionAborted,
+    UnknownColumn,
+)
 from hiveacid.jobs import DeleteJob, InsertJob, MergeJob, TransactionJob, UpdateJob
 from hiveacid.jobs.checks import (
     AcceptedValues,
@@ -32,6 +39,7 @@ from hiveacid.jobs.checks import (
 from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
@@ -435,6 +443,41 @@ def test_no_other_reader_sees_rows_before_the_commit(
     assert rows(table) == in_order(BEFORE)
     place.run(job)
     assert _seen == [in_order(BEFORE), in_order(BEFORE)]
+    assert rows(table) == in_order([*BEFORE, *GIVEN])
+
+
+def violated_in_a_lost_transaction(rows: Any) -> bool:
+    """Lose the transaction at the first call, as after a long pause, and find a violation."""
+    _seen.append(rows.to_arrow().to_pylist())
+    if len(_seen) == 1:
+        _others[-1](rows.table)
+    return len(_seen) > 1
+
+
+@PLAIN
+def test_a_violation_that_a_lost_transaction_finds_is_none(
+    place: Place,
+    table: str,
+    client: MetastoreClient,
+    rows: Callable[[str], list[Row]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def lose(_: str) -> list[Row]:
+        for txn in client.get_open_txns_info():
+            if txn.state is TxnState.OPEN:
+                client.abort_txn(txn.txn_id)
+        return []
+
+    monkeypatch.setattr(sys.modules[__name__], "_others", [lose])
+    monkeypatch.setattr(sys.modules[__name__], "_seen", [])
+    check = Passes(function=f"{__name__}:violated_in_a_lost_transaction")
+    job = insert(table, GIVEN, check, run_token="r")
+    with pytest.raises(TransactionAborted) as aborted:
+        place.run(job)
+    assert aborted.value.retryable
+    report = place.run(job)
+    assert [each.passed for each in report.checks] == [True]
+    assert [len(each) for each in _seen] == [len(GIVEN), len(GIVEN)]
     assert rows(table) == in_order([*BEFORE, *GIVEN])
 
 
