@@ -21,9 +21,12 @@ from airflow_hiveacid.operators.maintenance import (
 )
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator as HiveAcidSqlOperator
 from airflow_hiveacid.operators.writes import HiveAcidDeleteOperator as HiveAcidDeleteOperator
+from airflow_hiveacid.operators.writes import HiveAcidDiscardOperator as HiveAcidDiscardOperator
 from airflow_hiveacid.operators.writes import HiveAcidInsertOperator as HiveAcidInsertOperator
 from airflow_hiveacid.operators.writes import HiveAcidMergeOperator as HiveAcidMergeOperator
+from airflow_hiveacid.operators.writes import HiveAcidPublishOperator as HiveAcidPublishOperator
 from airflow_hiveacid.operators.writes import HiveAcidRestoreOperator as HiveAcidRestoreOperator
+from airflow_hiveacid.operators.writes import HiveAcidStageOperator as HiveAcidStageOperator
 from airflow_hiveacid.operators.writes import HiveAcidStreamOperator as HiveAcidStreamOperator
 from airflow_hiveacid.operators.writes import (
     HiveAcidTransactionOperator as HiveAcidTransactionOperator,

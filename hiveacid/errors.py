@@ -503,6 +503,13 @@ class SnapshotMoved(ConflictError):
     default_remedy = "Run the job again when fewer others write there, or raise max_restarts."
 
 
+class StagedChangeRefused(ConflictError):
+    """A staged change can no longer be published."""
+
+    retryable = False
+    default_remedy = "Nothing of it is visible; discard it, and stage the change again."
+
+
 class StreamOvertaken(ConflictError):
     """Another driver of the same stream has applied more batches than this one."""
 

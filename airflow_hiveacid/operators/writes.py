@@ -1,12 +1,18 @@
 """Changes of rows as Airflow tasks: HiveAcidInsertOperator to HiveAcidStreamOperator."""
 
+import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_hiveacid.cluster.spark_run import abort_run
+from airflow_hiveacid.cluster.spark_run import StartedXComs, abort_run
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
-from airflow_hiveacid.operators.worker import HiveAcidWorkerOrSparkOperator
+from airflow_hiveacid.operators.worker import (
+    HiveAcidWorkerOperator,
+    HiveAcidWorkerOrSparkOperator,
+)
 from hiveacid.errors import HiveAcidError, SparkNeeded
 from hiveacid.jobs.options import source_token
+from hiveacid.jobs.stage_jobs import DEFAULT_EXPIRY, DiscardJob, PublishJob, StageJob
 from hiveacid.jobs.stream_job import StreamJob
 from hiveacid.jobs.write_jobs import (
     DeleteJob,
@@ -22,12 +28,14 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from hiveacid.jobs.report import RunReport
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.progress import PhaseObserver
     from hiveacid.records.stream_places import StreamPlaces
 
 # The base of them all
 
 
-ChangeT = TypeVar("ChangeT", bound=RowJob | TransactionJob)
+ChangeT = TypeVar("ChangeT", bound=RowJob | TransactionJob | StageJob)
 
 
 class _HiveAcidChangeOperator(HiveAcidWorkerOrSparkOperator[ChangeT]):
@@ -41,7 +49,6 @@ class _HiveAcidChangeOperator(HiveAcidWorkerOrSparkOperator[ChangeT]):
         self._push_links(job, context)
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
         from hiveacid.metastore.client import MetastoreClient
-        from hiveacid.worker.run import change_rows
 
         with (
             MetastoreClient(job.connection).patient() as client,
@@ -49,12 +56,20 @@ class _HiveAcidChangeOperator(HiveAcidWorkerOrSparkOperator[ChangeT]):
         ):
             self._check_in_worker(client, job)
             try:
-                return change_rows(client, job, observers), None
+                return self._in_worker_process(client, job, observers), None
             except SparkNeeded as error:
                 if job.run_in == "worker":
                     raise
                 self.log.info("On Spark: %s", error.what)
         return None, job
+
+    def _in_worker_process(
+        self, client: "MetastoreClient", job: ChangeT, observers: "Sequence[PhaseObserver]"
+    ) -> "RunReport":
+        from hiveacid.worker.run import change_rows
+
+        assert not isinstance(job, StageJob)
+        return change_rows(client, job, observers)
 
 
 # HiveAcidInsertOperator: an InsertJob as an Airflow task
@@ -176,6 +191,158 @@ class HiveAcidRestoreOperator(_HiveAcidChangeOperator[RestoreJob]):
     """
 
     job_type = RestoreJob
+
+
+# Changes that a person approves: staged, then published or discarded
+
+
+class HiveAcidStageOperator(_HiveAcidChangeOperator[StageJob]):
+    """Stages a change of rows, which becomes visible only when it is published.
+
+    The files are written, and no lock or transaction is left. The result names the staged change for
+    HiveAcidPublishOperator and HiveAcidDiscardOperator, and has the numbers of its rows for the person
+    who approves it. The task emits no asset events.
+
+    Example::
+
+        stage = HiveAcidStageOperator(
+            task_id="stage",
+            job=DeleteJob(target="sales.orders", where="customer_id = 7"),
+            expires_after="2 days",
+        )
+        ask = HITLBranchOperator(
+            task_id="ask", subject="Delete the orders?", options=["publish", "discard"]
+        )
+        publish = HiveAcidPublishOperator(task_id="publish", staged=stage.output)
+        discard = HiveAcidDiscardOperator(task_id="discard", staged=stage.output)
+        stage >> ask >> [publish, discard]
+
+    :param job: The change: an insert, update, delete, merge, or a transaction. (templated)
+    :param expires_after: The time in which it can be published, like "7 days" or "12 h".
+    """
+
+    job_type = StageJob
+
+    def __init__(
+        self,
+        *,
+        job: "RowJob | TransactionJob | StageJob",
+        expires_after: str = DEFAULT_EXPIRY,
+        **kwargs: Any,
+    ) -> None:
+        if isinstance(job, RowJob | TransactionJob):
+            job = StageJob(change=job, expires_after=expires_after)
+        super().__init__(job=job, **kwargs)
+
+    def _in_worker_process(
+        self, client: "MetastoreClient", job: StageJob, observers: "Sequence[PhaseObserver]"
+    ) -> "RunReport":
+        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from hiveacid.worker.staged_changes import stage_change
+
+        return stage_change(client, job, observers)
+
+    def get_openlineage_facets_on_complete(self, task_instance: object) -> object:
+        """Answer OpenLineage's listener: the tables have not changed.
+
+        :param task_instance: The task instance.
+        """
+        return None
+
+    def _publish(self, job: StageJob, report: dict[str, Any], context: "Context") -> None:
+        self._report = report
+
+
+StagedT = TypeVar("StagedT", PublishJob, DiscardJob)
+
+
+class _HiveAcidStagedOperator(HiveAcidWorkerOperator[StagedT]):
+    """Base of the operators that end the time of a staged change."""
+
+    template_fields: Sequence[str] = (*HiveAcidWorkerOperator.template_fields, "staged")
+
+    def __init__(self, *, staged: object, job: StagedT | None = None, **kwargs: Any) -> None:
+        # The table is known when the task runs.
+        of_staged = "{{ task.staged }}"
+        super().__init__(
+            job=job or self.job_type(target=of_staged, staged=of_staged),  # type: ignore[call-arg]
+            **kwargs,
+        )
+        self.staged = staged
+
+    def _complete(self, job: StagedT) -> StagedT:
+        named = type(job).of(self.staged)
+        return dataclasses.replace(
+            job,
+            target=named.target,
+            staged=named.staged,
+            others=named.others,
+            of_run=named.of_run,
+        )
+
+
+class HiveAcidPublishOperator(_HiveAcidStagedOperator[PublishJob]):
+    """Commits a staged change, exactly once, in the worker.
+
+    It fails if others have changed something since then that matters for the change, by the rules of
+    its ``conflict_policy``. The checks of the change run before its rows become visible.
+
+    Example::
+
+        HiveAcidPublishOperator(task_id="publish", staged=stage.output)
+
+    :param staged: The result of HiveAcidStageOperator, or "database.table/name". (templated)
+    :param job: Options of the publication, such as ``lock_wait_seconds``. (templated)
+    :param deferrable: True is refused, because the operator has nothing to wait for.
+    """
+
+    job_type = PublishJob
+
+    def _run(self, job: PublishJob, context: "Context") -> dict[str, Any]:
+        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.orc.format.process_memory import use_one_heap
+        from hiveacid.worker.staged_changes import publish_change
+
+        use_one_heap()
+        with MetastoreClient(job.connection).patient() as client:
+            report = publish_change(client, job, self._observers(StartedXComs(context["ti"])))
+        for warning in report.warnings:
+            self.log.warning("%s", warning)
+        return report.to_dict()
+
+
+class HiveAcidDiscardOperator(_HiveAcidStagedOperator[DiscardJob]):
+    """Removes a staged change, so that it cannot be published.
+
+    Example::
+
+        HiveAcidDiscardOperator(task_id="discard", staged=stage.output)
+
+    :param staged: The result of HiveAcidStageOperator, or "database.table/name". (templated)
+    :param job: Options of the job. (templated)
+    :param deferrable: True is refused, because the operator has nothing to wait for.
+    """
+
+    job_type = DiscardJob
+
+    def _run(self, job: DiscardJob, context: "Context") -> dict[str, Any]:
+        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.worker.staged_changes import discard_change
+
+        with MetastoreClient(job.connection).patient() as client:
+            return discard_change(client, job).to_dict()
+
+    def get_openlineage_facets_on_complete(self, task_instance: object) -> object:
+        """Answer OpenLineage's listener: the tables have not changed.
+
+        :param task_instance: The task instance.
+        """
+        return None
+
+    def _publish(self, job: DiscardJob, report: dict[str, Any], context: "Context") -> None:
+        self._report = report
 
 
 # HiveAcidStreamOperator: a StreamJob as an Airflow task

@@ -40,6 +40,7 @@ from hiveacid.jobs.sources import (
     Source,
     TableSource,
 )
+from hiveacid.jobs.stage_jobs import StageJob
 from hiveacid.jobs.stream_job import StreamJob
 from hiveacid.jobs.table_properties import RUN_PROPERTY
 from hiveacid.jobs.write_jobs import (
@@ -316,6 +317,10 @@ class Preflight:
                 raise
             # An earlier attempt may have committed: then nothing of this is needed any more.
             self._note(f"Left to the job, which may find the work done: {error.what}")
+
+    @_check.register
+    def _(self, job: StageJob) -> None:
+        self._check(job.work)
 
     def _may_have_run(self, job: Job, targets: Sequence[str]) -> bool:
         """Whether an earlier attempt of the run left anything; true if that is unknown."""

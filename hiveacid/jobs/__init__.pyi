@@ -23,6 +23,10 @@ from hiveacid.jobs.iceberg_job import IcebergExportReport as IcebergExportReport
 from hiveacid.jobs.iceberg_job import mirror_job as mirror_job
 from hiveacid.jobs.maintenance_jobs import CleanJob as CleanJob
 from hiveacid.jobs.maintenance_jobs import CompactJob as CompactJob
+from hiveacid.jobs.stage_jobs import DiscardJob as DiscardJob
+from hiveacid.jobs.stage_jobs import PublishJob as PublishJob
+from hiveacid.jobs.stage_jobs import StageJob as StageJob
+from hiveacid.jobs.stage_jobs import StageReport as StageReport
 from hiveacid.jobs.stream_job import StreamJob as StreamJob
 from hiveacid.jobs.write_jobs import DeleteJob as DeleteJob
 from hiveacid.jobs.write_jobs import InsertJob as InsertJob

@@ -10,6 +10,7 @@ from hiveacid.jobs import (  # noqa: F401 - importing a module makes its jobs kn
     iceberg_job,
     maintenance_jobs,
     script_job,
+    stage_jobs,
     stream_job,
     write_jobs,
 )

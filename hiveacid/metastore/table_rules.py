@@ -1,8 +1,11 @@
 """Validation of a job against the metastore's definition of its tables, with or without Spark."""
 
+import hashlib
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import Enum
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
@@ -759,6 +762,21 @@ def require_described(now: HiveTable, table: HiveTable, *, may_grow: bool = Fals
             " read, were changed meanwhile.",
             remedy="Nothing was published; run the job again.",
         )
+
+
+def definition_digest(table: HiveTable) -> str:
+    """Compute a digest of everything that decides which rows the files of a table contain.
+
+    Args:
+        table: The table, or a view.
+    """
+    columns = [*_types(table.columns), *_types(table.partition_keys)]
+    content = [table.location, columns, *map(_plain, _layout(table))]
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _plain(value: object) -> object:
+    return value.value if isinstance(value, Enum) else value
 
 
 def _layout(table: HiveTable) -> tuple[object, ...]:

@@ -379,6 +379,10 @@ class RunNoteFolder:
             return self.of_run(token)  # Another process has marked or removed a note meanwhile.
         return files
 
+    def of_digest(self, digest: str) -> list[NoteFile]:
+        """Read the notes on the attempts of a run, by the digest of its token."""
+        return self._read(self._of_digest(digest))
+
     def of_whole_run(self, token: str) -> list[NoteFile]:
         """Read the notes on all statements of a run."""
         run = digest_of_run(token)

@@ -151,9 +151,11 @@ class TableConstraints:
 
     def same_rules(self, other: "TableConstraints") -> bool:
         """Whether both have the same effect on writes."""
-        return self._rules() == other._rules()
+        return self.rules == other.rules
 
-    def _rules(self) -> set[Constraint]:
+    @property
+    def rules(self) -> set[Constraint]:
+        """The constraints that have an effect on writes."""
         return {each for each in self.all if each.enabled and not isinstance(each, Key)}
 
 

@@ -72,6 +72,8 @@ STREAM_PLACES = "_hiveacid_streams"
 CONSUMER_CURSORS = "_hiveacid_consumers"
 # Folder of a table with notes on the runs of its mirrors in Iceberg.
 MIRROR_NOTES = "_hiveacid_mirrors"
+# Folder of a table with changes that are staged until a person approves them.
+STAGED_CHANGES = "_hiveacid_staged"
 # Folder of a database with the reports of jobs on its views, which have no folder.
 VIEW_REPORTS = "_hiveacid_views"
 # Prefix of a small file until it is complete.

@@ -12,6 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.errors import HiveAcidError, InvalidJob
+from hiveacid.jobs.checks import RowCount
 from hiveacid.jobs.definition_jobs import CatalogJob, CreateTableAsJob, CreateViewJob, TruncateJob
 from hiveacid.jobs.export_job import ExportChangesJob, ranges_of
 from hiveacid.jobs.job import Job, ScriptedJob
@@ -20,6 +21,7 @@ from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import CompactReport, Report, RunReport, ScriptReport
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.sources import QuerySource
+from hiveacid.jobs.stage_jobs import StageJob, StageReport
 from hiveacid.jobs.stream_job import StreamJob, StreamReport
 from hiveacid.jobs.write_jobs import RowJob, TransactionJob
 from hiveacid.metastore.client import MetastoreClient
@@ -39,7 +41,8 @@ from hiveacid.spark.statements.table_of_query import create_table_of, create_vie
 from hiveacid.spark.streaming import StreamRun
 from hiveacid.tables.definitions.run import run_ddl, run_script
 from hiveacid.writes.atomic_write import run_statements
-from hiveacid.writes.statement import WriteOptions
+from hiveacid.writes.stage import stage_statements
+from hiveacid.writes.statement import Statement, WriteOptions
 
 # Progress of Spark, logged after every ten seconds of silence
 
@@ -243,6 +246,28 @@ def _create_view(job: CreateViewJob, driver: Driver) -> RunReport:
 def _export(job: ExportChangesJob, driver: Driver) -> RunReport:
     with driver.client() as client:
         return export_changes(driver.spark, client, job, driver.watching)
+
+
+@execute.register
+def _stage(job: StageJob, driver: Driver) -> StageReport:
+    work = job.work
+    with driver.client() as client:
+        statements = [statement_of(part, driver.spark, work.orc_codec) for part in work.parts]
+        engine = SparkEngine(driver.spark, driver.batches)
+        return stage_statements(
+            engine, client, job, driver.watching, statements, _require_counts_only
+        )
+
+
+def _require_counts_only(options: WriteOptions, _: Sequence[Statement]) -> None:
+    """Refuse checks that a worker would have to evaluate on many rows when it publishes them."""
+    for check in options.checks:
+        if not isinstance(check, RowCount) or check.of == "table":
+            raise InvalidJob(
+                f"The check {check.label} cannot be part of a change that Spark stages: a worker"
+                " publishes it, and evaluates only numbers of written rows.",
+                remedy="Stage the change with run_in='worker', or omit the check.",
+            )
 
 
 @execute.register(RowJob)

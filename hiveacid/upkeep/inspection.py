@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from hiveacid.errors import CorruptFile, DataError
+from hiveacid.errors import CorruptFile, DataError, StagedChangeRefused
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.proofs import NoteName, RunOutcome
 from hiveacid.records.run_notes import NoteFile, RunNoteFolder
+from hiveacid.records.staged_changes import MANIFEST, StagedChange, manifest_of, names_below
 from hiveacid.records.stream_places import digests_of_next_batches
 from hiveacid.rules.cleaning import (
     CONSUMER_RETENTION,
@@ -28,6 +29,7 @@ from hiveacid.rules.directory import FileStatus, Rules
 from hiveacid.rules.names import (
     METADATA_FILE,
     RUN_NOTES,
+    STAGED_CHANGES,
     is_hidden,
     parse_directory,
     removal_identity,
@@ -43,6 +45,7 @@ from hiveacid.upkeep.survey import blockers_of
 _HALF_A_NOTE = "This is an unfinished note on the readers of replaced directories."
 _UNFINISHED = "This is the beginning of a note, on a run that was not committed."
 _NEVER_PUBLISHED = "It was uploaded, and not published by a transaction that has ended."
+_EXPIRED = "This staged change has expired, or was published or discarded."
 _HIDDEN = "An earlier removal of these files was not completed."
 _UNVERIFIED = "These files were hidden by a cleaning of an earlier table; they are put back."
 _ABORTED = "The run that this note is about was not committed."
@@ -188,6 +191,8 @@ class Inspection:
                     [name],
                     [FileStatus(f"{name}/{file.path}", file.size) for file in files],
                 )
+        if not storage.is_link(STAGED_CHANGES):
+            self._judge_staged_changes(storage, garbage, keep)
         if not storage.is_link(RUN_NOTES):
             garbage += self._obsolete_notes(storage, keep_notes_days)
             old = {file.path for file in garbage}
@@ -208,6 +213,41 @@ class Inspection:
                     keep.append(KeptPath(note.path, _FOREIGN.format(foreign)))
         return InspectedFolder(
             folder, tuple(garbage), tuple(keep), committed_notes=tuple(committed)
+        )
+
+    def _judge_staged_changes(
+        self, storage: ReadOnlyStorage, garbage: list[Garbage], keep: list[KeptPath]
+    ) -> None:
+        """Find staged changes that have expired, and the rest of those that were removed."""
+        for name in names_below(storage):
+            path = f"{STAGED_CHANGES}/{name}"
+            if storage.is_link(path):
+                continue
+            content = manifest_of(storage, name)
+            if content is not None or storage.exists(f"{path}/{MANIFEST}"):
+                try:
+                    change = StagedChange.parse(content or b"", name)
+                except StagedChangeRefused as refused:
+                    keep.append(KeptPath(path, f"{refused.what} `hiveacid staged` discards it."))
+                    continue
+                if not change.is_removable(self._now) and not self._is_published(storage, name):
+                    keep.append(KeptPath(path, f"It is staged until {change.expires}."))
+                    continue
+                # First: without its manifest, no publication begins.
+                garbage.append(Garbage(f"{path}/{MANIFEST}", 0, _EXPIRED, is_file=True))
+            # A folder appears together with its manifest, which is removed first.
+            files = storage.list_files(path, recursive=True, missing_ok=True)
+            garbage.append(Garbage(path, sum(file.size for file in files), _EXPIRED))
+
+    def _is_published(self, storage: ReadOnlyStorage, name: str) -> bool:
+        """Whether a staged change was published: it must not outlive the note that proves this."""
+        notes = RunNoteFolder(self._client, storage, self._table)
+        # A run that changed no row may have been staged again.
+        return any(
+            file.note is not None
+            and file.note.is_final
+            and notes.judge(file, self.txns, self._write_ids) is RunOutcome.APPLIED
+            for file in notes.of_digest(name.partition("_")[0])
         )
 
     def _obsolete_notes(self, storage: ReadOnlyStorage, keep_days: float) -> list[Garbage]:

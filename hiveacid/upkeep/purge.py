@@ -27,6 +27,7 @@ from hiveacid.rules.names import (
     REMOVAL_PREFIX,
     RUN_NOTES,
     SIDECAR_FILE,
+    STAGED_CHANGES,
     STAGING_PREFIX,
     STREAM_PLACES,
     UNFINISHED_PREFIX,
@@ -45,6 +46,7 @@ _LOSSES = {
     RUN_NOTES: "retries of earlier runs apply their work again",
     STREAM_PLACES: "streams do not know which batches they have applied",
     CONSUMER_CURSORS: "consumers begin again at after= of their jobs",
+    STAGED_CHANGES: "staged changes cannot be published",
     MIRROR_NOTES: "the lag of mirrors is unknown until their next run",
 }
 _STAGED = "nothing: files of transactions that have ended"

@@ -95,7 +95,7 @@ def change_rows(
     if job.run_in == "spark":
         raise SparkNeeded("The job asks for it with run_in='spark'.")
     options = WriteOptions.of(job, job.token)
-    with _reasons_of(job):
+    with reasons_of(job):
         statements = [statement_of(part, job.orc_codec) for part in job.parts]
         engine = ArrowEngine(job.run_in == "auto")
         done = run_statements(engine, client, options, observers, statements)
@@ -121,7 +121,7 @@ def why_spark(client: MetastoreClient, job: ChangeJob) -> str | None:
     try:
         if job.run_in == "spark":
             raise SparkNeeded("The job asks for it with run_in='spark'.")
-        with _reasons_of(job), preparation.stack:
+        with reasons_of(job), preparation.stack:
             for part in job.parts:
                 with engine.running(part.tag):
                     statement_of(part, job.orc_codec).prepare(preparation)
@@ -133,7 +133,7 @@ def why_spark(client: MetastoreClient, job: ChangeJob) -> str | None:
 
 
 @contextmanager
-def _reasons_of(job: ChangeJob) -> Iterator[None]:
+def reasons_of(job: ChangeJob) -> Iterator[None]:
     """Make the reason for Spark a sentence on the job, if it is an error."""
     try:
         yield

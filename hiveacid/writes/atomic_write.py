@@ -1,16 +1,17 @@
 """The transaction of a write: runs, publishes, and commits statements together."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import combinations
 from types import MappingProxyType
 
 from hiveacid.errors import (
     MetastoreError,
+    StagedChangeRefused,
     TransactionAborted,
     UserError,
     WriteConflict,
@@ -36,6 +37,7 @@ from hiveacid.records.run_notes import (
     origin_of,
     write_note,
 )
+from hiveacid.records.staged_changes import StagedChange
 from hiveacid.rules.locks import Target, kind_of
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
@@ -46,6 +48,12 @@ from hiveacid.writes.engine import RowEngine
 from hiveacid.writes.output import AcidOutput, InsertOnlyOutput
 from hiveacid.writes.row_overlaps import RowOverlaps
 from hiveacid.writes.second_commit import SecondCommit, may_help
+from hiveacid.writes.staged_change import (
+    keep_change,
+    require_definitions,
+    require_stageable,
+    restaged,
+)
 from hiveacid.writes.statement import (
     Part,
     PartitionsMoved,
@@ -56,6 +64,7 @@ from hiveacid.writes.statement import (
     look_up_constraints,
     require_source_rows,
 )
+from hiveacid.writes.unchanged_since import UnchangedSince
 
 # The locked partitions of each statement; None means the whole table.
 _Locks = Sequence[Sequence[str] | None]
@@ -67,6 +76,7 @@ def run_statements(
     options: WriteOptions,
     observers: Sequence[PhaseObserver],
     statements: Sequence[Statement],
+    end: "Callable[[AtomicWrite, _Locks], RunReport] | None" = None,
 ) -> RunReport:
     """Run statements in one transaction and commit it, unless an earlier attempt has committed.
 
@@ -76,6 +86,7 @@ def run_statements(
         options: The options of the write.
         observers: Receive the phases.
         statements: The statements, in order of execution.
+        end: Does something else with the prepared write than to commit it.
 
     Raises:
         InvalidJob: Several statements change the rows of one table.
@@ -110,11 +121,12 @@ def run_statements(
             write = AtomicWrite(
                 engine, client, options, phases, statements, earlier, overlaps, checks
             )
+            end = end or AtomicWrite.commit
             try:
-                report = write.commit([statement.locks for statement in statements])
+                report = end(write, [statement.locks for statement in statements])
             except PartitionsMoved as moved:
                 phases.note(f"Restarting: {moved.what}")
-                report = write.commit([None] * len(statements))
+                report = end(write, [None] * len(statements))
     except AlreadyApplied as applied:
         report = replace(applied.report, already_done=True)
     if earlier is None or not report.changes or report.files:
@@ -159,26 +171,8 @@ class AtomicWrite:
         work is done: the change does not conflict with changes that were committed in the meantime,
         and every engine that reads locks or write sets sees correct data.
         """
-        refs = [statement.table.ref for statement in self.statements]
-        reads = [*refs, *(ref for statement in self.statements for ref in statement.reads)]
-        token = self.options.source_token
-        with Transaction(self.client, keeps_files=True, run_token=token) as file_owner:
-            with Transaction(
-                self.client,
-                reads=[*dict.fromkeys(reads)],
-                run_token=token,
-                lock_wait_seconds=self.options.lock_wait_seconds,
-                phases=self.phases,
-            ) as reading:
-                since = reading.snapshot
-                look_up_constraints(self.client, self.statements)
-                # The write id that the transaction receives if no other writer precedes it.
-                file_owner.write_ids = {
-                    ref.full_name: since.write_ids[ref.full_name].high_watermark + 1 for ref in refs
-                }
-                staged = self._stage(file_owner, reading, locks)
-                # Cleaners may have removed files that a lost transaction had yet to read.
-                reading.confirm_alive()
+        with self._staged_by_reader(locks) as (file_owner, reading, staged):
+            since = reading.snapshot
             # A writer that waits for this reader, to replace the files it has read, must not be
             # waited for.
             with self._transaction(locks) as txn:
@@ -194,6 +188,90 @@ class AtomicWrite:
             for part in staged:
                 file_owner.attempt("remove staged files", part.output.discard)
             return report
+
+    def stage(self, locks: _Locks, lifetime: timedelta) -> StagedChange:
+        """Stage the change without a commit; afterwards no lock and no transaction is left.
+
+        Args:
+            locks: The partitions to lock for each statement at the commit.
+            lifetime: The time in which the change may be published.
+        """
+        require_stageable(self.client, self.statements)
+        with self._staged_by_reader(locks) as (file_owner, reading, parts):
+            for part in parts:
+                part.context.require_locked(part.output.partitions)
+            self.checks.require_counts(parts)
+            with self.phases(Phase.PUBLISH, "the staged change"):
+                return keep_change(file_owner, reading, parts, self.options, lifetime)
+
+    def publish(
+        self,
+        locks: _Locks,
+        change: StagedChange,
+        kept: Sequence[Part],
+        confirm: Callable[[], None],
+    ) -> RunReport:
+        """Commit a staged change, unless something that matters has changed since then.
+
+        Args:
+            locks: The partitions to lock for each statement.
+            change: The staged change.
+            kept: Its detached parts.
+            confirm: Makes sure under the locks that the change may still be published.
+
+        Raises:
+            StagedChangeRefused: Something that matters has changed.
+            OverlapRefused: Under the policy rows, others have changed the same rows.
+        """
+        with self._transaction(locks) as txn:
+            txn.definitions.add(self._require_same_tables(txn).values())
+            look_up_constraints(self.client, self.statements)
+            confirm()
+            UnchangedSince(
+                self.client,
+                written_by(change.run_token, change.user),
+                change.conflict_policy,
+                change.snapshot,
+                txn,
+                partial(require_definitions, self.client, change),
+                partial(_no_longer, change),
+            ).require(kept)
+            with self.phases(Phase.WRITE, "the staged files to their places"):
+                parts = restaged(kept, txn)
+            # After the last read of staged files, which a discard or a cleaning may remove.
+            confirm()
+            return self._finish(txn, parts)
+
+    @contextmanager
+    def _staged_by_reader(
+        self, locks: _Locks
+    ) -> Iterator[tuple[Transaction, Transaction, list[Part]]]:
+        """Stage the files like a reader, whose locks have ended in the body.
+
+        Yields:
+            The transaction that the files belong to, the reader, and the staged statements.
+        """
+        refs = [statement.table.ref for statement in self.statements]
+        reads = [*refs, *(ref for statement in self.statements for ref in statement.reads)]
+        token = self.options.source_token
+        with Transaction(self.client, keeps_files=True, run_token=token) as file_owner:
+            with Transaction(
+                self.client,
+                reads=[*dict.fromkeys(reads)],
+                run_token=token,
+                lock_wait_seconds=self.options.lock_wait_seconds,
+                phases=self.phases,
+            ) as reading:
+                look_up_constraints(self.client, self.statements)
+                # The write id that the transaction receives if no other writer precedes it.
+                file_owner.write_ids = {
+                    ref.full_name: reading.snapshot.write_ids[ref.full_name].high_watermark + 1
+                    for ref in refs
+                }
+                staged = self._stage(file_owner, reading, locks)
+                # Cleaners may have removed files that a lost transaction had yet to read.
+                reading.confirm_alive()
+            yield file_owner, reading, staged
 
     def _finish_surely(
         self, txn: Transaction, since: Snapshot, parts: Sequence[Part], locks: _Locks
@@ -503,6 +581,13 @@ class AtomicWrite:
             write_note(storage, note)
             notes.append((storage, note))
         return notes
+
+
+def _no_longer(change: StagedChange, why: str) -> StagedChangeRefused:
+    return StagedChangeRefused(
+        f"The change of {change.tables[0]} that was staged at {change.time} can no longer be"
+        f" published: {why}."
+    )
 
 
 def require_published_together(parts: Sequence[Part]) -> None:

@@ -130,12 +130,16 @@ class TakenFolders:
         """
         name, _, rest = path.partition("/")
         if (root, name) not in self._names:
-            folder = HiddenFolder.until_the_end_of(self.txn, root)
             if staging_txn(name) is None:
                 raise StorageError(f"{root}/{name} is no hidden folder.")
-            folder.storage.rename(name, folder.name)
-            self._names[root, name] = folder.name
+            self._names[root, name] = self._take(root, name)
         return f"{self._names[root, name]}/{rest}"
+
+    def _take(self, root: str, name: str) -> str:
+        """Rename a hidden folder, and return its new path."""
+        folder = HiddenFolder.until_the_end_of(self.txn, root)
+        folder.storage.rename(name, folder.name)
+        return folder.name
 
 
 @dataclass
@@ -371,6 +375,40 @@ class TableOutput(ABC):
             for groups, replace, width in self._taken
         ]
         return kept
+
+    @property
+    def inputs(self) -> Sequence[tuple[Groups, bool, int | None]]:
+        """The files of the engine, each with ``replace`` and ``width`` of ``take``."""
+        return self._taken
+
+    def restore(
+        self,
+        inputs: Sequence[tuple[Groups, bool, int | None]],
+        deletes: Mapping[str | None, Sequence[StagedFile]],
+        emptied: Sequence[str | None],
+    ) -> None:
+        """Continue with the files of a detached output, for ``of``.
+
+        Args:
+            inputs: See ``inputs``.
+            deletes: The staged delete events, by partition.
+            emptied: The partitions that an overwrite leaves empty.
+
+        Raises:
+            UnsupportedTable: Rows of a partition would be deleted that does not exist.
+        """
+        self._taken = [*inputs]
+        self._locate([*deletes, *emptied])
+        # The write id in the names of directories is replaced with that of the transaction.
+        for name, files in deletes.items():
+            if self._folders[name].is_new:
+                raise UnsupportedTable(f"{self.table.ref.full_name} has no partition {name}.")
+            directory = Delta(1, 1, self.statement, is_delete=True)
+            self.staged[self._folders[name], directory.name] = [*files]
+        for name in emptied:
+            self.staged[self._folders[name], Base(1).name] = []
+        # New partitions may exist by the time of the transaction.
+        self._folders = {name: each for name, each in self._folders.items() if not each.is_new}
 
     def discard(self) -> None:
         """Remove staged files that are not needed any more."""

@@ -9,9 +9,7 @@ from hiveacid.errors import (
     DataError,
     HiveAcidError,
     MetastoreError,
-    OverlapRefused,
     StorageError,
-    TableReplaced,
 )
 from hiveacid.jobs.options import source_token
 from hiveacid.jobs.report import CommitRetry, RunReport
@@ -19,14 +17,11 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot, find_open_transactions
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseClock
-from hiveacid.records.overlaps import committed_since, writers_in, written_by
-from hiveacid.rules.locks import WriteKind
-from hiveacid.rules.names import TableRef
+from hiveacid.records.overlaps import written_by
 from hiveacid.rules.texts import plural
-from hiveacid.tables.visible_files import FilesReader
 from hiveacid.writes.output import TakenFolders
-from hiveacid.writes.row_overlaps import RowOverlaps
 from hiveacid.writes.statement import Part, WriteOptions
+from hiveacid.writes.unchanged_since import UnchangedSince
 
 
 @dataclass(frozen=True)
@@ -93,29 +88,16 @@ class SecondCommit:
         Raises:
             OverlapRefused: Under the policy rows, others have changed the same rows.
         """
-        if self.options.conflict_policy == "rows" and all(
-            part.statement.changes_single_rows for part in kept
-        ):
-            overlaps = self._overlaps(txn)
-            for part in kept:
-                if part.statement.depends_on_new_rows and (new := self._new(txn, part.ref)):
-                    raise self._refusal(
-                        f"{part.name}, which it inserts into, has got write id {min(new)} since then"
-                    )
-                overlaps.require_none(part)
-            return
-        try:
-            self.first.definitions.require_unchanged({part.ref for part in kept})
-        except TableReplaced as replaced:
-            raise self._refusal(replaced.what.rstrip(".")) from replaced
-        for part in kept:
-            for ref in part.statement.reads:
-                if new := self._new(txn, ref):
-                    raise self._refusal(
-                        f"{ref.full_name}, which was read, has got write id {min(new)} since then"
-                    )
-            if part.kind is not WriteKind.APPEND:
-                self._require_unchanged_target(txn, part)
+        since = UnchangedSince(
+            self.client,
+            written_by(self.options.run_token, self.client.user),
+            self.options.conflict_policy,
+            self.since,
+            txn,
+            self.first.definitions.require_unchanged,
+            self._refusal,
+        )
+        since.require(kept)
 
     def restage(self, txn: Transaction, kept: Sequence[Part]) -> list[Part]:
         """Restage the work with a transaction's write ids by copying bytes, not by creating rows.
@@ -156,42 +138,6 @@ class SecondCommit:
             self.client, self.options.known_run_token, source_token(self.options.known_run_token)
         )
         return any(txn_id > self.first.txn_id for txn_id in attempts)
-
-    def _require_unchanged_target(self, txn: Transaction, part: Part) -> None:
-        statement, locks = part.statement, part.context.locks
-        names: Sequence[str | None] = [None]
-        if statement.table.partition_keys:
-            names = part.context.partition_names() if locks is None else locks
-        # As always, a change does not see rows that are appended concurrently.
-        allows_appends = statement.changes_single_rows and not statement.depends_on_new_rows
-        new = self._new(txn, part.ref)
-        for other in (
-            writers_in(self.client, part.ref, names, new, txn.snapshot.txns) if new else ()
-        ):
-            if not allows_appends or other.kind is not WriteKind.APPEND:
-                raise self._refusal(
-                    f"{part.name} has received {other.what} of {other.by} since then"
-                )
-        folders = part.output.staged_deletes()
-        if not folders:
-            return
-        found = FilesReader(self.client, txn).files(
-            statement.table, [each.partition for each in folders if each.partition is not None]
-        )
-        try:
-            for partition in found.partitions:
-                self._overlaps(txn).require_same_row_ids(part, partition)
-        except OverlapRefused as refused:
-            raise self._refusal(refused.what.rstrip(".")) from refused
-
-    def _overlaps(self, txn: Transaction) -> RowOverlaps:
-        by = written_by(self.options.run_token, self.client.user)
-        return RowOverlaps(self.client, by, self.since, txn)
-
-    def _new(self, txn: Transaction, ref: TableRef) -> set[int]:
-        name = ref.full_name
-        new = committed_since(self.since.write_ids[name], txn.snapshot.write_ids[name])
-        return {*new} - {txn.write_ids.get(name, 0)}
 
     def _refusal(self, why: str) -> HiveAcidError:
         lost = self.lost

@@ -197,6 +197,12 @@ class DeclaredRules:
             )
         self.of(table)
 
+    @property
+    def known(self) -> TableConstraints:
+        """The constraints, after their lookup."""
+        assert self._known is not None, "The constraints have not been looked up."
+        return self._known[0]
+
     def of(self, table: HiveTable) -> WriteRules:
         """The rules for the rows of a table with these columns."""
         assert self._known is not None, "The constraints have not been looked up."

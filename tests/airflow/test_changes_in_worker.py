@@ -20,10 +20,13 @@ from airflow.sdk import DAG, task
 
 from airflow_hiveacid import (
     HiveAcidDeleteOperator,
+    HiveAcidDiscardOperator,
     HiveAcidInsertOperator,
     HiveAcidMergeOperator,
+    HiveAcidPublishOperator,
     HiveAcidRestoreOperator,
     HiveAcidSqlOperator,
+    HiveAcidStageOperator,
     HiveAcidTransactionOperator,
     HiveAcidUpdateOperator,
     MatchedUpdate,
@@ -34,6 +37,7 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskTrouble
+from hiveacid.errors import InvalidJob
 from hiveacid.jobs import (
     DeleteJob,
     InsertJob,
@@ -43,6 +47,7 @@ from hiveacid.jobs import (
     UpdateJob,
 )
 from hiveacid.jobs.report import RunReport, ScriptReport
+from hiveacid.jobs.stage_jobs import StageReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import find_open_transactions
 from hiveacid.progress import FAULT_VARIABLE
@@ -137,6 +142,52 @@ def test_each_operator_changes_rows_in_the_worker(
     assert (rows(), rows(table.replace(".t", ".u"))) == ([], [(3, "d")])
 
 
+def test_a_staged_change_is_published_or_discarded(run, rows, table: str, context, client) -> None:
+    def stage(task_id: str) -> dict[str, Any]:
+        job = UpdateJob(target=table, set={"v": "'x'"}, where="id = 1", run_in="worker")
+        return run(HiveAcidStageOperator(task_id=task_id, job=job, expires_after="1 h"))
+
+    staged = stage("stage")
+    assert (staged["job"], staged["rows_updated"], staged["already_done"]) == ("update", 1, False)
+    assert rows() == [(1, "a"), (2, "b")]
+    assert not client.show_locks(TableRef.parse(table))
+    again = stage("stage")
+    assert again["staged"] != staged["staged"]
+    with pytest.raises(AirflowFailException, match="StagedChangeRefused"):
+        run(HiveAcidPublishOperator(task_id="publish", staged=staged))
+    text = json.dumps(again)
+    report = run(HiveAcidPublishOperator(task_id="publish", staged=text))
+    assert report["rows_updated"] == 1
+    assert context["ti"].xcoms["txn_id"] == report["txn_id"]
+    assert rows() == [(1, "x"), (2, "b")]
+    name = f"{again['target']}/{again['staged']}"
+    assert run(HiveAcidPublishOperator(task_id="publish", staged=name))["already_done"]
+    with pytest.raises(AirflowFailException, match="was published"):
+        run(HiveAcidDiscardOperator(task_id="discard", staged=again))
+    other = stage("other")
+    assert run(HiveAcidDiscardOperator(task_id="discard", staged=other))["job"] == "discard"
+    with pytest.raises(AirflowFailException, match="discarded"):
+        run(HiveAcidPublishOperator(task_id="publish", staged=other))
+    with pytest.raises(InvalidJob, match="cannot be staged"):
+        HiveAcidStageOperator(task_id="t", job=RestoreJob(target=table, as_of="1"))
+    with pytest.raises(AirflowFailException, match="must be the result"):
+        run(HiveAcidPublishOperator(task_id="publish", staged="x"))
+
+
+def test_a_killed_publication_is_aborted(run, rows, table: str, client, monkeypatch) -> None:
+    job = UpdateJob(target=table, set={"v": "'x'"}, where="id = 1", run_in="worker")
+    staged = run(HiveAcidStageOperator(task_id="stage", job=job))
+    operator = HiveAcidPublishOperator(task_id="publish", staged=staged)
+
+    def kill(*_: object) -> None:
+        operator.on_kill()
+
+    monkeypatch.setattr("hiveacid.writes.atomic_write.send_write_events", kill)
+    with pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
+        run(operator)
+    assert (rows(), client.show_locks(TableRef.parse(table))) == ([(1, "a"), (2, "b")], [])
+
+
 def test_a_decorated_function_is_the_source_of_a_change_in_the_worker(run, rows, table) -> None:
     with DAG("d"):
 
@@ -218,6 +269,22 @@ def test_what_the_worker_cannot_do_is_submitted(
     assert spark_submit.seen.job["run_token"] == "d/r/t/-1"
     assert "On Spark: soundex" in capsys.readouterr().out
     assert rows() == [(1, "a"), (2, "b")]
+
+
+def test_a_change_that_spark_must_stage_is_submitted(
+    run, table, context, monkeypatch, request: pytest.FixtureRequest
+) -> None:
+    metastore = os.environ["AIRFLOW_CONN_HIVE_ACID_DEFAULT"]
+    spark_submit: SparkSubmit = request.getfixturevalue("spark_submit")
+    monkeypatch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", metastore)
+    done = StageReport(job="update", target=table, rows_updated=1, staged=f"{'0' * 64}_7")
+    spark_submit.will(report=done.to_dict())
+    job = UpdateJob(target=table, set={"v": "soundex(v)"}, where="id = 1", run_in="auto")
+    report = run(HiveAcidStageOperator(task_id="t", job=job))
+    assert (report["staged"], report["rows_updated"]) == (done.staged, 1)
+    submitted = spark_submit.seen.job
+    assert (submitted["job"], submitted["change"]["job"]) == ("stage", "update")
+    assert submitted["run_token"] == "d/r/t/-1"
 
 
 def test_files_that_the_worker_does_not_find_are_left_to_spark(

@@ -89,6 +89,14 @@ def test_irreversible_changes_wait_for_an_approval(dags):
     assert dag.get_task("forget.compact").upstream_task_ids == {"forget.delete"}
 
 
+def test_a_staged_change_is_published_or_discarded(dags):
+    dag = dags["staged_changes"]
+    ends = dag.get_task("ask").options_mapping.values()
+    assert {*ends} == {"publish", "discard"}
+    for end in ends:
+        assert dag.get_task(end).upstream_task_ids == {"stage", "ask"}
+
+
 def test_a_report_waits_for_the_mirror_of_the_other_dag(dags):
     mirror = dags["iceberg_mirror"].get_task("to_iceberg").job
     report = dags["iceberg_mirror_report"]

@@ -28,6 +28,8 @@ ARGUMENTS = {
     "mirrors list hr.t": ("hr.t", "read"),
     "consumers hr.t": ("hr.t", "read"),
     "mirrors hr.t --json": ("hr.t", "read"),
+    "staged hr.t": ("hr.t", "read"),
+    "staged hr.t --publish x": ("hr.t", "read"),
     "locks": ("*", "read"),
     "locks hr.t": ("hr.t", "read"),
     "txns list": ("*", "show"),

@@ -23,9 +23,11 @@ from hiveacid.jobs.report import (
     ScriptReport,
     StatementReport,
 )
+from hiveacid.jobs.stage_jobs import StageReport
 from hiveacid.jobs.stream_job import StreamReport
 from hiveacid.records.consumers import Cursor, ExportedRange
 from hiveacid.records.mirror_notes import MirrorNote
+from hiveacid.records.staged_changes import StagedChange
 from hiveacid.records.stream_places import StreamState
 
 GOLDEN = Path(__file__).parents[1] / "data" / "records"
@@ -42,6 +44,8 @@ RECORDS = {
     "mirror_note": MirrorNote,
     "attempt_note": AttemptNote,
     "started": Started,
+    "stage_report": StageReport,
+    "staged_change": StagedChange,
 }
 
 

@@ -185,6 +185,11 @@ class Definitions:
         self._client = client
         self._seen: dict[TableRef, HiveTable] = {}
 
+    @property
+    def seen(self) -> tuple[HiveTable, ...]:
+        """The definitions."""
+        return tuple(self._seen.values())
+
     def add(self, tables: Iterable[HiveTable]) -> None:
         """Add definitions that were read under the locks and compared with the prepared ones."""
         self._seen.update((table.ref, table) for table in tables)

@@ -1,0 +1,157 @@
+"""`hiveacid staged`: list the staged changes of a table, publish one, or discard one."""
+
+import argparse
+import json
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.cli import target
+from hiveacid.cli.command import Command
+from hiveacid.cli.output import print_table
+from hiveacid.errors import StagedChangeRefused
+from hiveacid.jobs.report import RunReport
+from hiveacid.jobs.stage_jobs import DiscardJob, PublishJob
+from hiveacid.metastore.authorizer import system_user
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.texts import plural, print_lines, printable
+
+if TYPE_CHECKING:
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.records.staged_changes import StagedChange
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", metavar="DB.TABLE", help="the first table of the changes")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--publish", metavar="NAME", help="commit this change")
+    which.add_argument("--discard", metavar="NAME", help="remove this change")
+    target.add_metastore(parser)
+    target.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List the staged changes of a table, publish one, or discard one."""
+    from hiveacid.metastore.client import MetastoreClient
+
+    ref = TableRef.parse(arguments.table)
+    with closing(MetastoreClient(target.metastore(arguments))) as client:
+        if not arguments.publish and not arguments.discard:
+            return _list(client, ref, arguments)
+        report = _end(client, ref, arguments)
+    if arguments.json:
+        print(json.dumps(report.to_dict(), ensure_ascii=False))
+        return 0
+    if arguments.discard:
+        done = "had been discarded before" if report.already_done else "is discarded"
+    else:
+        done = "had been published before" if report.already_done else "is published"
+    print(f"{ref}: {arguments.publish or arguments.discard} {done}; {_rows(report)}.")
+    print_lines(f"Warning: {warning}" for warning in report.warnings)
+    return 0
+
+
+COMMAND = Command(
+    name="staged",
+    help="show staged changes, publish or discard one",
+    description="Show the changes that are staged in a table and wait for an approval, publish one of"
+    " them, or discard it.",
+    configure=_configure,
+    run=run,
+    changes=True,
+)
+
+
+def _end(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> RunReport:
+    # Reading files takes Arrow, which the other commands do not need.
+    from hiveacid.tables.locations import require_job_access
+    from hiveacid.worker.staged_changes import discard_change, publish_change
+
+    name = arguments.publish or arguments.discard
+    fields: dict[str, Any] = {
+        "target": ref.full_name,
+        "staged": name,
+        "others": _others(client, ref, name),
+        "metastore": client.options,
+    }
+    if arguments.publish:
+        publication = PublishJob(**fields)
+        require_job_access(client, system_user(), publication)
+        return publish_change(client, publication)
+    end = DiscardJob(**fields)
+    require_job_access(client, system_user(), end)
+    return discard_change(client, end)
+
+
+def _others(client: "MetastoreClient", ref: TableRef, name: str) -> tuple[str, ...]:
+    """Return the other tables of a staged change, for which the authorizer is asked as well."""
+    from hiveacid.jobs.stage_jobs import is_name
+    from hiveacid.metastore.table_rules import existing_table
+    from hiveacid.records.staged_changes import StagedChangeFolder
+
+    if not is_name(name):
+        return ()  # The job reports it.
+    try:
+        change = StagedChangeFolder(existing_table(client, ref)).find(name)
+    except StagedChangeRefused:
+        return ()  # As in a publication; a discard removes it.
+    return () if change is None else tuple(change.tables[1:])
+
+
+def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
+    from hiveacid.metastore.table_rules import existing_table
+    from hiveacid.records.staged_changes import StagedChangeFolder
+    from hiveacid.worker.staged_changes import staged_changes
+
+    changes = staged_changes(client, ref.full_name)
+    names = StagedChangeFolder(existing_table(client, ref)).names()
+    damaged = sorted({*names} - {each.name for each in changes})
+    if arguments.json:
+        print(
+            json.dumps(
+                {
+                    "table": ref.full_name,
+                    "staged": [_described(each) for each in changes],
+                    "unreadable": damaged,
+                },
+                ensure_ascii=False,
+            )
+        )
+        return 0
+    print(f"{ref}: {plural(len(changes), 'staged change')}")
+    if changes:
+        head = ("name", "change", "by", "staged", "expires")
+        rows = [
+            (
+                each.name,
+                f"{each.report.job}: {_rows(each.report)}",
+                each.user,
+                each.time,
+                each.expires,
+            )
+            for each in changes
+        ]
+        print_table(head, [tuple(map(printable, row)) for row in rows])
+    print_lines(f"{name} has no readable manifest; discard it." for name in damaged)
+    return 0
+
+
+def _described(change: "StagedChange") -> dict[str, Any]:
+    report = change.report
+    return {
+        "name": change.name,
+        "tables": change.tables,
+        "job": report.job,
+        "user": change.user,
+        "time": change.time,
+        "expires": change.expires,
+        "rows_inserted": report.rows_inserted,
+        "rows_updated": report.rows_updated,
+        "rows_deleted": report.rows_deleted,
+    }
+
+
+def _rows(report: RunReport) -> str:
+    return (
+        f"{plural(report.rows_inserted, 'row')} inserted, {report.rows_updated} updated,"
+        f" {report.rows_deleted} deleted"
+    )

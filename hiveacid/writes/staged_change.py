@@ -1,0 +1,507 @@
+"""Conversion of staged statements into a staged change that needs no transaction, and back."""
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from hiveacid.errors import (
+    DataError,
+    InsertOnlyTable,
+    InvalidJob,
+    SparkNeeded,
+    StagedChangeRefused,
+    StorageError,
+    TableNotFound,
+    TableReplaced,
+    UnsupportedTable,
+)
+from hiveacid.jobs.report import TableReport
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.table_rules import definition_digest, existing_table
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import PhaseClock
+from hiveacid.records.staged_changes import (
+    LARGEST_MANIFEST,
+    MANIFEST,
+    ReadFiles,
+    ReadTable,
+    StagedChange,
+    StagedChangeFolder,
+    StagedGroup,
+    StagedInput,
+    StagedRows,
+    StagedStatement,
+    malformed,
+)
+from hiveacid.rules.constraints import TableConstraints
+from hiveacid.rules.locks import Operation, partitions_to_lock
+from hiveacid.rules.names import STAGED_CHANGES, TableRef, parse_partition_name, partition_name
+from hiveacid.rules.schema import TableKind
+from hiveacid.storage.filesystems import keeps_checksums
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.hidden_folder import HiddenFolder
+from hiveacid.storage.staging import FlatFile, StagedFile
+from hiveacid.tables.visible_files import FilesReader
+from hiveacid.writes.engine import RowEngine
+from hiveacid.writes.output import AcidOutput, InsertOnlyOutput, TableOutput, TakenFolders
+from hiveacid.writes.statement import (
+    Counts,
+    Part,
+    Preparation,
+    Statement,
+    WriteContext,
+    WriteOptions,
+)
+
+# Statements whose files are staged, as a manifest with files
+
+
+@dataclass(frozen=True)
+class PackedFolders(TakenFolders):
+    """Moves the hidden folders of a transaction into one new hidden folder for each table.
+
+    Attributes:
+        packed: The new folders, by the locations of the tables.
+    """
+
+    packed: dict[str, HiddenFolder] = field(default_factory=dict)
+
+    def _take(self, root: str, name: str) -> str:
+        folder = self.folder(root)
+        path = f"{folder.name}/{len(self._names)}"
+        folder.storage.make_directory(folder.name)
+        folder.storage.rename(name, path)
+        return path
+
+    def folder(self, root: str) -> HiddenFolder:
+        """Return the folder of a table, which is removed when the transaction ends.
+
+        Args:
+            root: The location of the table.
+        """
+        if root not in self.packed:
+            self.packed[root] = HiddenFolder.until_the_end_of(self.txn, root)
+        return self.packed[root]
+
+
+def require_stageable(client: MetastoreClient, statements: Sequence[Statement]) -> None:
+    """Refuse tables whose files cannot wait for an approval, before any work.
+
+    Raises:
+        UnsupportedTable: A table is in an object store, or a worker cannot commit its files.
+    """
+    for statement in statements:
+        table = statement.table
+        if keeps_checksums(table.folder) and client.listeners.want_events:
+            raise UnsupportedTable(
+                f"The write events of {table.ref.full_name} have checksums of HDFS, which a worker"
+                " cannot read: its changes cannot be staged.",
+                remedy="Approve the change before it runs, as in dags/approved_changes.py.",
+            )
+        if not Storage.of(table.folder).renames_at_once:
+            raise UnsupportedTable(
+                f"{table.ref.full_name} is in an object store, which cannot rename a folder in one"
+                " step: its changes cannot be staged.",
+                remedy="Approve the change before it runs, as in dags/approved_changes.py.",
+            )
+
+
+def keep_change(
+    owner: Transaction,
+    reading: Transaction,
+    parts: Sequence[Part],
+    options: WriteOptions,
+    lifetime: timedelta,
+) -> StagedChange:
+    """Give staged files a folder that outlives their transaction, with a manifest.
+
+    Args:
+        owner: The transaction that the files belong to, open.
+        reading: The transaction whose snapshot was read.
+        parts: The staged statements.
+        options: The options of the write.
+        lifetime: The time in which the change may be published.
+
+    Raises:
+        UnsupportedTable: Rows of a partition outside of the table's folder are changed.
+        TransactionAborted: The transaction was lost; nothing is staged.
+    """
+    packed = PackedFolders(owner)
+    client = parts[0].context.client
+    for part in parts:
+        _require_inside(part)
+    kept = [part.detached(packed) for part in parts]
+    now = datetime.now(UTC)
+    change = StagedChange(
+        run_token=options.known_run_token,
+        run_id=options.run_id,
+        txn_id=owner.txn_id,
+        user=client.user,
+        time=now.isoformat(timespec="seconds"),
+        expires=(now + lifetime).isoformat(timespec="seconds"),
+        conflict_policy=str(options.conflict_policy),
+        txns=reading.snapshot.txns.format(),
+        write_ids={name: each.format() for name, each in reading.snapshot.write_ids.items()},
+        read=_read_tables(client, reading, parts),
+        statements=tuple(
+            _staged(detached, packed, part.report())
+            for detached, part in zip(kept, parts, strict=True)
+        ),
+        checks=options.checks,
+    )
+    content = change.to_bytes()
+    if len(content) > LARGEST_MANIFEST:
+        raise UnsupportedTable(
+            f"The change of {change.tables[0]} has too many files to be staged.",
+            remedy="Change fewer partitions at a time.",
+        )
+    tables = {part.name: part.statement.table for part in parts}
+    for table in tables.values():
+        folder = packed.folder(table.folder)
+        named = {
+            f"{folder.name}/{file.path}"
+            for each in change.statements
+            if each.table.name == table.ref.full_name
+            for file in each.files
+        }
+        for file in folder.storage.list_files(folder.name, recursive=True, missing_ok=True):
+            # Rows that already have the row ids of a write id which others will get.
+            if f"{folder.name}/{file.path}" not in named:
+                folder.storage.delete_file(f"{folder.name}/{file.path}")
+        folder.storage.write_part(f"{folder.name}/{MANIFEST}", content)
+    _show(owner, change, [packed.folder(table.folder) for table in tables.values()])
+    for part in parts:
+        owner.attempt("remove staged files", part.output.discard)
+    return change
+
+
+def _show(owner: Transaction, change: StagedChange, folders: Sequence[HiddenFolder]) -> None:
+    """Rename the folders, that of the target last; all of them, or none."""
+    path = f"{STAGED_CHANGES}/{change.name}"
+    shown: list[HiddenFolder] = []
+    try:
+        for folder in reversed(folders):
+            folder.storage.make_directory(STAGED_CHANGES)
+            owner.confirm_alive()
+            shown.append(folder)
+            folder.storage.rename(folder.name, path)
+        # A cleaner may have begun to remove the files if the transaction was lost before.
+        owner.confirm_alive()
+    except BaseException:
+        for folder in reversed(shown):
+            folder.storage.delete_file(f"{path}/{MANIFEST}")
+            folder.storage.delete_directory(path)
+        raise
+
+
+def _require_inside(part: Part) -> None:
+    """Refuse delete events in partitions outside of the table's folder, whose files stay there."""
+    for folder in part.output.staged_deletes():
+        if folder.root != part.statement.table.folder:
+            raise UnsupportedTable(
+                f"The partition {folder.name} of {part.name} is outside of the table's folder: a"
+                " change of its rows cannot be staged.",
+                remedy="Approve the change before it runs.",
+            )
+
+
+def _read_tables(
+    client: MetastoreClient, reading: Transaction, parts: Sequence[Part]
+) -> tuple[ReadTable, ...]:
+    """Describe the tables that were read, besides the targets, which are compared by themselves."""
+    seen = {table.ref: table for table in reading.definitions.seen}
+    for part in parts:
+        for ref in part.statement.reads:
+            if ref not in seen:
+                # Its locks have ended, but no row was read from it either.
+                seen[ref] = existing_table(client, ref)
+    targets = {part.ref for part in parts}
+    return tuple(_described(table) for ref, table in seen.items() if ref not in targets)
+
+
+def _described(table: HiveTable) -> ReadTable:
+    return ReadTable(
+        name=table.ref.full_name, identity=table.identity, definition=definition_digest(table)
+    )
+
+
+def _staged(part: Part, packed: PackedFolders, report: TableReport) -> StagedStatement:
+    """Describe a detached statement; its report is that from before, which knows its files."""
+    statement, output = part.statement, part.output
+    below = f"{packed.folder(statement.table.folder).name}/"
+    inputs = [
+        StagedInput(
+            replace=replaces,
+            width=width,
+            groups=tuple(
+                StagedGroup(
+                    partition=group[0].partition,
+                    files=tuple(
+                        StagedRows(
+                            path=file.path.removeprefix(below),
+                            bytes=file.bytes,
+                            bucket=file.bucket,
+                            layout=file.layout,
+                        )
+                        for file in group
+                    ),
+                )
+                for group in groups
+            ),
+        )
+        for groups, replaces, width in output.inputs
+    ]
+    deletes = [
+        StagedGroup(
+            partition=folder.name,
+            files=tuple(
+                StagedRows(
+                    path=file.path.removeprefix(below),
+                    bytes=file.bytes,
+                    rows=file.rows,
+                    bucket=file.bucket,
+                )
+                for file in files
+            ),
+        )
+        for folder, files in output.staged_deletes().items()
+    ]
+    emptied = [folder.name for (folder, _), files in output.staged.items() if not files]
+    constraints = statement.declared.known if statement.adds_rows else None
+    locks = part.context.locks
+    return StagedStatement(
+        name=statement.name,
+        operation=statement.operation.value,
+        table=_described(statement.table),
+        constraints=None if constraints is None else constraints_digest(constraints),
+        codec=statement.codec,
+        reads=tuple(ref.full_name for ref in statement.reads),
+        partitions=None if locks is None else tuple(locks),
+        changes_single_rows=statement.changes_single_rows,
+        depends_on_new_rows=statement.depends_on_new_rows,
+        inputs=tuple(inputs),
+        deletes=tuple(deletes),
+        emptied=tuple(emptied),
+        read=tuple(
+            ReadFiles(partition=name, paths=tuple(sorted(paths)))
+            for name, paths in output.read_from.items()
+        ),
+        report=report,
+        warning=part.warning,
+    )
+
+
+def constraints_digest(constraints: TableConstraints) -> str:
+    """Compute a digest of the constraints that have an effect on writes."""
+    rules = sorted(map(repr, constraints.rules))
+    return hashlib.sha256("\n".join(rules).encode()).hexdigest()
+
+
+# A staged change, as statements whose files are staged
+
+
+@dataclass(eq=False)
+class RestoredStatement(Statement):
+    """A statement of a staged change: it is prepared, but its rows are not evaluated again.
+
+    Attributes:
+        staged: The description of the statement.
+    """
+
+    staged: StagedStatement
+
+    @property
+    def operation(self) -> Operation:
+        """The operation on the table."""
+        return Operation(self.staged.operation)
+
+    @property
+    def name(self) -> str:
+        """The name of the statement in reports."""
+        return self.staged.name
+
+    @property
+    def changes_single_rows(self) -> bool:
+        """Whether the statement changes single rows."""
+        return self.staged.changes_single_rows
+
+    @property
+    def adds_rows(self) -> bool:
+        """Whether the statement can write rows."""
+        return self.staged.constraints is not None
+
+    @property
+    def depends_on_new_rows(self) -> bool:
+        """Whether additional rows in the target would have changed the outcome."""
+        return self.staged.depends_on_new_rows
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Look up the table, and make sure that it is the one that the files were made for.
+
+        Raises:
+            StagedChangeRefused: It was replaced, or its definition or its constraints have changed.
+        """
+        what = f"{self.staged.table.name}, which the staged change is for,"
+        try:
+            self.look_up(preparation)
+        except TableNotFound as missing:
+            raise StagedChangeRefused(f"{what} was dropped.") from missing
+        _require_described(self.table, self.staged.table, what)
+        if self.staged.constraints is not None:
+            self.declared.look_up(preparation.client, self.table)
+            if constraints_digest(self.declared.known) != self.staged.constraints:
+                raise StagedChangeRefused(f"{what} has other constraints by now.")
+        self.reads = [TableRef.parse(name) for name in self.staged.reads]
+        self.partitions = self.staged.partitions
+
+    def stage(self, context: WriteContext) -> Counts:
+        """Refuse: the rows are staged already."""
+        raise InvalidJob("A staged change is not evaluated again.")
+
+
+def restored_statements(change: StagedChange) -> list[RestoredStatement]:
+    """Return the statements of a staged change, which must be prepared."""
+    return [
+        RestoredStatement(TableRef.parse(each.table.name), each.codec, each)
+        for each in change.statements
+    ]
+
+
+def restored_parts(
+    engine: RowEngine,
+    client: MetastoreClient,
+    phases: PhaseClock,
+    change: StagedChange,
+    statements: Sequence[RestoredStatement],
+) -> list[Part]:
+    """Return the detached parts of a staged change, with prepared statements.
+
+    Raises:
+        StagedChangeRefused: Files are missing, or the manifest is forged.
+    """
+    # Nothing is written by it: the parts become those of a transaction by ``Part.of``.
+    nobody = Transaction(client, keeps_files=True)
+    parts = []
+    for number, statement in enumerate(statements):
+        table, staged = statement.table, statement.staged
+        StagedChangeFolder(table).require_files(change)
+        kind = InsertOnlyOutput if table.kind is TableKind.INSERT_ONLY else AcidOutput
+        output = kind(engine, client, table, nobody, statement.codec, number, statement.rules)
+        try:
+            _restore(output, change.name, staged)
+        except (UnsupportedTable, InsertOnlyTable) as error:
+            raise StagedChangeRefused(error.what) from error
+        locks = partitions_to_lock(statement.partitions)
+        reader = FilesReader(client, nobody)
+        context = WriteContext(client, table, nobody, output, phases, locks, reader)
+        report = staged.report
+        counts = Counts(report.rows_inserted, report.rows_updated, report.rows_deleted)
+        parts.append(Part(statement, context, counts, report.column_mapping, staged.warning))
+    return parts
+
+
+def _restore(output: TableOutput, name: str, staged: StagedStatement) -> None:
+    table, below = output.table, f"{STAGED_CHANGES}/{name}/"
+    groups = (*(group for each in staged.inputs for group in each.groups), *staged.deletes)
+    partitions = (
+        *(group.partition for group in groups),
+        *staged.emptied,
+        *(each.partition for each in staged.read),
+    )
+    for partition in partitions:
+        _require_partition(table, name, partition)
+    for each in staged.inputs:
+        if each.width not in (None, len(table.columns)):
+            raise malformed(name, f"the number {each.width} of columns")
+    inputs = [
+        (
+            [
+                [
+                    FlatFile(
+                        table.folder,
+                        f"{below}{file.path}",
+                        file.bytes,
+                        group.partition,
+                        file.bucket,
+                        file.layout,
+                    )
+                    for file in group.files
+                ]
+                for group in each.groups
+            ],
+            each.replace,
+            each.width,
+        )
+        for each in staged.inputs
+    ]
+    deletes = {
+        group.partition: [
+            StagedFile(f"{below}{file.path}", file.bucket or 0, file.rows or 0, file.bytes)
+            for file in group.files
+        ]
+        for group in staged.deletes
+    }
+    output.restore(inputs, deletes, staged.emptied)
+    output.read_from = {each.partition: frozenset(each.paths) for each in staged.read}
+
+
+def _require_partition(table: HiveTable, name: str, partition: str | None) -> None:
+    """Refuse the name of a partition that the table cannot have."""
+    keys = [key.name for key in table.partition_keys]
+    values: list[tuple[str, str | None]] = []
+    if partition is not None:
+        values = parse_partition_name(partition)
+    same = [key.lower() for key, _ in values] == [key.lower() for key in keys]
+    if not same or (
+        partition is not None
+        and partition_name([key for key, _ in values], [value for _, value in values]) != partition
+    ):
+        raise malformed(name, f"the partition {partition!r}")
+
+
+def require_definitions(
+    client: MetastoreClient, change: StagedChange, except_for: Collection[TableRef]
+) -> None:
+    """Make sure that the tables that a staged change has read are the same as then.
+
+    Raises:
+        TableReplaced: One is another one, or has another definition.
+    """
+    for read in change.read:
+        ref = TableRef.parse(read.name)
+        if ref in except_for:
+            continue
+        what = f"{read.name}, which was read,"
+        try:
+            _require_described(existing_table(client, ref), read, what)
+        except (TableNotFound, StagedChangeRefused) as error:
+            raise TableReplaced(error.what) from error
+
+
+def _require_described(table: HiveTable, before: ReadTable, what: str) -> None:
+    if not table.identity.is_same(before.identity):
+        raise StagedChangeRefused(f"{what} was dropped and created again since then.")
+    if definition_digest(table) != before.definition:
+        raise StagedChangeRefused(
+            f"{what} has other columns, another storage, or another location by now."
+        )
+
+
+def restaged(parts: Sequence[Part], txn: Transaction) -> list[Part]:
+    """Make the files of a staged change again with a transaction's write ids, by copying bytes.
+
+    Args:
+        parts: The detached parts.
+        txn: The transaction that commits them.
+
+    Raises:
+        StagedChangeRefused: A file is missing, or its content is not what the manifest states.
+    """
+    try:
+        return [part.of(txn) for part in parts]
+    except (StorageError, DataError, UnsupportedTable, SparkNeeded) as error:
+        if error.retryable:
+            raise
+        raise StagedChangeRefused(f"The staged files cannot be published: {error.what}") from error
