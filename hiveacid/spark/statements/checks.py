@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.checks import MOST_SHOWN, Check, Holds, QueryCheck, RowCheck
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -39,6 +40,7 @@ class SparkChecks(CheckEvaluator):
     client: MetastoreClient
     _batches: dict[str, DataFrame] = field(default_factory=dict)
     _queries: dict[int, SourceFrame] = field(default_factory=dict)
+    _conditions: dict[int, str] = field(default_factory=dict)
 
     @cached_property
     def _session(self) -> SparkSession:
@@ -53,18 +55,35 @@ class SparkChecks(CheckEvaluator):
                 empty = from_rows(self._session, [], spark_struct(all_columns(table)))
                 self._batches[name] = empty
         reads: list[TableRef] = []
+        holding: dict[str, list[Holds]] = {}
         for check in asked:
             assert check.table is not None, "Jobs give each check its table."
             name = TableRef.parse(check.table).full_name
             with translated_spark_errors(f"The check {check.label}"):
                 if isinstance(check, Holds):
-                    _ = self._batches[name].where(self._condition(check)).schema
+                    self._condition(check)
+                    holding.setdefault(name, []).append(check)
                 else:
                     source = SourceFrame(self.spark, self.client, check.query(name), self._batches)
                     _ = source.empty().schema
                     self._queries[id(check)] = source
                     reads += source.acid_tables
+        for name, together in holding.items():
+            self._analyze(self._batches[name], together)
         return [*dict.fromkeys(reads)]
+
+    def _analyze(self, rows: DataFrame, checks: Sequence[Holds]) -> None:
+        """Let Spark resolve conditions: all at once, and one by one only to name an invalid one."""
+        named = ", ".join(check.label for check in checks)
+        try:
+            with translated_spark_errors(f"The checks {named}"):
+                _ = rows.select(*[F.expr(self._condition(check)) for check in checks]).schema
+        except HiveAcidError:
+            if len(checks) == 1:
+                raise
+            for check in checks:
+                self._analyze(rows, [check])
+            raise
 
     def begin(self, txn: Transaction, written: Mapping[str, Written]) -> None:
         """See the base class."""
@@ -114,12 +133,15 @@ class SparkChecks(CheckEvaluator):
 
     def _condition(self, check: RowCheck) -> str:
         """Return the condition of the rows that violate a check."""
+        if (known := self._conditions.get(id(check))) is not None:
+            return known
         text = check.condition
         if isinstance(check, Holds):
             text = Expressions(self._session, check.values, check.trusted).sql(text)
         else:
             text = bound_expression(self._session, text, check.values)
-        return f"NOT ({text})"
+        self._conditions[id(check)] = f"NOT ({text})"
+        return self._conditions[id(check)]
 
     def _whole_table(self, written: Written) -> DataFrame:
         return self._reader.rows(self._session, written.table)
