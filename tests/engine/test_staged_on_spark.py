@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from hiveacid.cli.main import main
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.checks import NotNull, RowCount
-from hiveacid.jobs.job import Job
 from hiveacid.jobs.job_json import from_json, to_json
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.stage_jobs import PublishJob, StageJob, StageReport
@@ -19,6 +18,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import run
+from hiveacid.worker.run import ChangeJob
 from hiveacid.worker.staged_changes import publish_change, staged_changes
 from tests.rows import unordered_rows_of
 
@@ -36,7 +36,7 @@ NEW = QuerySource("SELECT id, reverse(v) AS v, k FROM VALUES (2, 'B', 1), (4, 'D
 ADDED = [(2, "B", 1), (4, "ED", 3)]
 
 
-def changes(t: str) -> dict[str, tuple[Job, list[Any]]]:
+def changes(t: str) -> dict[str, tuple[ChangeJob, list[Any]]]:
     merge = MergeJob(
         target=t, source=NEW, on="t.id = s.id", when=(MatchedUpdate(), NotMatchedInsert())
     )
@@ -60,7 +60,7 @@ def changes(t: str) -> dict[str, tuple[Job, list[Any]]]:
 
 @pytest.fixture
 def stage(spark: SparkSession, client: MetastoreClient) -> Callable[..., StageReport]:
-    def go(change: Job, **options: Any) -> StageReport:
+    def go(change: ChangeJob, **options: Any) -> StageReport:
         job = StageJob(change=change, metastore=client.options, run_token="d/r/t/-1", **options)
         read = from_json(to_json(job))
         assert read == job

@@ -48,7 +48,7 @@ from hiveacid.rules.names import STAGED_CHANGES, STAGING_PREFIX, TableRef
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.table_cleaning import clean
-from hiveacid.worker.run import change_rows
+from hiveacid.worker.run import ChangeJob, change_rows
 from hiveacid.worker.staged_changes import (
     discard_change,
     publish_change,
@@ -95,7 +95,9 @@ class Warehouse:
     def job(self, job: Job, **changes: Any) -> Any:
         return replace(job, metastore=self.client.options, **changes)
 
-    def stage(self, change: Job, *observers: Any, run: str | None = None, **options: Any) -> Any:
+    def stage(
+        self, change: ChangeJob, *observers: Any, run: str | None = None, **options: Any
+    ) -> Any:
         self._runs += 1
         token = run or f"d/{self._runs}/t/-1"
         job = StageJob(change=replace(change, run_in="worker"), **options)
@@ -108,7 +110,7 @@ class Warehouse:
     def discard(self, staged: StageReport) -> Any:
         return discard_change(self.client, self.job(DiscardJob.of(staged.to_dict())))
 
-    def change(self, job: Job) -> Any:
+    def change(self, job: ChangeJob) -> Any:
         return change_rows(self.client, self.job(replace(job, run_in="worker")))
 
     def rows(self, name: str = "t") -> list[Row]:
@@ -140,7 +142,7 @@ def warehouse(client: MetastoreClient, database: str) -> Warehouse:
     return Warehouse(client, database)
 
 
-def changes(t: str) -> dict[str, tuple[Job, list[Row]]]:
+def changes(t: str) -> dict[str, tuple[ChangeJob, list[Row]]]:
     merged = [(1, "a", 1), (2, "B", 1), (3, "c", 2), (4, "D", 3)]
     return {
         "insert": (
