@@ -111,11 +111,11 @@ def test_partitions_are_read_in_any_place(client, database, hiveacid, tmp_path):
 def test_rules_follow_the_version_of_the_metastore(client, database, hiveacid, hms):
     ref = TableRef(database, "r")
     client.create_table(HiveTable.new(ref, [ID]))
-    suffixed = (
-        folder(client.get_table(ref).location) / "delta_0000001_0000001_v0000001/bucket_00000"
-    )
+    _, txn = write(client, ref, end=client.commit_txn)
+    # An earlier transaction may be that of another test, which has aborted it.
+    name = f"delta_0000001_0000001_v{txn:07d}"
+    suffixed = folder(client.get_table(ref).location) / name / "bucket_00000"
     write_events(suffixed, [(1, 0, 1)], ids(1))
-    write(client, ref, end=client.commit_txn)
     status, printed = hiveacid("cat", ref.full_name)
     if hms.version.startswith("3"):
         assert status == 30
