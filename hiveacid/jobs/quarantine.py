@@ -7,6 +7,7 @@ checks, and an insert of the others. Both read one evaluation of the source.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from hiveacid.errors import InvalidJob
 from hiveacid.jobs.checks import QUARANTINE, Check, RowCheck
 from hiveacid.jobs.fields import ParameterValue
 from hiveacid.jobs.sources import QuerySource, Source
@@ -48,6 +49,11 @@ def divided(
         whole = replace(source, common={**source.common, _WHOLE: source.sql})
     else:
         whole = QuerySource("", {_WHOLE: source})
+    if clash := whole.params.keys() & {*params, *labels, "quarantine_run"}:
+        raise InvalidJob(
+            f"The query of the source has the parameter {min(clash)!r}, which the quarantine uses.",
+            remedy="Give it another name.",
+        )
     params |= whole.params
     rest = (
         f"SELECT *, concat_ws('; ', {named}) AS {FAILED_CHECKS}, "

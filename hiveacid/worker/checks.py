@@ -12,6 +12,7 @@ from pyarrow import compute as pc
 
 from hiveacid.errors import SparkNeeded, UnsupportedFile, UnsupportedTable
 from hiveacid.jobs.checks import (
+    MOST_SHOWN,
     Balanced,
     Check,
     Fresh,
@@ -169,7 +170,8 @@ class ArrowChecks(CheckEvaluator):
             keys = _columns(names, columns, source.evaluate(reader)).drop_null()
             counted = keys.group_by(names).aggregate([([], "count_all")])
             counted = counted.rename_columns([*names, "copies"])
-            return counted.filter(pc.greater(counted.column("copies"), 1))
+            # By its place: a column of the table may have the same name.
+            return counted.filter(pc.greater(counted.column(len(names)), 1))
 
         return evaluate
 
@@ -243,7 +245,7 @@ def _columns(names: Sequence[str], columns: Sequence[Expression], rows: pa.Table
 
 
 def _violations(rows: pa.Table) -> Violations:
-    return Violations(rows.num_rows, rows.slice(0, 10).to_pylist())
+    return Violations(rows.num_rows, rows.slice(0, MOST_SHOWN).to_pylist())
 
 
 def _written_rows(client: MetastoreClient, txn: Transaction, written: Written) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
+from decimal import Context
 from decimal import Decimal as Number
 from typing import Any
 
@@ -16,6 +17,8 @@ from hiveacid.writes.statement import Part
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _FIRST_DAY = date(1970, 1, 1)
+# A rounded bound would prove too much.
+_EXACT = Context(prec=100)
 
 
 class WrittenFooters:
@@ -93,5 +96,5 @@ def _bound(value: Any, type_: HiveType) -> Any:
             is_day = isinstance(value, date) and not isinstance(value, datetime)
             return (value - _FIRST_DAY).days if is_day else None
         case Decimal(scale=scale):
-            return Number(value).scaleb(scale) if type(value) in (int, Number) else None
+            return Number(value).scaleb(scale, _EXACT) if type(value) in (int, Number) else None
     return None
