@@ -153,6 +153,14 @@ SITUATIONS = {
         *("10m", "15m", "merge of sales.orders failed repeatedly: LockTimeout."),
         {"operation": "merge", "table": "sales.orders", "error": "LockTimeout"},
     ),
+    "HiveAcidChecksViolated": Situation(
+        {
+            'airflow_hiveacid_violated_checks_total{operation="insert",table="sales.orders",'
+            'instance="worker"}': "0 0 1+0x10"
+        },
+        *("5m", "10m", "Rows that insert committed to sales.orders violate checks."),
+        {"operation": "insert", "table": "sales.orders"},
+    ),
 }
 
 
