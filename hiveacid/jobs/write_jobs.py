@@ -170,6 +170,7 @@ class SourceJob(RowJob):
             require_table(self.quarantine, "quarantine")
             if self.quarantine.lower() == self.target.lower():
                 raise InvalidJob("quarantine is the target of the job.")
+            divided(self.source, quarantining(self.checks), None)
         require_list(self.exclude, "exclude", 'exclude=["op"]')
         for name in self.exclude:
             require_text(name, "exclude")

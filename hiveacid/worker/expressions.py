@@ -79,7 +79,7 @@ SUBSET: Mapping[str, str] = {
     " numbers; of decimals with decimals and integers, with results of up to 38 digits",
     "- and abs": "of numbers, decimals of up to 34 digits",
     "CASE, IF, COALESCE, NVL, IFNULL": "of values of types that can be compared",
-    "concat, length, trim, ltrim, rtrim": "of texts",
+    "concat, concat_ws, length, trim, ltrim, rtrim": "of texts; concat_ws with a literal separator",
     "year, month, day": "of columns of dates and timestamps",
     "date_add, date_sub": "of a date, and an integer up to int",
     "CAST": "between integers; to decimals and doubles that hold all values of the type; of NULL; of"
@@ -504,6 +504,15 @@ class _Compiler:
                     _STRING,
                     lambda rows: pc.binary_join_element_wise(*[p.of(rows) for p in parts], ""),
                 )
+            case "concat_ws", [mark, _, *_] if {part.type for part in parts} == {_STRING}:
+                if isinstance(mark.literal, str):
+                    # Nulls are left out.
+                    return Expression(
+                        _STRING,
+                        lambda rows: pc.binary_join_element_wise(
+                            *[p.of(rows) for p in parts[1:]], mark.literal, null_handling="skip"
+                        ),
+                    )
             case "length", [one] if one.type == _STRING:
                 return Expression(_INT, lambda rows: pc.utf8_length(one.of(rows)))
             case _, [one] if name in _TRIMS and one.type == _STRING:

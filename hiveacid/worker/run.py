@@ -21,7 +21,7 @@ from hiveacid.progress import PhaseClock, PhaseObserver
 from hiveacid.rules.merge import validate_clauses
 from hiveacid.rules.names import TableRef
 from hiveacid.worker.engine import ArrowEngine
-from hiveacid.worker.sources import source_of
+from hiveacid.worker.sources import SharedInputs, source_of
 from hiveacid.worker.statements import DeleteRows, InsertRows, MergeRows, UpdateRows
 from hiveacid.writes.atomic_write import run_statements
 from hiveacid.writes.statement import Preparation, Statement, WriteOptions
@@ -29,22 +29,38 @@ from hiveacid.writes.statement import Preparation, Statement, WriteOptions
 # The statement of the worker that a job describes
 
 
-def statement_of(job: Job, orc_codec: str | None = None) -> Statement:
+def statements_of(job: "ChangeJob") -> list[Statement]:
+    """Return the statements of a job, which read each file of their sources once.
+
+    Args:
+        job: The job.
+
+    Raises:
+        SparkNeeded: The job has a part that is not evaluated here.
+    """
+    inputs = SharedInputs()
+    return [statement_of(part, job.orc_codec, inputs) for part in job.parts]
+
+
+def statement_of(
+    job: Job, orc_codec: str | None = None, inputs: SharedInputs | None = None
+) -> Statement:
     """Return the statement of a job that changes one table.
 
     Args:
         job: The job.
         orc_codec: The compression of new files if the job does not define it.
+        inputs: The inputs that it shares with other statements.
 
     Raises:
         SparkNeeded: The job has a part that is not evaluated here.
     """
-    statement = _statement_of(job, orc_codec)
+    statement = _statement_of(job, orc_codec, inputs)
     statement.on_empty = job.on_empty if isinstance(job, RowJob) else None
     return statement
 
 
-def _statement_of(job: Job, orc_codec: str | None) -> Statement:
+def _statement_of(job: Job, orc_codec: str | None, inputs: SharedInputs | None) -> Statement:
     target, codec = TableRef.parse(job.target), job.orc_codec or orc_codec
     match job:
         case DeleteJob() | UpdateJob() if job.inputs:
@@ -54,13 +70,14 @@ def _statement_of(job: Job, orc_codec: str | None) -> Statement:
         case UpdateJob():
             return UpdateRows(target, codec, job.where, job.params, job.target_alias, job.set)
         case InsertJob():
-            return InsertRows(target, codec, partial(source_of, source=job.source, params={}), job)
+            source = partial(source_of, source=job.source, params={}, shared=inputs)
+            return InsertRows(target, codec, source, job)
         case MergeJob(merge_schema=False):
             validate_clauses(job.when)
             return MergeRows(
                 target,
                 codec,
-                partial(source_of, source=job.source, params={}),
+                partial(source_of, source=job.source, params={}, shared=inputs),
                 job.on,
                 job.when,
                 job.params,
@@ -96,7 +113,7 @@ def change_rows(
         raise SparkNeeded("The job asks for it with run_in='spark'.")
     options = WriteOptions.of(job, job.token)
     with reasons_of(job):
-        statements = [statement_of(part, job.orc_codec) for part in job.parts]
+        statements = statements_of(job)
         engine = ArrowEngine(job.run_in == "auto")
         done = run_statements(engine, client, options, observers, statements)
     if done.already_done and done.txn_id is not None:
@@ -122,9 +139,9 @@ def why_spark(client: MetastoreClient, job: ChangeJob) -> str | None:
         if job.run_in == "spark":
             raise SparkNeeded("The job asks for it with run_in='spark'.")
         with reasons_of(job), preparation.stack:
-            for part in job.parts:
+            for part, statement in zip(job.parts, statements_of(job), strict=True):
                 with engine.running(part.tag):
-                    statement_of(part, job.orc_codec).prepare(preparation)
+                    statement.prepare(preparation)
     except SparkNeeded as error:
         if job.run_in == "worker":
             raise

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import Any
@@ -284,11 +285,32 @@ def types_of(table: HiveTable) -> dict[str, HiveType]:
     }
 
 
+class SharedInputs:
+    """The inputs of several statements: each is looked up once, so that all read the same rows."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[Source, ArrowSource]] = []
+
+    def of(self, source: Source, look_up: Callable[[], ArrowSource]) -> ArrowSource:
+        """Return an input.
+
+        Args:
+            source: The input.
+            look_up: Looks it up.
+        """
+        for given, found in self._found:
+            if given == source:
+                return found
+        self._found.append((source, look_up()))
+        return self._found[-1][1]
+
+
 def source_of(
     client: MetastoreClient,
     source: Source,
     params: Mapping[str, Any],
     batches: Mapping[str, ArrowSource] = MappingProxyType({}),
+    shared: SharedInputs | None = None,
 ) -> ArrowSource:
     """Look up a source; files are read at once.
 
@@ -297,18 +319,32 @@ def source_of(
         source: The source.
         params: The values of parameters.
         batches: The rows that a ``BatchSource`` names.
+        shared: The inputs of all statements of the write.
 
     Raises:
         SparkNeeded: It is not evaluated here.
         EmptySource: There is no file.
     """
+    shared = SharedInputs() if shared is None else shared
     if not isinstance(source, QuerySource):
-        return _input(client, source, batches)
-    if source.common:
-        raise SparkNeeded("common queries")
-    inputs = {name: _input(client, given, batches) for name, given in source.inputs.items()}
+        return shared.of(source, partial(_input, client, source, batches))
+    inputs = {
+        name: shared.of(given, partial(_input, client, given, batches))
+        for name, given in source.inputs.items()
+    }
+    values = {**params, **source.params}
+    for name, text in source.common.items():
+        # Expressions have one result here: a query that two statements read gives both the same rows.
+        whole = _result_of(text, inputs, values)
+        inputs[name] = replace(whole, read=whole.evaluate, query=None)
+    return _result_of(source.sql, inputs, values)
+
+
+def _result_of(
+    text: str, inputs: Mapping[str, ArrowSource], params: Mapping[str, Any]
+) -> ArrowSource:
     types = {name: dict(zip(i.names, i.types, strict=True)) for name, i in inputs.items()}
-    query = QueryCompiler(types, {**params, **source.params}).compile(source.sql)
+    query = QueryCompiler(types, params).compile(text)
     whole = ArrowSource([], [], None) if query.relation is None else inputs[query.relation[0]]
     return replace(whole, names=query.names, types=query.types, query=query)
 

@@ -23,7 +23,7 @@ from hiveacid.rules.names import TableRef
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.tables.locations import require_job_access
 from hiveacid.worker.engine import ArrowEngine
-from hiveacid.worker.run import reasons_of, statement_of
+from hiveacid.worker.run import reasons_of, statements_of
 from hiveacid.writes.atomic_write import AtomicWrite
 from hiveacid.writes.checks import WriteChecks
 from hiveacid.writes.stage import stage_statements
@@ -63,7 +63,7 @@ def stage_change(
         WriteChecks(client, engine.checks(client), options.checks, prepared)
 
     with reasons_of(work):
-        statements = [statement_of(part, work.orc_codec) for part in work.parts]
+        statements = statements_of(work)
         return stage_statements(engine, client, job, observers, statements, require_checks)
 
 

@@ -281,10 +281,14 @@ class _Expressions:
         return self._number("decimal", depth)
 
     def _text(self, depth: int) -> str:
-        name = self._pick(["concat", "trim", "ltrim", "rtrim", "upper", "lower", "CAST"])
+        name = self._pick(
+            ["concat", "concat_ws", "trim", "ltrim", "rtrim", "upper", "lower", "CAST"]
+        )
         if name == "CAST":
             return f"CAST({self.of('text', depth)} AS {self._pick(['string', 'varchar(2)'])})"
-        more = [self.of("text", depth) for _ in range(3 if name == "concat" else 1)]
+        more = [self.of("text", depth) for _ in range(3 if name.startswith("concat") else 1)]
+        if name == "concat_ws":
+            more.insert(0, self._pick(["'; '", "''", "S"]))
         return f"{name}({', '.join(more)})"
 
     def _day(self, depth: int) -> str:

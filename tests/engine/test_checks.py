@@ -523,6 +523,28 @@ def test_values_are_hidden_on_request(place: Place, table: str) -> None:
         place.run(insert(table, [secret], Holds(sql="v > 1")))
 
 
+def test_a_column_with_the_name_of_the_count_and_a_bound_with_more_digits_than_a_context(
+    place: Place, client: MetastoreClient, database: str
+) -> None:
+    script = "CREATE TABLE w (copies int, large decimal(38,8)); INSERT INTO w VALUES (1, NULL)"
+    arguments = ["sql", script, "--database", database, "--run-in", "worker"]
+    assert main([*arguments, "--metastore", client.options.uris]) == 0
+    table, digits = f"{database}.w", "123456789012345678901234567890"
+    row = f"SELECT 1 AS copies, CAST('{digits}.00000001' AS decimal(38,8)) AS large"
+    literal = QuerySource(f"VALUES (1, {digits}.00000001BD), (1, NULL)")
+    source = literal if place.name == "worker" else QuerySource(f"{row} UNION ALL SELECT 1, NULL")
+
+    def write(check: Check) -> None:
+        place.run(InsertJob(target=table, source=source, by_position=True, checks=[check]))
+
+    with pytest.raises(CheckFailed, match=r"1 row violates it.*copies"):
+        write(Unique(columns=["copies"]))
+    # A bound rounded to 28 digits would admit the row.
+    with pytest.raises(CheckFailed, match="1 row violates it"):
+        write(InRange(column="large", max=Decimal(f"{digits}.00000000")))
+    write(InRange(column="large", max=Decimal(f"{digits}.00000001")))
+
+
 @PLAIN
 def test_invalid_checks_are_refused_before_any_work(
     place: Place, table: str, client: MetastoreClient
@@ -560,8 +582,7 @@ def rejected(client: MetastoreClient, table: str) -> str:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["insert", "merge"])
 def test_violating_rows_of_the_source_are_written_into_the_quarantine(
-    spark: SparkSession,
-    client: MetastoreClient,
+    place: Place,
     table: str,
     rejected: str,
     rows: Callable[[str], list[Row]],
@@ -573,7 +594,6 @@ def test_violating_rows_of_the_source_are_written_into_the_quarantine(
     given = TableSource(f"{table[:-1]}given")
     common = {
         "target": table,
-        "metastore": client.options,
         "run_token": "dag/run/task/-1",
         "quarantine": rejected,
         "checks": [
@@ -590,8 +610,7 @@ def test_violating_rows_of_the_source_are_written_into_the_quarantine(
         when = [MatchedUpdate(), NotMatchedInsert()]
         job = MergeJob(source=given, on="t.id = s.id", when=when, **common)
     good = [row for row in GIVEN[:4] if row[0] in (4, 6) and (kind == "merge" or row[0] < 6)]
-    report = run(spark, job)
-    assert isinstance(report, RunReport)
+    report = place.run(job)
     assert all(each.passed for each in report.checks)
     assert {each.table: each.rows_inserted for each in report.tables} == {
         table: len(good),
@@ -605,12 +624,11 @@ def test_violating_rows_of_the_source_are_written_into_the_quarantine(
             (*GIVEN[2], "not_null(name)", run_name),
         ]
     )
-    again = run(spark, job)
-    assert isinstance(again, RunReport)
+    again = place.run(job)
     assert again.already_done
     assert len(quarantined(rows, table)) == 2
     # Another check that fails hides the quarantined rows, too.
     failing = replace(job, run_token="other", checks=[*job.checks, RowCount(min=100)])
     with pytest.raises(CheckFailed):
-        run(spark, failing)
+        place.run(failing)
     assert len(quarantined(rows, table)) == 2

@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc
 
-from hiveacid.jobs.checks import Holds, NoRows, NotNull, RowCount, Unique
+from hiveacid.jobs.checks import Holds, InRange, NoRows, NotNull, RowCount, Unique
 from hiveacid.jobs.definition_jobs import (
     AlterColumnsJob,
+    ColumnSpec,
     ConvertJob,
     CreateTableLikeJob,
     CreateViewJob,
@@ -21,6 +22,7 @@ from hiveacid.jobs.export_job import ExportChangesJob
 from hiveacid.jobs.iceberg_job import IcebergExportJob
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.quarantine import FAILED_CHECKS, RUN
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.sources import BatchSource, ChangesSource, QuerySource, TableSource
 from hiveacid.jobs.stream_job import StreamJob, StreamSource
@@ -40,7 +42,7 @@ from hiveacid.rules.partitions import KeyComparison
 from hiveacid.rules.schema import ColumnChange, TableKind
 from tests.faults.after import SPECIAL, After
 from tests.faults.catalog import create_namespace
-from tests.faults.rows import DELETED, Change, Row, change, write_source
+from tests.faults.rows import DELETED, LARGEST, Change, Row, change, write_source
 from tests.faults.without_spark import carry_out
 from tests.places import place_of
 from tests.versions import VERSIONS
@@ -188,7 +190,7 @@ class Operation:
 
 
 def _statements(job: Job) -> Sequence[Any]:
-    return job.statements if isinstance(job, TransactionJob) else [job]
+    return job.parts if isinstance(job, TransactionJob | InsertJob) else [job]
 
 
 def _filled(tables: Tables, ref: TableRef) -> None:
@@ -267,6 +269,22 @@ def _checked(tables: Tables) -> Job:
     ]
     statements = (_merge(tables), _update(tables, tables.other))
     return TransactionJob(statements=statements, checks=checks)
+
+
+def _filled_with_quarantine(tables: Tables, ref: TableRef) -> None:
+    """The other table is the quarantine."""
+    _filled(tables, ref)
+    if ref == tables.other:
+        texts = [(name, "string") for name in ("v", FAILED_CHECKS, RUN)]
+        columns = [ColumnSpec(name, type_) for name, type_ in [("id", "int"), *texts]]
+        tables.run(AlterColumnsJob(target=str(ref), columns=columns))
+
+
+def _quarantine(tables: Tables) -> Job:
+    """Insert rows, of which the quarantine receives those with large numbers."""
+    check = InRange(column="id", max=LARGEST, severity="quarantine")
+    insert = tables.insert(tables.main, NEW)
+    return replace(insert, checks=[check], quarantine=str(tables.other))
 
 
 def _inserts(tables: Tables) -> Job:
@@ -420,6 +438,9 @@ OPERATIONS = {
     "merge": Operation(_filled, _merge, includes=_NOTES),
     "two tables": Operation(_filled, _both, both=True, includes=_NOTES),
     "two tables with checks": Operation(_filled, _checked, both=True, includes=_NOTES),
+    "quarantine": Operation(
+        _filled_with_quarantine, _quarantine, both=True, includes=_NOTES, excludes=_REBALANCES
+    ),
     "minor compaction": Operation(_filled, _compaction("minor")),
     "minor compaction in the worker": Operation(_filled, _compaction("minor", "worker")),
     "major compaction": Operation(_filled, _compaction("major")),

@@ -42,5 +42,6 @@ def visible_in(
         p = partition.values[0] or ""
         for batch in visible_rows(storage, state, write_ids, rules):
             for row_id, row in zip(batch.row_ids(), batch.columns.to_pylist(), strict=True):
-                found[p, row_id] = Row(*row.values(), p)  # type: ignore[call-arg]
+                number, text, *_ = row.values()
+                found[p, row_id] = Row(number, text, p)
     return found

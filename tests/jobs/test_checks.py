@@ -146,6 +146,17 @@ def test_a_quarantine_is_a_second_statement_of_the_transaction() -> None:
     assert from_json(to_json(insert)) == insert
 
 
+def test_a_parameter_of_the_source_with_a_name_of_the_quarantine_is_refused() -> None:
+    bad = InRange(column="a", min=0, severity="quarantine")
+    for name in ("check_0_low", "label_0", "quarantine_run"):
+        source = QuerySource(
+            f"SELECT * FROM s WHERE x = :{name}", {"s": TableSource("db.s")}, params={name: 1}
+        )
+        insert = InsertJob(target="db.t", source=source, checks=[bad], quarantine="db.q")
+        with pytest.raises(InvalidJob, match=f"parameter '{name}', which the quarantine uses"):
+            insert.validate()
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -15,6 +15,8 @@ import pytest
 from pyarrow import orc, parquet
 
 from hiveacid.errors import SparkNeeded, StorageError, UnknownColumn
+from hiveacid.jobs.checks import NotNull
+from hiveacid.jobs.quarantine import FAILED_CHECKS, RUN
 from hiveacid.jobs.sources import PathSource, QuerySource, Source, TableSource
 from hiveacid.jobs.write_jobs import InsertJob, MergeJob
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable, StorageFormat
@@ -77,6 +79,35 @@ def test_files_of_columns(insert: Insert, tmp_path: Path, form: str) -> None:
     write(ARROW.slice(1), str(tmp_path / "2"))
     (tmp_path / "_SUCCESS").touch()
     assert insert(PathSource(f"file:{tmp_path}", form)) == ROWS
+
+
+def test_the_statements_of_a_quarantine_read_a_file_once(
+    client: MetastoreClient, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another feed may replace the file between two reads."""
+    path = tmp_path / "feed.parquet"
+    parquet.write_table(ARROW, str(path))
+    read = files.rows_of_files
+
+    def replaced_afterwards(source: PathSource) -> tuple[pa.Table, int]:
+        found = read(source)
+        parquet.write_table(ARROW.slice(0, 0), str(path))
+        return found
+
+    monkeypatch.setattr("hiveacid.worker.sources.rows_of_files", replaced_afterwards)
+    create(client, f"{database}.t")
+    columns = [HiveColumn(name, type_) for name, type_ in COLUMNS.items()]
+    more = [HiveColumn(name, "string") for name in (FAILED_CHECKS, RUN)]
+    client.create_table(HiveTable.new(TableRef(database, "q"), [*columns, *more]))
+    feed = PathSource(f"file:{path}", "parquet")
+    for source in (feed, QuerySource("SELECT * FROM f WHERE id < 9", {"f": feed})):
+        parquet.write_table(ARROW, str(path))
+        job = worker_insert(client, f"{database}.t", source)
+        check = NotNull(columns=["v"], severity="quarantine")
+        report = change_rows(client, replace(job, checks=[check], quarantine=f"{database}.q"))
+        assert [each.rows_inserted for each in report.tables] == [1, 1]
+    found = TableScan(f"{database}.q", client.options).to_arrow().to_pylist()
+    assert found == 2 * [ROWS[1] | {FAILED_CHECKS: "not_null(v)", RUN: None}]
 
 
 @pytest.mark.parametrize(

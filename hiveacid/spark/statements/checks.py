@@ -26,6 +26,8 @@ from hiveacid.spark.statements.conditions import Expressions, bound_expression
 from hiveacid.spark.statements.source import SourceFrame
 from hiveacid.writes.engine import CheckEvaluator, Violations, Written
 
+_SPLITS_PER_CORE = 4
+
 
 @dataclass(eq=False)
 class SparkChecks(CheckEvaluator):
@@ -44,7 +46,13 @@ class SparkChecks(CheckEvaluator):
 
     @cached_property
     def _session(self) -> SparkSession:
-        return scan_session(self.spark)
+        session = scan_session(self.spark)
+        # The files of one write are few: in Spark's splits of a small file, one core gets most stripes.
+        splits = _SPLITS_PER_CORE * self.spark.sparkContext.defaultParallelism
+        session.conf.set("spark.sql.files.minPartitionNum", splits)
+        # One pass counts in one row: a plan that adapts to its sizes has nothing to choose.
+        session.conf.set("spark.sql.adaptive.enabled", "false")
+        return session
 
     def prepare(self, tables: Mapping[str, HiveTable], checks: Sequence[Check]) -> list[TableRef]:
         """See the base class."""
