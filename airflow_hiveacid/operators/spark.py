@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 DeployMode = Literal["client", "cluster"]
 # In a cluster no process reads Spark's own progress bar, which only fills the log.
 _QUIET = {"spark.ui.showConsoleProgress": "false"}
+# The key of SparkSubmitOperator in the state of a task.
+_HANDLE = "spark_job_id"
 
 
 class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
@@ -54,7 +56,9 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
     for the application of the previous one; otherwise it aborts the transaction of the previous
     attempt and starts again.
 
-    The XComs ``application_id``, ``txn_id`` and ``write_ids`` are pushed before the work begins.
+    The XComs ``application_id``, ``txn_id`` and ``write_ids`` are pushed before the work begins. The
+    state of the task in Airflow 3.3 has an application in the cluster as ``spark_job_id``, which is
+    the key of Airflow's ``SparkSubmitOperator``.
 
     :param job: The job. Every text in it is a template. (templated)
     :param metastore_conn_id: The metastore, unless the job names one itself.
@@ -227,6 +231,8 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         if not run.at_work:
             self._check_early(job)
         run.submit(job, self._spark_options(context), self.env_vars or {})
+        if isinstance(run, ClusterRun):
+            _show_handle(run.submitted.application_id, context)
         if isinstance(run, ClusterRun) and self._defers():
             self._require_active()
             self.defer(
@@ -371,3 +377,12 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             "packages": self.packages,
             "properties_file": self.properties_file,
         }
+
+
+def _show_handle(application_id: str, context: "Context") -> None:
+    """Store the application where Airflow 3.3 shows those of its own Spark operator.
+
+    It is only shown: an application is found again by its tag, also if this process ends before.
+    """
+    if (states := context.get("task_state_store")) is not None:
+        states.set(_HANDLE, application_id)

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.common.compat.sdk import AirflowException, TaskDeferred
 
 from airflow_hiveacid import HiveAcidSqlOperator
@@ -163,6 +165,19 @@ def test_a_retry_continues_with_the_application_of_a_dead_worker(cluster, contex
     with cluster.meanwhile(steps):
         assert perform()["rows_deleted"] == 2
     assert cluster.applications == [application]
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_the_state_of_the_task_shows_the_application(cluster, context, perform, deferrable):
+    states = {}
+    context["task_state_store"] = SimpleNamespace(set=states.__setitem__)
+    if deferrable:
+        deferred_by(delete(deferrable=True), context)
+        assert states == {SparkSubmitOperator.external_id_key: cluster.applications[-1]}
+    else:
+        with cluster.meanwhile(lambda: cluster.succeed(followed(cluster, context), rows_deleted=1)):
+            perform()
+        assert states == {SparkSubmitOperator.external_id_key: cluster.applications[-1]}
 
 
 def test_a_try_that_came_before_the_end_of_the_one_before_submits_again(cluster, context, perform):
