@@ -13,7 +13,7 @@ from hiveacid.errors import (
     UnsupportedFile,
 )
 from hiveacid.rules.compaction_policy import WorkerLimits
-from hiveacid.rules.directory import AcidDirectory, FileStatus
+from hiveacid.rules.directory import AcidDirectory, FileStatus, is_in_copy
 from hiveacid.rules.names import (
     CONVERTED_BASE,
     FLUSH_LENGTH_SUFFIX,
@@ -291,6 +291,8 @@ def _check_files(inputs: Sequence[str], files: Sequence[FileStatus]) -> None:
     for file in sorted(files):
         directory, _, inside = file.path.partition("/")
         if directory not in chosen or not inside or is_hidden_path(inside):
+            continue
+        if is_in_copy(file.path):
             continue
         if "/" in inside:
             raise CorruptFile(

@@ -408,7 +408,24 @@ def _extent(delta: Delta) -> tuple[int, int, int | None]:
 
 
 def _is_data(file: FileStatus) -> bool:
-    return not is_hidden_path(file.path) and not file.path.endswith((FLUSH_LENGTH_SUFFIX, "/"))
+    hidden = is_hidden_path(file.path) or file.path.endswith((FLUSH_LENGTH_SUFFIX, "/"))
+    return not hidden and not is_in_copy(file.path)
+
+
+def is_in_copy(path: str) -> bool:
+    """Whether a file is in an ACID directory inside of another one: a copy, which is not read.
+
+    A repeated move of Hive's compactor leaves such a copy of the directory around it. Hive 4 fails to
+    read it, or shows its rows repeatedly.
+
+    Args:
+        path: The path of the file below the partition.
+    """
+    directory, *between = path.split("/")[:-1] or [""]
+    return directory.startswith(_ACID) and any(name.startswith(_ACID) for name in between)
+
+
+_ACID = ("base_", "delta_", "delete_delta_")
 
 
 # Files without row ids: older than their table's first write id, or moved in by LOAD DATA.

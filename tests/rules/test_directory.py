@@ -310,3 +310,18 @@ def test_a_snapshot_shows_each_committed_row_once_after_any_history(rules, steps
     kept = {state.base, *state.deltas}
     assert not kept & {*state.obsolete, *state.aborted}
     assert not set(state.obsolete) & set(state.aborted)
+
+
+@pytest.mark.parametrize(
+    "outer", ["delta_0000001_0000001_0000", "delta_0000001_0000001", "base_0000001"]
+)
+@pytest.mark.parametrize("rules", list(Rules))
+def test_a_directory_inside_of_one_of_the_same_name_is_not_read(outer, rules):
+    paths = [
+        f"{outer}/bucket_00000",
+        f"{outer}/{outer}/bucket_00000",
+        f"{outer}/{outer}/x/000000_0",
+    ]
+    union = f"{outer}/HIVE_UNION_SUBDIR_1/000000_0"
+    state = state_of([*paths, union], "db.t:1:9223372036854775807::", rules=rules)
+    assert {file.path for file in state.files(outer)} == {paths[0], union}
