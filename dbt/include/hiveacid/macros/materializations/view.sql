@@ -1,0 +1,29 @@
+{% materialization view, adapter='hiveacid' -%}
+  {%- set existing = load_cached_relation(this) -%}
+  {%- set target_relation = this.incorporate(type='view') -%}
+  {{ run_hooks(pre_hooks) }}
+  {% do hiveacid_run_header() %}
+  {% if existing is not none and existing.is_table %}
+    {# The view is made under another name first: if its query is invalid, the table stays. #}
+    {% set trial = target_relation.incorporate(path={'identifier': target_relation.identifier ~ '__dbt_view'}) %}
+    {% call statement('trial') %}{{ get_create_view_as_sql(trial, sql) }}{% endcall %}
+    {% do adapter.drop_relation(existing) %}
+    {% call statement('main') %}{{ get_create_view_as_sql(target_relation, sql) }}{% endcall %}
+    {% do adapter.drop_relation(trial) %}
+  {% else %}
+    {% call statement('main') %}{{ get_create_view_as_sql(target_relation, sql) }}{% endcall %}
+  {% endif %}
+  {% do apply_grants(target_relation, config.get('grants'), should_revoke=False) %}
+  {% do persist_docs(target_relation, model) %}
+  {{ run_hooks(post_hooks) }}
+  {{ return({'relations': [target_relation]}) }}
+{%- endmaterialization %}
+
+{# Views have no copies: a clone of a table is a view of it, too. #}
+{% macro hiveacid__can_clone_table() %}
+  {{ return(False) }}
+{% endmacro %}
+
+{%- materialization clone, adapter='hiveacid' -%}
+  {{ return(dbt.materialization_clone_default()) }}
+{%- endmaterialization -%}
