@@ -29,10 +29,12 @@ _RULES = [
     # Statements
     (r"set session time zone '", "set time zone '"),
     (r"current_setting\('timezone'\)", "current_timezone()"),
-    (r"vacuum (\{\{ this\.schema \}\}\.\w+)", r"analyze table \1 compute statistics"),
-    (r"(?i)\badd column (\w+ [\w()]+)( default [^;\n]+)?;", r"add columns (\1);"),
+    (r"vacuum (\{\{ this(?:\.schema)? \}\}(?:\.\w+)?)", r"analyze table \1 compute statistics"),
+    (r"(?i)\badd column (\w+ [\w()]+)( default [^;\n]+)?(?=[;\"])", r"add columns (\1)"),
 ]
-_COMPILED: list[tuple[re.Pattern[str], Any]] = [(re.compile(rule, re.MULTILINE), new) for rule, new in _RULES]
+_COMPILED: list[tuple[re.Pattern[str], Any]] = [
+    (re.compile(rule, re.MULTILINE), new) for rule, new in _RULES
+]
 
 
 def translated(text: str) -> str:

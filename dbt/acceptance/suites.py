@@ -9,7 +9,6 @@ import dbt.tests
 from dialect import PACKAGE
 
 
-
 @dataclass(frozen=True)
 class Suite:
     """A class of tests.

@@ -111,7 +111,7 @@ class HiveAcidAdapter(SparkAdapter):
     def get_columns_in_relation(self, relation: BaseRelation) -> list[SparkColumn]:
         """Return the columns of a table or view, the partition keys last; none if it is missing."""
         if not relation.include_policy.schema:
-            schema = self._handle.session.spark.table(str(relation.identifier)).schema
+            schema = self._handle.spark.table(str(relation.identifier)).schema
             # In lower case, like those of the metastore, with which dbt compares them.
             return [
                 SparkColumn(each.name.lower(), each.dataType.simpleString())
@@ -371,7 +371,7 @@ class HiveAcidAdapter(SparkAdapter):
         """
         from pyspark.sql.types import StringType, StructField, StructType
 
-        spark = self._handle.session.spark
+        spark = self._handle.spark
         schema = StructType([StructField(name, StringType()) for name in rows.column_names])
         texts = [tuple(None if each is None else str(each) for each in row) for row in rows.rows]
         spark.createDataFrame(texts, schema).createOrReplaceTempView(ROWS)

@@ -14,6 +14,7 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.report import RunReport, ScriptReport
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.writes.statement import WriteOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +45,7 @@ class Cursor:
         self.description: Sequence[tuple[Any, ...]] | None = None
 
     def execute(self, sql: str, bindings: Sequence[Any] | None = None) -> None:
-        """Run one or more statements.
+        """Run one or more statements, and fetch the rows of the last one.
 
         Args:
             sql: The statements, separated by semicolons.
@@ -52,16 +53,16 @@ class Cursor:
         """
         if bindings:
             raise DbtRuntimeError("Statements with bindings are not supported: write literals.")
-        result = self._handle.run(sql)
         self._rows, self.description = [], None
-        self.response = response_of(result)
-        if hasattr(result, "collect"):
-            fields = result.schema.fields
-            self.description = [
-                (each.name, each.dataType.simpleString(), None, None, None, None, each.nullable)
-                for each in fields
-            ]
-            self._rows = result.collect()
+        with self._handle.result(sql) as result:
+            self.response = response_of(result)
+            if hasattr(result, "collect"):
+                fields = result.schema.fields
+                self.description = [
+                    (each.name, each.dataType.simpleString(), None, None, None, None, each.nullable)
+                    for each in fields
+                ]
+                self._rows = result.collect()
 
     def fetchall(self) -> list[Any]:
         """Return the remaining rows."""
@@ -110,28 +111,20 @@ class Handle:
     def __init__(self, credentials: HiveAcidCredentials) -> None:
         self._credentials = credentials
         self.client = MetastoreClient(credentials.options())
-        self._session: AcidSession | None = None
+        self._spark: SparkSession | None = None
         self._token: str | None = None
-        self._python_rows: Any = None
+        self._python: AcidSession | None = None
 
     @property
-    def session(self) -> "AcidSession":
-        """The session, with temporary views of its own."""
-        if self._session is None:
-            from hiveacid.spark.session import cloned_session
-            from hiveacid.spark.sql_session import AcidSession
+    def spark(self) -> "SparkSession":
+        """The session of Spark of this thread, with temporary views of its own."""
+        if self._spark is None:
+            from hiveacid.spark.session import application_session, cloned_session
 
-            spark = cloned_session(self._spark())
-            self._session = AcidSession(
-                spark, self.client.options, options=self._credentials.writes()
-            )
-        return self._session
-
-    def _spark(self) -> "SparkSession":
-        from hiveacid.spark.session import application_session
-
-        with _starting:
-            return application_session("dbt", self._credentials.settings)
+            with _starting:
+                shared = application_session("dbt", self._credentials.settings)
+            self._spark = cloned_session(shared)
+        return self._spark
 
     def name_next(self, run_token: str) -> None:
         """Give the next statement the name of a run, so that it is applied once.
@@ -141,20 +134,30 @@ class Handle:
         """
         self._token = run_token
 
-    def run(self, sql: str) -> Any:
-        """Run statements, and return the result of the last one."""
+    @contextmanager
+    def result(self, sql: str) -> Iterator[Any]:
+        """Run statements, and yield the result of the last one, whose rows are read meanwhile.
+
+        Afterwards no read is open, for which the next statement of this thread could wait.
+
+        Args:
+            sql: The statements.
+        """
         token, self._token = self._token, None
-        if temporary := _TEMPORARY.fullmatch(sql):
-            frame = self.session.sql(temporary[2].rstrip().removesuffix(";"))
-            frame.createOrReplaceTempView(temporary[1].strip("`"))  # type: ignore[union-attr]
-            return None
-        if token is None:
-            return self.session.sql(sql)
+        options = self._credentials.writes(token)
+        with self._session(options) as session:
+            if temporary := _TEMPORARY.fullmatch(sql):
+                frame = session.sql(temporary[2].rstrip().removesuffix(";"))
+                frame.createOrReplaceTempView(temporary[1].strip("`"))  # type: ignore[union-attr]
+                yield None
+            else:
+                # An author of a project means it: UPDATE needs no `WHERE true`.
+                yield session.sql(sql, all_rows=True)
+
+    def _session(self, options: WriteOptions) -> "AcidSession":
         from hiveacid.spark.sql_session import AcidSession
 
-        options = self._credentials.writes(token)
-        with AcidSession(self.session.spark, self.client.options, options=options) as named:
-            return named.sql(sql)
+        return AcidSession(self.spark, self.client.options, options=options)
 
     def run_python(self, code: str) -> None:
         """Run a model in Python, and make its rows the temporary view ``ROWS``.
@@ -162,18 +165,23 @@ class Handle:
         Args:
             code: The compiled model, which defines ``model`` and ``dbtObj``.
         """
-        session = self.session
-        module: dict[str, Any] = {"__name__": "__dbt_model__", "spark": session.spark}
+        self._end_python()
+        # The files that the rows are read from are kept until the next model.
+        self._python = session = self._session(self._credentials.writes())
+        module: dict[str, Any] = {"__name__": "__dbt_model__", "spark": self.spark}
         exec(compile(code, "<model>", "exec"), module)
         dbt = module["dbtObj"](lambda table: session.sql(f"SELECT * FROM {table}"))
-        rows = module["model"](dbt, session.spark)
+        rows = module["model"](dbt, self.spark)
+        if hasattr(rows, "to_spark"):
+            rows = rows.to_spark()
         if not hasattr(rows, "createOrReplaceTempView"):
-            rows = rows.to_spark() if hasattr(rows, "to_spark") else rows
-            if not hasattr(rows, "createOrReplaceTempView"):
-                rows = session.spark.createDataFrame(rows)
+            rows = self.spark.createDataFrame(rows)
         rows.createOrReplaceTempView(ROWS)
-        # The files that it reads are kept as long as it is.
-        self._python_rows = rows
+
+    def _end_python(self) -> None:
+        if self._python is not None:
+            self._python.close()
+            self._python = None
 
     def cursor(self) -> Cursor:
         """Return a new cursor."""
@@ -181,13 +189,12 @@ class Handle:
 
     def cancel(self) -> None:
         """Cancel what Spark computes: dbt cancels all connections together."""
-        if self._session is not None:
-            self._session.spark.sparkContext.cancelAllJobs()
+        if self._spark is not None:
+            self._spark.sparkContext.cancelAllJobs()
 
     def close(self) -> None:
         """End the transactions of reads, and close the connection."""
-        if self._session is not None:
-            self._session.close()
+        self._end_python()
         self.client.close()
 
     def rollback(self) -> None:
