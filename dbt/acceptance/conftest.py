@@ -31,7 +31,12 @@ def dbt_profile_target(metastore: EmbeddedMetastore) -> dict[str, object]:
         "spark": {
             "spark.master": "local[2]",
             "spark.sql.shuffle.partitions": 2,
+            "spark.default.parallelism": 2,
+            "spark.sql.ui.explainMode": "simple",
             "spark.ui.enabled": False,
+            # Thorough compilation takes longer than it saves.
+            "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 "
+            "-XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC",
         },
     }
 

@@ -17,6 +17,7 @@ _RULES = [
     (r'ctx\["target_host"\] == host', 'ctx["target_host"] == ""'),
     (r"results\[0\]\[0\] == project\.database", "results[0][0] == str(project.database)"),
     (r'\["target_type"\] == "postgres"', '["target_type"] == "hiveacid"'),
+    (r'\["database", "schema", "identifier"\]', '["schema", "identifier"]'),
     # Types
     (r"::\s*(?:text|varchar)\b(?!\()", "::string"),
     (r"(?<=\s)(?:TEXT|text)(?=\s*(?:,|\)|\n|not null|primary))", "string"),

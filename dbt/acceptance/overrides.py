@@ -79,7 +79,7 @@ def _entry(project, name, kind, stats):
             type=kind, schema=project.test_schema, name=name, owner=getpass.getuser()
         ),
         columns={
-            name: ColumnMetadata(type=type_, index=place, name=name)
+            name: ColumnMetadata(type=type_, index=place + 1, name=name)
             for place, (name, type_) in enumerate(columns)
         },
         stats=stats,

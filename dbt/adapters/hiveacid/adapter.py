@@ -129,7 +129,7 @@ class HiveAcidAdapter(SparkAdapter):
                 table_type=str(relation.type),
                 table_owner=found.owner,
                 column=each.name,
-                column_index=place,
+                column_index=place + 1,
                 dtype=each.type,
             )
             for place, each in enumerate(columns)
