@@ -149,7 +149,7 @@ class TestIncrementalConstraintsColumnsEqual(
 class _Declared:
     """The constraints of the table, in place of the text that declares them."""
 
-    declared = ("NOT NULL", "CHECK (((id > 0)))", "CHECK ((id >= 1))", "PRIMARY KEY (`id`)")
+    declared = ("NOT NULL", "CHECK ((id > 0))", "CHECK (id >= 1)", "PRIMARY KEY (`id`)")
 
     def test__constraints_ddl(self, project):
         _write_schema(project)
@@ -186,7 +186,7 @@ class TestModelConstraintsRuntimeEnforcement(
 
 
 class TestConstraintQuotedColumn(_Declared, constraints.BaseConstraintQuotedColumn):
-    declared = ("`from` string NOT NULL", "CHECK (((`from` = 'blue')))")
+    declared = ("`from` string NOT NULL", "CHECK ((`from` = 'blue'))")
     test__model_constraints_ddl = None
 
 

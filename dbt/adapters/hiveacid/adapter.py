@@ -275,6 +275,9 @@ class HiveAcidAdapter(SparkAdapter):
         contract = (config.get("contract") or {}).get("enforced", False)
         declared = {name.lower(): each for name, each in (model.get("columns") or {}).items()}
         persisted = config.get("persist_docs") or {}
+        if contract:
+            places = [*declared]
+            columns = sorted(columns, key=lambda each: places.index(each.name.lower()))
         made = []
         for column in columns:
             known = declared.get(column.name.lower(), {})

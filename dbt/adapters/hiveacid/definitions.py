@@ -10,6 +10,8 @@ from dbt_common.exceptions import CompilationError
 # The digest of the definition that a table was created with, and the run that created it.
 DEFINITION = "dbt.definition"
 RUN = "dbt.run"
+# The settings of a model that decide how its table is stored.
+_LAYOUT = ("partition_by", "clustered_by", "buckets", "file_format", "location_root")
 _FORMATS = ("orc", "parquet", "textfile", "jsonfile")
 
 
@@ -83,7 +85,7 @@ class Definition:
         plain = [
             *((c.name.lower(), c.type.lower(), c.constraints) for c in self.columns),
             *self.constraints,
-            *self._layout("t", ""),
+            *((name, self.config.get(name)) for name in _LAYOUT),
             _pairs(self._properties),
         ]
         return hashlib.sha256(repr(plain).encode()).hexdigest()[:32]
