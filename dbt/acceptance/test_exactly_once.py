@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from dbt.tests.util import run_dbt
 
+from hiveacid import TableScan
+
 SEED = "id,day,amount\n1,2026-01-01,10\n2,2026-01-01,20\n3,2026-01-02,30\n"
 APPENDED = """
 {{ config(materialized='incremental', incremental_strategy='append') }}
@@ -162,11 +164,9 @@ def _build(folder: Path, once_per: str, timeout: float | None = None) -> int | N
 
 
 def _rows(folder: Path, table: str, uri: str) -> list[tuple[object, ...]]:
-    from hiveacid import TableScan
-
     (line,) = [x for x in (folder / "profiles.yml").read_text().splitlines() if "schema:" in x]
     schema = line.split(":")[1].strip()
-    found = TableScan(f"{schema}.{table}", uri).to_table().to_pylist()
+    found = TableScan(f"{schema}.{table}", uri).to_arrow().to_pylist()
     return sorted(
         tuple(str(value) for key, value in row.items() if not key.startswith("dbt_"))
         for row in found
@@ -181,7 +181,7 @@ def test_killed_runs_leave_the_rows_of_undisturbed_ones(kill_project, metastore)
     print(f"DBT_KILL_SEED={seed}")
     for run in ("first", "second"):
         for _ in range(kills):
-            if _build(kill_project, run, times.uniform(8, 35)) == 0:
+            if _build(kill_project, run, times.uniform(10, 60)) == 0:
                 break
         assert _build(kill_project, run) == 0
     raw = [("1", "10", "2026-01-01"), ("2", "20", "2026-01-01"), ("3", "30", "2026-01-02")]

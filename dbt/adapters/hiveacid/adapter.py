@@ -317,7 +317,7 @@ class HiveAcidAdapter(SparkAdapter):
         statements = []
         comment = (model.get("description") or "") if persisted.get("relation") else ""
         if comment and table.parameters.get("comment") != comment:
-            statements.append(f"COMMENT ON TABLE {relation} IS {text(comment)}")
+            statements.append(f"COMMENT ON TABLE {relation.render()} IS {text(comment)}")
         if persisted.get("columns"):
             declared = {
                 name.lower(): each.get("description") or ""
@@ -327,7 +327,7 @@ class HiveAcidAdapter(SparkAdapter):
                 comment = declared.get(column.name.lower(), "")
                 if comment and column.comment != comment:
                     statements.append(
-                        f"COMMENT ON COLUMN {relation}.`{column.name}` IS {text(comment)}"
+                        f"COMMENT ON COLUMN {relation.render()}.`{column.name}` IS {text(comment)}"
                     )
         return statements
 

@@ -51,11 +51,18 @@
   {% endif %}
   {% if add_columns %}
     {% call statement('add_columns') %}
-      alter table {{ relation }} add columns (
+      alter table {{ relation.render() }} add columns (
         {% for column in add_columns %}{{ column.quoted }} {{ column.data_type }}{{ ', ' if not loop.last }}{% endfor %}
       )
     {% endcall %}
   {% endif %}
+{% endmacro %}
+
+{# Of a relation without rows, only its name (--empty). #}
+{% macro hiveacid__alter_column_type(relation, column_name, new_column_type) -%}
+  {% call statement('alter_column_type') %}
+    alter table {{ relation.render() }} alter column {{ adapter.quote(column_name) }} type {{ new_column_type }}
+  {% endcall %}
 {% endmacro %}
 
 {% macro hiveacid__persist_docs(relation, model, for_relation, for_columns) -%}
