@@ -1,4 +1,4 @@
-"""How tables are replaced, and what a run does without a metastore."""
+"""Replacement of tables, and a run without a metastore."""
 
 import pytest
 from dbt.tests.util import run_dbt, write_file

@@ -34,7 +34,7 @@ class Cursor:
     """The result of the last statement, whose rows are already fetched.
 
     Attributes:
-        response: What dbt shows of it.
+        response: The summary that dbt shows.
         description: The columns, as in Python's DB API; None without rows.
     """
 
@@ -232,5 +232,5 @@ class HiveAcidConnectionManager(SparkConnectionManager):
 
     @classmethod
     def get_response(cls, cursor: Cursor) -> AdapterResponse:
-        """Return what the last statement did."""
+        """Return the summary of the last statement."""
         return cursor.response

@@ -59,7 +59,7 @@ class HiveAcidCredentials(Credentials):
 
     @property
     def unique_field(self) -> str:
-        """What tells deployments apart in dbt's telemetry, which hashes it."""
+        """The address of the metastore, which dbt hashes for its telemetry."""
         return self.options().uris
 
     def _connection_keys(self) -> tuple[str, ...]:

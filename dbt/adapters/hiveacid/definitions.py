@@ -154,7 +154,7 @@ def _named(constraint: str, owner: str) -> str:
 
     Args:
         constraint: The constraint.
-        owner: What makes its name different from those of all other tables.
+        owner: A text that no other table has.
     """
     if not constraint.lower().startswith("check"):
         return constraint
