@@ -34,6 +34,10 @@ _RULES = [
     (r'(?<=as )"from"|\("from"|(?<=\')"from"(?=\')', lambda match: match[0].replace('"', "`")),
     (r'"varchar"', '"string"'),
     # Statements
+    (
+        r"project\.get_tables_in_schema\(\)",
+        'dict.fromkeys(row[0] for row in project.run_sql("show tables in {schema}", fetch="all"))',
+    ),
     (r"\{% do alter_relation_add_remove_columns\(my_seed, none, \[my_column\]\) %\}", ""),
     (r"set session time zone '", "set time zone '"),
     (r"current_setting\('timezone'\)", "current_timezone()"),

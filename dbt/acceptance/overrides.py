@@ -9,6 +9,7 @@ from dbt.tests.adapter.basic import test_get_catalog_for_single_relation as sing
 from dbt.tests.adapter.constraints import test_constraints as constraints
 from dbt.tests.adapter.incremental import test_incremental_on_schema_change as schema_change
 from dbt.tests.adapter.python_model import test_spark as python_models
+from dbt.tests.adapter.simple_copy import test_simple_copy as copies
 from dbt.tests.adapter.simple_seed import seeds as texts
 from dbt.tests.adapter.simple_seed import test_seed as seeds
 from dbt.tests.adapter.simple_seed import test_seed_type_override as override
@@ -246,6 +247,11 @@ class TestSeedSpecificFormats(seeds.BaseSeedSpecificFormats):
 
     def test_simple_seed(self, project):
         assert len(run_dbt(["seed"])) == 2
+
+
+class TestSimpleCopyBase(copies.SimpleCopyBase):
+    # It needs materialized views.
+    test_simple_copy_with_materialized_views = None
 
 
 # Incremental models and models in Python
