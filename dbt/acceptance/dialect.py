@@ -26,6 +26,7 @@ _RULES = [
     # Types
     (r"::\s*(?:text|varchar)\b(?!\()", "::string"),
     (r"(?<=\s)(?:TEXT|text)(?=\s*(?:,|\)|\n|not null|primary))", "string"),
+    (r"::double precision", "::double"),
     (r"(?i)timestamp without time zone", "timestamp"),
     (r"(?<!data_)type: integer", "type: bigint"),
     # Names in quotes
@@ -34,6 +35,10 @@ _RULES = [
     (r'(?<=as )"from"|\("from"|(?<=\')"from"(?=\')', lambda match: match[0].replace('"', "`")),
     (r'"varchar"', '"string"'),
     # Statements
+    (
+        r"test_valid_to from \{schema\}\.snapshot_actual",
+        "test_valid_to from {schema}.snapshot_actual order by id, test_valid_to",
+    ),
     (
         r"project\.get_tables_in_schema\(\)",
         'dict.fromkeys(row[0] for row in project.run_sql("show tables in {schema}", fetch="all"))',

@@ -12,10 +12,10 @@ from dbt.adapters.base.impl import ConstraintSupport
 from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
 from dbt.adapters.contracts.relation import RelationType
+from dbt.adapters.hiveacid.columns import HiveAcidColumn
 from dbt.adapters.hiveacid.connections import ROWS, Handle, HiveAcidConnectionManager
 from dbt.adapters.hiveacid.definitions import DEFINITION, RUN, Definition, ModelColumn, text
 from dbt.adapters.hiveacid.runs import retried_folder, run_of_invocation, run_token
-from dbt.adapters.spark.column import SparkColumn
 from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
@@ -61,6 +61,7 @@ class HiveAcidConfig(AdapterConfig):
 class HiveAcidAdapter(SparkAdapter):
     """The adapter for Hive ACID tables."""
 
+    Column = HiveAcidColumn
     ConnectionManager = HiveAcidConnectionManager
     AdapterSpecificConfigs = HiveAcidConfig
     _capabilities = CapabilityDict(
@@ -108,13 +109,13 @@ class HiveAcidAdapter(SparkAdapter):
             for each in found
         ]
 
-    def get_columns_in_relation(self, relation: BaseRelation) -> list[SparkColumn]:
+    def get_columns_in_relation(self, relation: BaseRelation) -> list[HiveAcidColumn]:
         """Return the columns of a table or view, the partition keys last; none if it is missing."""
         if not relation.include_policy.schema:
             schema = self._handle.spark.table(str(relation.identifier)).schema
             # In lower case, like those of the metastore, with which dbt compares them.
             return [
-                SparkColumn(each.name.lower(), each.dataType.simpleString())
+                HiveAcidColumn(each.name.lower(), each.dataType.simpleString())
                 for each in schema.fields
             ]
         found = self._find(relation)
@@ -122,7 +123,7 @@ class HiveAcidAdapter(SparkAdapter):
             return []
         columns = (*found.columns, *found.partition_keys)
         return [
-            SparkColumn(
+            HiveAcidColumn(
                 table_database=None,
                 table_schema=found.ref.database,
                 table_name=found.ref.name,
@@ -205,7 +206,7 @@ class HiveAcidAdapter(SparkAdapter):
 
     @available.parse(lambda *_, **__: "")
     def create_table_sql(
-        self, relation: BaseRelation, model: dict[str, Any], columns: list[SparkColumn]
+        self, relation: BaseRelation, model: dict[str, Any], columns: list[HiveAcidColumn]
     ) -> str:
         """Return CREATE TABLE for a model.
 
@@ -218,7 +219,7 @@ class HiveAcidAdapter(SparkAdapter):
 
     @available.parse(lambda *_, **__: False)
     def has_definition(
-        self, relation: BaseRelation, model: dict[str, Any], columns: list[SparkColumn]
+        self, relation: BaseRelation, model: dict[str, Any], columns: list[HiveAcidColumn]
     ) -> bool:
         """Whether a table was created with the present definition of a model.
 
@@ -270,7 +271,7 @@ class HiveAcidAdapter(SparkAdapter):
         """Return the names of the strategies."""
         return ["append", "merge", "delete+insert", "insert_overwrite", "microbatch"]
 
-    def _definition(self, model: dict[str, Any], columns: list[SparkColumn]) -> Definition:
+    def _definition(self, model: dict[str, Any], columns: list[HiveAcidColumn]) -> Definition:
         config = model["config"]
         contract = (config.get("contract") or {}).get("enforced", False)
         declared = {name.lower(): each for name, each in (model.get("columns") or {}).items()}
