@@ -32,6 +32,7 @@ _RULES = [
     # Names in quotes
     (r"'\"\{\}\"'\.format", "'`{}`'.format"),
     (r'"(seed_id|first_name|email|ip_address|birthday)"(?=,"|\)$)', r"`\1`"),
+    (r'(?<=as )"GROUP"', "`GROUP`"),
     (r'(?<=as )"from"|\("from"|(?<=\')"from"(?=\')', lambda match: match[0].replace('"', "`")),
     (r'"varchar"', '"string"'),
     # Statements

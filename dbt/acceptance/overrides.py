@@ -7,12 +7,14 @@ from dbt.tests.adapter.basic import expected_catalog
 from dbt.tests.adapter.basic import test_docs_generate as docs
 from dbt.tests.adapter.basic import test_get_catalog_for_single_relation as single
 from dbt.tests.adapter.constraints import test_constraints as constraints
+from dbt.tests.adapter.dbt_show import test_dbt_show as show
 from dbt.tests.adapter.incremental import test_incremental_on_schema_change as schema_change
 from dbt.tests.adapter.python_model import test_spark as python_models
 from dbt.tests.adapter.simple_copy import test_simple_copy as copies
 from dbt.tests.adapter.simple_seed import seeds as texts
 from dbt.tests.adapter.simple_seed import test_seed as seeds
 from dbt.tests.adapter.simple_seed import test_seed_type_override as override
+from dbt.tests.adapter.unit_testing import test_types as unit_types
 from dbt.tests.util import AnyInteger, read_file, rm_dir, run_dbt, write_file
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
 
@@ -252,6 +254,23 @@ class TestSeedSpecificFormats(seeds.BaseSeedSpecificFormats):
 class TestSimpleCopyBase(copies.SimpleCopyBase):
     # It needs materialized views.
     test_simple_copy_with_materialized_views = None
+
+
+class TestPostgresUnitTestingTypes(unit_types.BaseUnitTestingTypes):
+    @pytest.fixture
+    def data_types(self):
+        return [
+            ["1", "1"],
+            ["'1'", "1"],
+            ["true", "true"],
+            ["date '2020-01-02'", "2020-01-02"],
+            ["timestamp '2013-11-03 00:00:00'", "2013-11-03 00:00:00"],
+            ["cast(1 as decimal(10, 2))", "1"],
+        ]
+
+
+class TestShowDoesNotHandleDoubleLimit(show.BaseShowDoesNotHandleDoubleLimit):
+    DATABASE_ERROR_MESSAGE = "Found multiple 'LIMIT' clauses"
 
 
 # Incremental models and models in Python

@@ -7,9 +7,12 @@
     {# The view is made under another name first: if its query is invalid, the table stays. #}
     {% set trial = target_relation.incorporate(path={'identifier': target_relation.identifier ~ '__dbt_view'}) %}
     {% call statement('trial') %}{{ get_create_view_as_sql(trial, sql) }}{% endcall %}
-    {% do adapter.drop_relation(existing) %}
+    {% set old = existing.incorporate(path={'identifier': existing.identifier ~ '__dbt_old'}) %}
+    {% do adapter.drop_relation(old) %}
+    {% do adapter.rename_relation(existing, old) %}
     {% call statement('main') %}{{ get_create_view_as_sql(target_relation, sql) }}{% endcall %}
     {% do adapter.drop_relation(trial) %}
+    {% do adapter.drop_relation(old) %}
   {% else %}
     {% call statement('main') %}{{ get_create_view_as_sql(target_relation, sql) }}{% endcall %}
   {% endif %}
@@ -25,5 +28,9 @@
 {% endmacro %}
 
 {%- materialization clone, adapter='hiveacid' -%}
+  {% if defer_relation and defer_relation.render() | lower == this.render() | lower %}
+    {{ log("Target relation and defer relation are the same, skipping clone for relation: " ~ this.render()) }}
+    {{ return({'relations': []}) }}
+  {% endif %}
   {{ return(dbt.materialization_clone_default()) }}
 {%- endmaterialization -%}
