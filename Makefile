@@ -39,7 +39,7 @@ SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
 
-.PHONY: help setup quickstart playground test quick unit coverage airflow lint format histories layouts interop spark java oldest differential faults consumers conflicts isolation failover soak sizes streams protocol iceberg hdfs s3 gcs secure kubernetes metastores fuzz live snippets bench system yarn matrix cell docs shape figures lock release clean
+.PHONY: help setup quickstart playground test quick unit coverage airflow lint format histories layouts interop spark java oldest differential faults consumers conflicts isolation failover soak sizes streams protocol iceberg hdfs s3 gcs secure kubernetes metastores dbt fuzz live snippets bench system yarn matrix cell docs shape figures lock release clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -196,6 +196,22 @@ secure: setup ## Run metastores, HDFS, YARN with Kerberos, and expiring tickets 
 
 kubernetes: setup ## Submit, follow and end applications on an API server of Kubernetes (minutes; Go builds it)
 	@$(RUN) python -m pytest -m kubernetes tests/kubernetes
+
+# The environment of dbt, which needs no Airflow. The parser of dbt 2, which dbt 1 tries beside its own, is left out:
+# its package downloads a program.
+DBT := build/dbt
+$(DBT)/.installed: dbt/pyproject.toml hiveacid/pyproject.toml | $(INSTALLED)
+	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(DBT)
+	@echo "dbt-core-experimental-parser; python_version < '3'" > $(DBT)/left-out.txt
+	@VIRTUAL_ENV=$(DBT) $(BIN)/uv pip install --quiet --override $(DBT)/left-out.txt \
+		--group dbt/pyproject.toml:test --editable hiveacid --editable dbt
+	@touch $@
+
+dbt: setup $(DBT)/.installed ## Run all suites of dbt on its adapter, on both metastores (two hours; ONLY=basic)
+	@$(compile_jar)
+	@for version in 4.0.1 3.1.3; do PATH="$(CURDIR)/$(DBT)/bin:$$PATH" METASTORE=$$version \
+		python -m pytest --rootdir dbt/acceptance -c dbt/acceptance/pytest.ini dbt/acceptance \
+		$(if $(ONLY),-k '$(ONLY)') || exit 1; done
 
 metastores: setup ## Run tests on metastores 4.1 and 4.2, and reject version 2.3 (ten minutes)
 	@$(call install_java,21)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-CODE = ("hiveacid", "airflow_hiveacid", "spark_apps", "dags", "deploy", "docs")
-TESTS = ("tests", "bench")
+CODE = ("hiveacid", "airflow_hiveacid", "dbt/adapters", "spark_apps", "dags", "deploy", "docs")
+TESTS = ("tests", "bench", "dbt/acceptance")
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "deploy")
 SHOWN = 10
 

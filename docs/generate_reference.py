@@ -8,6 +8,7 @@ import argparse
 import dataclasses
 import inspect
 import re
+import runpy
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +38,11 @@ WORKER_PAGE = FOLDER.parent / "worker.md"
 # The table of expressions is between these lines of that page.
 EXPRESSIONS = "<!-- Written by docs/generate_reference.py from hiveacid/worker/expressions.py. -->"
 END_OF_EXPRESSIONS = "<!-- End of the expressions. -->"
+DBT_PAGE = FOLDER.parent / "dbt.md"
+# The table of suites that do not apply is between these lines of that page.
+SUITES = "<!-- Written by docs/generate_reference.py from dbt/acceptance/not_applicable.py. -->"
+END_OF_SUITES = "<!-- End of the suites. -->"
+NOT_APPLICABLE = Path(__file__).parents[1] / "dbt" / "acceptance" / "not_applicable.py"
 # Code has the layout of the docstrings, which ruff does not format.
 NOTE = (
     "<!-- Written by docs/generate_reference.py from the code; `make docs` writes it again. -->\n"
@@ -81,6 +87,7 @@ def main() -> None:
         (METRICS_PAGE, with_metrics),
         (WORKER_PAGE, with_expressions),
         (ERRORS_PAGE, with_statuses),
+        (DBT_PAGE, with_suites),
     )
     for page, written in written_parts:
         page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
@@ -138,6 +145,18 @@ def with_statuses(page: str) -> str:
     ]
     table = "\n".join(["| Exit status | Retried | Errors |", "|---|---|---|", *rows])
     return _between(page, STATUSES, END_OF_STATUSES, table)
+
+
+def with_suites(page: str) -> str:
+    """Return the page on dbt with the table of the suites that do not apply to its adapter."""
+    listed = runpy.run_path(str(NOT_APPLICABLE))
+    reasons: dict[str, list[str]] = {}
+    for suite, reason in listed["NOT_APPLICABLE"].items():
+        reasons.setdefault(reason, []).append(f"`{suite}`")
+    rows = [f"| {', '.join(suites)} | {reason} |" for reason, suites in reasons.items()]
+    share = f"{listed['LEFT_OUT']} of {listed['ALL']} suites:"
+    table = "\n".join([share, "", "| Suites | Reason |", "|---|---|", *rows])
+    return _between(page, SUITES, END_OF_SUITES, table)
 
 
 def error_texts(page: str) -> str:

@@ -7,6 +7,7 @@ other steps continue with the last commit.
 import argparse
 import hashlib
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from release.rules import SourceState, spark_problems, state_problems
 from release.sbom import sbom_problems, write_sbom
 
 REPOSITORY = Path(__file__).parents[1]
+_ADAPTER = "dbt/adapters/hiveacid/__version__.py"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,7 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     say("Version, tag, and changelog")
     report(state_problems(source_state()), fatal=not options.rehearsal)
     say("Wheels and source distributions of the commit")
-    library, provider = built = build(REPOSITORY, folder)
+    built = build(REPOSITORY, folder)
+    library, provider, _ = built
     say("Contents")
     for each in built:
         report(contents_problems(each, folder / "source"))
@@ -61,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         environment = CleanEnvironment(folder / kind, options.python)
         both = [
             f"{made.project.name} @ {file.as_uri()}"
-            for made, file in zip(built, files, strict=True)
+            for made, file in zip((library, provider), files, strict=True)
         ]
         environment.install(both, pins)
         environment.verify(__version__)
@@ -79,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             report(sbom_problems(document, environment.installed()))
     for spark in options.spark:
         say(f"Quickstart from the wheels with Spark {spark}")
-        quickstart(built, spark, folder, options)
+        quickstart((library, provider), spark, folder, options)
     say("Files to upload")
     for file in sorted((folder / "dist").iterdir()):
         print(f"   {hashlib.sha256(file.read_bytes()).hexdigest()}  {file}")
@@ -119,12 +122,14 @@ def source_state() -> SourceState:
             "airflow_hiveacid/provider_info.py": get_provider_info()["versions"][0],
             "airflow_hiveacid/__init__.py": airflow_hiveacid.__version__,
             **{f"pyproject.toml ({name})": version for name, version in _pins(REPOSITORY)},
+            _ADAPTER: runpy.run_path(str(REPOSITORY / _ADAPTER))["version"],
+            **{f"dbt/pyproject.toml ({name})": v for name, v in _pins(REPOSITORY / "dbt")},
         },
     )
 
 
 def _pins(repository: Path) -> list[tuple[str, str]]:
-    """Return the versions of the library that the provider requires."""
+    """Return the versions of the library that a project requires."""
     text = (repository / "pyproject.toml").read_text(encoding="utf-8")
     return re.findall(r'"(hiveacid(?:\[\w+\])?)==([^"]*)"', text)
 

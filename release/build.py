@@ -32,6 +32,7 @@ class Project:
 
 
 LIBRARY, PROVIDER = Project("hiveacid", "hiveacid"), Project("airflow-hiveacid", ".")
+ADAPTER = Project("dbt-hiveacid", "dbt")
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def _unpack(archive: Path, folder: Path) -> None:
 
 
 def build(repository: Path, folder: Path) -> list[Distributions]:
-    """Build the distributions of the commit: first the library, then the provider.
+    """Build the distributions of the commit: the library, the provider, and the adapter of dbt.
 
     Each wheel is built from the source distribution, also its jars. That it equals the wheel of the commit shows that
     the source distribution is complete and that the build is reproducible.
@@ -84,7 +85,7 @@ def build(repository: Path, folder: Path) -> list[Distributions]:
     export_commit(repository, source)
     _compile_jars(source)
     epoch = _output(["git", "log", "-1", "--format=%ct"], repository)
-    return [_build(project, source, folder, epoch) for project in (LIBRARY, PROVIDER)]
+    return [_build(project, source, folder, epoch) for project in (LIBRARY, PROVIDER, ADAPTER)]
 
 
 def _build(project: Project, source: Path, folder: Path, epoch: str) -> Distributions:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from email.parser import Parser
 from pathlib import Path
 
-from release.build import LIBRARY, Distributions, Project
+from release.build import ADAPTER, LIBRARY, Distributions, Project
 
 # Compiled, one for each line of Scala.
 _JARS = [f"spark/jars/hiveacid-scan_{scala}.jar" for scala in ("2.12", "2.13")]
@@ -24,11 +24,14 @@ def wheel_problems(made: Distributions, tracked: Iterable[str], version: str) ->
         version: The version that it must have.
     """
     project, wheel = made.project, made.wheel
+    metadata = ["METADATA", "RECORD", "WHEEL", "licenses/LICENSE", "licenses/NOTICE"]
     info = f"{project.package}-{version}.dist-info"
     moved = {f"{project.package}/": f"{project.package}/"}
     left_out: tuple[str, ...] = ()
     if project == LIBRARY:
         left_out = tuple(f"{project.package}/{name}" for name in _NOT_IN_LIBRARY)
+    elif project == ADAPTER:
+        moved = {f"dbt/{part}/": f"dbt/{part}/" for part in ("adapters", "include")}
     else:
         moved |= {
             "spark_apps/": f"{project.package}/_spark_apps/",
@@ -40,8 +43,9 @@ def wheel_problems(made: Distributions, tracked: Iterable[str], version: str) ->
         for source, target in moved.items()
         if file.startswith(source) and not file.startswith(left_out)
     }
-    metadata = ("METADATA", "RECORD", "WHEEL", "entry_points.txt")
-    expected |= {f"{info}/{name}" for name in (*metadata, "licenses/LICENSE", "licenses/NOTICE")}
+    if project != ADAPTER:
+        metadata.append("entry_points.txt")
+    expected |= {f"{info}/{name}" for name in metadata}
     if project == LIBRARY:
         expected |= {f"{project.package}/{name}" for name in _JARS}
     with zipfile.ZipFile(wheel) as archive:
@@ -76,10 +80,19 @@ def sdist_problems(
         targets = tomllib.loads(pyproject)["tool"]["hatch"]["build"]["targets"]
         included = [path.removeprefix("/") for path in targets["sdist"]["include"]]
         # What the build itself needs is always included.
-        included += ["pyproject.toml", "hatch_build.py", "LICENSE", "NOTICE", ".gitignore"]
+        included += [
+            "pyproject.toml",
+            "hatch_build.py",
+            "README.md",
+            "LICENSE",
+            "NOTICE",
+            ".gitignore",
+        ]
+        folder = "" if project.folder == "." else f"{project.folder}/"
+        own = [file.removeprefix(folder) for file in tracked if file.startswith(folder)]
         expected = {
             f"{root}/{file}"
-            for file in tracked
+            for file in [*own, ".gitignore"]
             if any(file == path or file.startswith(f"{path}/") for path in included)
         }
     with tarfile.open(sdist) as archive:

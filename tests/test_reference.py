@@ -54,6 +54,12 @@ def test_the_page_on_errors_lists_their_exit_statuses(generator: ModuleType) -> 
     assert "| 10 | yes | [ConflictError](#conflicterror), " in page
 
 
+def test_the_page_on_dbt_lists_the_suites_that_do_not_apply(generator: ModuleType) -> None:
+    page = generator.DBT_PAGE.read_text()
+    assert generator.with_suites(page) == page, "run `make docs`"
+    assert page.count("`grants.*`") == 1
+
+
 def test_the_command_line_has_the_texts_of_the_page_on_errors(generator: ModuleType) -> None:
     texts = generator.error_texts(generator.ERRORS_PAGE.read_text())
     assert generator.ERROR_TEXTS.read_text() == texts, "run `make docs`"

@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = (
     "hiveacid",
     "airflow_hiveacid",
+    "dbt",
     "spark_apps",
     "dags",
     "tests",

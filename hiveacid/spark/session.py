@@ -2,10 +2,11 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from functools import wraps
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -83,8 +84,14 @@ CALLING_JAVA = ("reflect", "java_method", "try_reflect")
 _REPEATING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
-def application_session(name: str) -> SparkSession:
+def application_session(
+    name: str, settings: Mapping[str, str] = MappingProxyType({})
+) -> SparkSession:
     """Return the session of an application of this package, with its submitted settings.
+
+    Args:
+        name: The name of the application.
+        settings: More settings, which precede those of this package.
 
     Raises:
         JavaMissing: No Java, or one of an unsupported version, was found to start Spark with.
@@ -92,7 +99,7 @@ def application_session(name: str) -> SparkSession:
     # Tasks on this machine run in the driver's interpreter, which has all their imports.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.Builder().appName(name)
-    for key, value in APPLICATION_SETTINGS.items():
+    for key, value in {**APPLICATION_SETTINGS, **settings}.items():
         builder = builder.config(key, value)
     for logger in _REPEATING_LOGGERS:
         silence(logger)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid import __version__
-from release.build import LIBRARY, PROVIDER, Distributions, build, tracked_files
+from release.build import ADAPTER, LIBRARY, PROVIDER, Distributions, Project, build, tracked_files
 from release.contents import sdist_problems, wheel_problems
 
 # Java compiles the jars.
@@ -57,7 +57,9 @@ def packed(distributions: Distributions, folder: Path) -> Distributions:
     return replace(distributions, wheel=wheel)
 
 
-@pytest.mark.parametrize("distributions", [LIBRARY.name, PROVIDER.name], indirect=True)
+@pytest.mark.parametrize(
+    "distributions", [LIBRARY.name, PROVIDER.name, ADAPTER.name], indirect=True
+)
 def test_the_distributions_of_the_commit_are_complete(
     distributions: Distributions, tracked: list[str]
 ) -> None:
@@ -65,9 +67,10 @@ def test_the_distributions_of_the_commit_are_complete(
     assert sdist_problems(distributions, tracked, __version__, pyproject(distributions)) == []
 
 
-def test_both_projects_have_the_same_license() -> None:
+@pytest.mark.parametrize("project", [LIBRARY, ADAPTER], ids=lambda project: project.name)
+def test_all_projects_have_the_same_license(project: Project) -> None:
     for name in ("LICENSE", "NOTICE"):
-        assert (ROOT / LIBRARY.folder / name).read_text() == (ROOT / name).read_text()
+        assert (ROOT / project.folder / name).read_text() == (ROOT / name).read_text()
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ CANNOT_RUN = {
     "IcebergCompareJob(": "wants a catalog; tests/iceberg compares tables",
     "maintain = HiveAcidMaintainOperator(": "maps over the output of a task; tests/airflow/test_maintain_operator.py runs it",
     "hiveacid mirrors": "wants a mirror; tests/iceberg/test_mirror_lag.py has some",
+    "dbt build": "wants dbt; make dbt runs projects",
     "HiveAcidMirrorFreshSensor(": "wants a mirror; tests/airflow/test_mirror_fresh.py waits for some",
 }
 

@@ -1,0 +1,106 @@
+"""Replacement of tables, and a run without a metastore."""
+
+import pytest
+from dbt.tests.util import run_dbt, write_file
+
+from hiveacid import TableScan
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
+
+MODELS = {
+    "plain.sql": "select 1 as id, 'a' as name",
+    "shaped.sql": """
+{{ config(insert_only=true, file_format='parquet', partition_by=['day'],
+          tblproperties={'owner.team': 'shop'}) }}
+select date '2026-01-01' as day, 1 as id
+""",
+    "bucketed.sql": """
+{{ config(clustered_by='id', buckets=2) }}
+select cast(id as int) as id from range(10)
+""",
+}
+
+
+class TestReplacement:
+    @pytest.fixture(scope="class")
+    def models(self):
+        return MODELS
+
+    @pytest.fixture(scope="class")
+    def project_config_update(self):
+        return {"models": {"+materialized": "table"}}
+
+    @pytest.fixture
+    def found(self, project, metastore):
+        def look(name):
+            with MetastoreClient(metastore.options) as client:
+                return client.get_table(TableRef(project.test_schema, name))
+
+        return look
+
+    def _names(self, project, metastore):
+        with MetastoreClient(metastore.options) as client:
+            return sorted(client.get_tables(project.test_schema))
+
+    def test_tables_have_their_settings(self, project, found):
+        run_dbt(["run"])
+        shaped, bucketed = found("shaped"), found("bucketed")
+        assert shaped.kind is TableKind.INSERT_ONLY
+        assert [key.name for key in shaped.partition_keys] == ["day"]
+        assert shaped.parameters["owner.team"] == "shop"
+        assert bucketed.kind is TableKind.FULL_ACID
+        assert (bucketed.bucket_columns, bucketed.num_buckets) == (("id",), 2)
+        rows = project.run_sql("select count(*) from {schema}.bucketed", fetch="one")
+        assert rows[0] == 10
+
+    def test_equal_definitions_overwrite_and_others_take_the_place(self, project, found, metastore):
+        run_dbt(["run", "--select", "plain"])
+        before = found("plain")
+        write_file("select 2 as id, 'b' as name", "models", "plain.sql")
+        run_dbt(["run", "--select", "plain"])
+        assert found("plain").identity == before.identity
+        assert project.run_sql("select id from {schema}.plain", fetch="all") == [(2,)]
+        project.run_sql("create table {schema}.plain__dbt_new_0123abcd (id int)")
+        project.run_sql("create table {schema}.plain__dbt_old (id int)")
+        write_file("select 3L as id, 'c' as name, 1 as more", "models", "plain.sql")
+        run_dbt(["run", "--select", "plain"])
+        after = found("plain")
+        assert after.identity != before.identity
+        assert [column.type for column in after.columns] == ["bigint", "string", "int"]
+        assert [each for each in self._names(project, metastore) if "__dbt" in each] == []
+
+    def test_a_failing_query_leaves_the_table(self, project, metastore):
+        write_file("select 1 as id", "models", "plain.sql")
+        run_dbt(["run", "--select", "plain", "--full-refresh"])
+        failing = "select cast(raise_error('planned') as bigint) as id"
+        for text in (failing, "{{ config(materialized='view') }} select missing from range(1)"):
+            write_file(text, "models", "plain.sql")
+            run_dbt(["run", "--select", "plain"], expect_pass=False)
+            assert project.run_sql("select id from {schema}.plain", fetch="all") == [(1,)]
+        write_file("{{ config(materialized='view') }} select 5 as id", "models", "plain.sql")
+        run_dbt(["run", "--select", "plain"])
+        write_file("select 6 as id", "models", "plain.sql")
+        run_dbt(["run", "--select", "plain"])
+        assert project.run_sql("select id from {schema}.plain", fetch="all") == [(6,)]
+        assert [each for each in self._names(project, metastore) if "__dbt" in each] == []
+
+
+class TestUnreachable:
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {"plain.sql": "{{ config(materialized='table') }} select 1 as id"}
+
+    def test_a_table_that_cannot_be_looked_up_is_not_missing(self, project, metastore):
+        run_dbt(["run"])
+        away = {"uris": "thrift://127.0.0.1:1", "patience_seconds": 0}
+        text = (project.profiles_dir / "profiles.yml").read_text("utf-8")
+        assert metastore.uri in text
+        write_file(text.replace(metastore.uri, str(away)), project.profiles_dir, "profiles.yml")
+        try:
+            with pytest.raises(Exception, match=r"127\.0\.0\.1:1"):
+                run_dbt(["run"], expect_pass=False)
+        finally:
+            write_file(text, project.profiles_dir, "profiles.yml")
+        rows = TableScan(f"{project.test_schema}.plain", metastore.uri).to_arrow()
+        assert rows.to_pylist() == [{"id": 1}]

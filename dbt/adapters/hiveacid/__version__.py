@@ -1,0 +1,3 @@
+"""The version, where dbt expects it."""
+
+version = "0.1.0"

@@ -1,0 +1,36 @@
+{% materialization view, adapter='hiveacid' -%}
+  {%- set existing = load_cached_relation(this) -%}
+  {%- set target_relation = this.incorporate(type='view') -%}
+  {{ run_hooks(pre_hooks) }}
+  {% do hiveacid_run_header() %}
+  {% if existing is not none and existing.is_table %}
+    {# The view is made under another name first: if its query is invalid, the table stays. #}
+    {% set trial = target_relation.incorporate(path={'identifier': target_relation.identifier ~ '__dbt_view'}) %}
+    {% call statement('trial') %}{{ get_create_view_as_sql(trial, sql) }}{% endcall %}
+    {% set old = existing.incorporate(path={'identifier': existing.identifier ~ '__dbt_old'}) %}
+    {% do adapter.drop_relation(old) %}
+    {% do adapter.rename_relation(existing, old) %}
+    {% call statement('main') %}{{ get_create_view_as_sql(target_relation, sql) }}{% endcall %}
+    {% do adapter.drop_relation(trial) %}
+    {% do adapter.drop_relation(old) %}
+  {% else %}
+    {% call statement('main') %}{{ get_create_view_as_sql(target_relation, sql) }}{% endcall %}
+  {% endif %}
+  {% do apply_grants(target_relation, config.get('grants'), should_revoke=False) %}
+  {% do persist_docs(target_relation, model) %}
+  {{ run_hooks(post_hooks) }}
+  {{ return({'relations': [target_relation]}) }}
+{%- endmaterialization %}
+
+{# Views have no copies: a clone of a table is a view of it, too. #}
+{% macro hiveacid__can_clone_table() %}
+  {{ return(False) }}
+{% endmacro %}
+
+{%- materialization clone, adapter='hiveacid' -%}
+  {% if defer_relation and defer_relation.render() | lower == this.render() | lower %}
+    {{ log("Target relation and defer relation are the same, skipping clone for relation: " ~ this.render()) }}
+    {{ return({'relations': []}) }}
+  {% endif %}
+  {{ return(dbt.materialization_clone_default()) }}
+{%- endmaterialization -%}
