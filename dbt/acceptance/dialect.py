@@ -23,6 +23,7 @@ _RULES = [
     (r"test_test_ephemeral", "test_test_suites"),
     (r"create view (test_test_suites\.\w+) as \(", r"create or replace view \1 as "),
     (r'^(\s+)"\);"$', r'\1""'),
+    (r"target\.type == 'postgres'", "target.type == 'hiveacid'"),
     # Types
     (r"::\s*(?:text|varchar)\b(?!\()", "::string"),
     (r"(?<=\s)(?:TEXT|text)(?=\s*(?:,|\)|\n|not null|primary))", "string"),
