@@ -23,7 +23,10 @@ _RULES = [
     (r"test_test_ephemeral", "test_test_suites"),
     (r"create view (test_test_suites\.\w+) as \(", r"create or replace view \1 as "),
     (r'^(\s+)"\);"$', r'\1""'),
+    (r"target\.type == 'postgres'", "target.type == 'hiveacid'"),
+    (r"'09/(01|12)/2023'", r"'2023-09-\1'"),
     # Types
+    (r"\bnull as (actual|expected)\b", r"cast(null as int) as \1"),
     (r"::\s*(?:text|varchar)\b(?!\()", "::string"),
     (r"(?<=\s)(?:TEXT|text)(?=\s*(?:,|\)|\n|not null|primary))", "string"),
     (r"::double precision", "::double"),

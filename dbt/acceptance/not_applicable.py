@@ -9,10 +9,11 @@ NOT_APPLICABLE = {
     "functions.*": _FUNCTIONS,
     "materialized_view.*": _REFRESHED,
     "dbt_clone.BaseClonePossible": "tables have no clones: the suite for views passes",
+    "utils.TestListagg": "`listagg` of dbt-spark, from which it comes, has no order",
     "persist_docs.TestPersistDocsQuotedDescriptionNotAppliedOnMismatch": _CASE,
 }
 # The numbers of these suites, and of all.
-LEFT_OUT, ALL = 31, 214
+LEFT_OUT, ALL = 32, 214
 
 
 def reason(key: str) -> str | None:

@@ -15,6 +15,11 @@ from dbt.tests.adapter.simple_seed import seeds as texts
 from dbt.tests.adapter.simple_seed import test_seed as seeds
 from dbt.tests.adapter.simple_seed import test_seed_type_override as override
 from dbt.tests.adapter.unit_testing import test_types as unit_types
+from dbt.tests.adapter.utils import test_current_timestamp as timestamps
+from dbt.tests.adapter.utils import test_escape_single_quotes as quotes
+from dbt.tests.adapter.utils import test_timestamps as names_of_now
+from dbt.tests.adapter.utils.data_types import test_type_float as floats
+from dbt.tests.adapter.utils.data_types import test_type_int as ints
 from dbt.tests.util import AnyInteger, read_file, rm_dir, run_dbt, write_file
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
 
@@ -271,6 +276,40 @@ class TestPostgresUnitTestingTypes(unit_types.BaseUnitTestingTypes):
 
 class TestShowDoesNotHandleDoubleLimit(show.BaseShowDoesNotHandleDoubleLimit):
     DATABASE_ERROR_MESSAGE = "Found multiple 'LIMIT' clauses"
+
+
+# Functions and types
+
+
+class TestTypeFloat(floats.BaseTypeFloat):
+    @pytest.fixture(scope="class")
+    def project_config_update(self):
+        return {"seeds": {"+column_types": {"float_col": "float"}}}
+
+
+class TestTypeInt(ints.BaseTypeInt):
+    @pytest.fixture(scope="class")
+    def project_config_update(self):
+        return {"seeds": {"+column_types": {"int_col": "int"}}}
+
+
+class TestCurrentTimestamp(timestamps.BaseCurrentTimestampNaive):
+    pass
+
+
+class TestCurrentTimestamps(names_of_now.BaseCurrentTimestamps):
+    @pytest.fixture(scope="class")
+    def expected_schema(self):
+        names = ("current_timestamp", "current_timestamp_in_utc_backcompat")
+        return dict.fromkeys((*names, "current_timestamp_backcompat"), "timestamp")
+
+    @pytest.fixture(scope="class")
+    def expected_sql(self):
+        """The text of PostgreSQL is not compared."""
+
+
+class TestEscapeSingleQuotes(quotes.BaseEscapeSingleQuotesBackslash):
+    pass
 
 
 # Incremental models and models in Python

@@ -91,3 +91,10 @@
   {% endcall %}
   {{ return(load_result('validate_sql')) }}
 {% endmacro %}
+
+{# Functions #}
+
+{# With ANSI, an invalid date is an error by itself; `assert_true` is not allowed in views. #}
+{% macro hiveacid__assert_not_null(function, arg) %}
+  {{ function }}({{ arg }})
+{% endmacro %}
