@@ -348,7 +348,7 @@ class RestoredStatement(Statement):
             self.look_up(preparation)
         except TableNotFound as missing:
             raise StagedChangeRefused(f"{what} was dropped.") from missing
-        _require_described(self.table, self.staged.table, what)
+        require_described(self.table, self.staged.table, what)
         if self.staged.constraints is not None:
             self.declared.look_up(preparation.client, self.table)
             if constraints_digest(self.declared.known) != self.staged.constraints:
@@ -411,7 +411,7 @@ def _restore(output: TableOutput, name: str, staged: StagedStatement) -> None:
         *(each.partition for each in staged.read),
     )
     for partition in partitions:
-        _require_partition(table, name, partition)
+        require_partition(table, name, partition)
     for each in staged.inputs:
         if each.width not in (None, len(table.columns)):
             raise malformed(name, f"the number {each.width} of columns")
@@ -447,8 +447,17 @@ def _restore(output: TableOutput, name: str, staged: StagedStatement) -> None:
     output.read_from = {each.partition: frozenset(each.paths) for each in staged.read}
 
 
-def _require_partition(table: HiveTable, name: str, partition: str | None) -> None:
-    """Refuse the name of a partition that the table cannot have."""
+def require_partition(table: HiveTable, name: str, partition: str | None) -> None:
+    """Refuse the name of a partition that the table cannot have.
+
+    Args:
+        table: The table.
+        name: The staged change, for errors.
+        partition: The name of the partition in its manifest.
+
+    Raises:
+        StagedChangeRefused: The manifest is forged.
+    """
     keys = [key.name for key in table.partition_keys]
     values: list[tuple[str, str | None]] = []
     if partition is not None:
@@ -475,12 +484,22 @@ def require_definitions(
             continue
         what = f"{read.name}, which was read,"
         try:
-            _require_described(existing_table(client, ref), read, what)
+            require_described(existing_table(client, ref), read, what)
         except (TableNotFound, StagedChangeRefused) as error:
             raise TableReplaced(error.what) from error
 
 
-def _require_described(table: HiveTable, before: ReadTable, what: str) -> None:
+def require_described(table: HiveTable, before: ReadTable, what: str) -> None:
+    """Refuse a table that differs from its description.
+
+    Args:
+        table: The table by its current definition.
+        before: The description.
+        what: The table and its part in the change, for errors.
+
+    Raises:
+        StagedChangeRefused: It was created again, or its definition has changed.
+    """
     if not table.identity.is_same(before.identity):
         raise StagedChangeRefused(f"{what} was dropped and created again since then.")
     if definition_digest(table) != before.definition:

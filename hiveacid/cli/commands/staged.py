@@ -1,4 +1,4 @@
-"""`hiveacid staged`: list the staged changes of a table, publish one, or discard one."""
+"""`hiveacid staged`: list the staged changes of a table, show the rows of one, publish or discard it."""
 
 import argparse
 import json
@@ -23,18 +23,24 @@ if TYPE_CHECKING:
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", metavar="DB.TABLE", help="the first table of the changes")
     which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--rows", metavar="NAME", help="print the rows that this change inserts and deletes"
+    )
     which.add_argument("--publish", metavar="NAME", help="commit this change")
     which.add_argument("--discard", metavar="NAME", help="remove this change")
+    target.add_limit(parser, "with --rows: print N rows")
     target.add_metastore(parser)
     target.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List the staged changes of a table, publish one, or discard one."""
+    """List the staged changes of a table, show the rows of one, publish or discard it."""
     from hiveacid.metastore.client import MetastoreClient
 
     ref = TableRef.parse(arguments.table)
     with closing(MetastoreClient(target.metastore(arguments))) as client:
+        if arguments.rows:
+            return _print_rows(client, ref, arguments)
         if not arguments.publish and not arguments.discard:
             return _list(client, ref, arguments)
         report = _end(client, ref, arguments)
@@ -53,8 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
 COMMAND = Command(
     name="staged",
     help="show staged changes, publish or discard one",
-    description="Show the changes that are staged in a table and wait for an approval, publish one of"
-    " them, or discard it.",
+    description="Show the changes that are staged in a table and wait for an approval, or the rows of"
+    " one of them, publish it, or discard it. Its rows are printed as tab-separated text, or as one JSON"
+    " object a line.",
     configure=_configure,
     run=run,
     changes=True,
@@ -132,6 +139,23 @@ def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespac
         ]
         print_table(head, [tuple(map(printable, row)) for row in rows])
     print_lines(f"{name} has no readable manifest; discard it." for name in damaged)
+    return 0
+
+
+def _print_rows(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
+    from hiveacid.cli.values import json_values, text_value
+    from hiveacid.writes.staged_rows import read_staged_rows
+
+    rows = read_staged_rows(client, ref, arguments.rows, arguments.limit).combine_chunks()
+    names = rows.schema.names
+    if not arguments.json:
+        print("\t".join(map(text_value, names)))
+    for batch in rows.to_batches():
+        for values in zip(*map(json_values, batch.columns), strict=True):
+            if arguments.json:
+                print(json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False))
+            else:
+                print("\t".join(map(text_value, values)))
     return 0
 
 
