@@ -227,16 +227,7 @@ def staged_changes(client: MetastoreClient, table: str) -> list[StagedChange]:
         client: The metastore.
         table: "database.table".
     """
-    found = []
-    folder = StagedChangeFolder(existing_table(client, TableRef.parse(table)))
-    for name in folder.names():
-        try:
-            change = folder.find(name)
-        except StagedChangeRefused:
-            continue
-        if change is not None:
-            found.append(change)
-    return sorted(found, key=lambda change: change.txn_id)
+    return StagedChangeFolder(existing_table(client, TableRef.parse(table))).changes()[0]
 
 
 def _tables(client: MetastoreClient, job: PublishJob) -> list[HiveTable]:

@@ -35,6 +35,7 @@ from hiveacid.records.staged_changes import MANIFEST, StagedChangeFolder
 from hiveacid.rules.constraints import NotNull as Required
 from hiveacid.rules.constraints import TableConstraints
 from hiveacid.rules.names import STAGED_CHANGES
+from hiveacid.storage.folder import Storage
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.table_cleaning import clean
@@ -383,6 +384,47 @@ def test_a_staging_whose_transaction_is_lost_leaves_nothing(warehouse):
     assert staged_changes(warehouse.client, warehouse.t) == []
 
 
+@FAKE4
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_cleaning_before_the_manifest_spares_the_files_of_a_live_staging(
+    warehouse, monkeypatch, is_lost
+):
+    warehouse.create("plain")
+    write = Storage.write_file
+
+    def late(storage: Storage, path: str, content: bytes, **options: Any) -> None:
+        if path.endswith(MANIFEST):
+            for txn in warehouse.client.get_open_txns_info() if is_lost else ():
+                warehouse.client.abort_txn(txn.txn_id)
+            warehouse.cleaned()
+            assert len(warehouse.hidden()) == 2 - 2 * is_lost  # With the folder of the engine.
+        write(storage, path, content, **options)
+
+    monkeypatch.setattr(Storage, "write_file", late)
+    change, after = changes(warehouse.t)["update"]
+    if is_lost:
+        with pytest.raises(ConflictError):
+            warehouse.stage(change)
+        assert (warehouse.rows(), warehouse.hidden()) == (BEFORE, [])
+    else:
+        warehouse.publish(warehouse.stage(change))
+        assert warehouse.rows() == after
+
+
+@FAKE4
+def test_a_manifest_without_its_files_cannot_be_published(warehouse):
+    warehouse.create("plain")
+    staged = warehouse.stage(changes(warehouse.t)["update"][0])
+    folder = warehouse.folder() / STAGED_CHANGES / staged.staged
+    for file in folder.iterdir():
+        if file.name != MANIFEST:
+            file.unlink()
+    with pytest.raises(StagedChangeRefused, match="is missing"):
+        warehouse.publish(staged)
+    warehouse.discard(staged)
+    assert (warehouse.rows(), warehouse.hidden()) == (BEFORE, [])
+
+
 # The end without a publication
 
 
@@ -438,15 +480,26 @@ def test_a_cleaning_removes_expired_changes_only(warehouse, monkeypatch):
 
 
 @FAKE4
-def test_a_cleaning_removes_what_a_discard_has_left(warehouse, capsys):
+def test_a_cleaning_removes_what_a_discard_has_left(warehouse):
     warehouse.create("plain")
     staged = warehouse.stage(changes(warehouse.t)["update"][0])
     (warehouse.folder() / STAGED_CHANGES / staged.staged / MANIFEST).unlink()
     assert staged_changes(warehouse.client, warehouse.t) == []
+    warehouse.cleaned()
+    assert warehouse.hidden() == []
+
+
+@FAKE4
+def test_a_damaged_manifest_is_listed_until_it_is_discarded(warehouse, capsys):
+    warehouse.create("plain")
+    staged = warehouse.stage(changes(warehouse.t)["update"][0])
+    (warehouse.folder() / STAGED_CHANGES / staged.staged / MANIFEST).write_text("{}")
     capsys.readouterr()
     assert main(["staged", warehouse.t, "--metastore", warehouse.client.options.uris]) == 0
     assert f"{staged.staged} has no readable manifest" in capsys.readouterr().out
     warehouse.cleaned()
+    assert warehouse.hidden() == [staged.staged]
+    warehouse.discard(staged)
     assert warehouse.hidden() == []
 
 

@@ -107,11 +107,8 @@ def _others(client: "MetastoreClient", ref: TableRef, name: str) -> tuple[str, .
 def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
     from hiveacid.metastore.table_rules import existing_table
     from hiveacid.records.staged_changes import StagedChangeFolder
-    from hiveacid.worker.staged_changes import staged_changes
 
-    changes = staged_changes(client, ref.full_name)
-    names = StagedChangeFolder(existing_table(client, ref)).names()
-    damaged = sorted({*names} - {each.name for each in changes})
+    changes, damaged = StagedChangeFolder(existing_table(client, ref)).changes()
     if arguments.json:
         print(
             json.dumps(
