@@ -348,6 +348,55 @@ def malformed(name: str, what: str) -> StagedChangeRefused:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownStagedChange:
+    """A staged change in lists, without its files.
+
+    Attributes:
+        name: Its name.
+        tables: The changed tables; the first one is the target.
+        job: The kind of the change.
+        rows_inserted: The number of inserted rows.
+        rows_updated: The number of updated rows.
+        rows_deleted: The number of deleted rows.
+        user: The user of the run.
+        run_token: "dag/run/task/map index" of the run; None if it must not be shown.
+        run_id: The run of the DAG, if once_per replaces it in run_token.
+        time: The time of the staging, in ISO format.
+        expires: The time after which it cannot be published, in ISO format.
+    """
+
+    name: str
+    tables: tuple[str, ...]
+    job: str
+    rows_inserted: int
+    rows_updated: int
+    rows_deleted: int
+    user: str
+    run_token: str | None
+    run_id: str | None
+    time: str
+    expires: str
+
+    @classmethod
+    def of(cls, change: StagedChange) -> Self:
+        """Summarize a manifest."""
+        report = change.report
+        return cls(
+            name=change.name,
+            tables=tuple(change.tables),
+            job=report.job,
+            rows_inserted=report.rows_inserted,
+            rows_updated=report.rows_updated,
+            rows_deleted=report.rows_deleted,
+            user=change.user,
+            run_token=unmarked_token(change.run_token),
+            run_id=change.run_id,
+            time=change.time,
+            expires=change.expires,
+        )
+
+
 class StagedChangeFolder:
     """The folder of a table with its staged changes.
 

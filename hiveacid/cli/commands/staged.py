@@ -9,6 +9,7 @@ from hiveacid.cli import target
 from hiveacid.cli.command import Command
 from hiveacid.cli.output import print_table
 from hiveacid.errors import StagedChangeRefused
+from hiveacid.jobs import codec
 from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.stage_jobs import DiscardJob, PublishJob
 from hiveacid.metastore.authorizer import system_user
@@ -17,7 +18,7 @@ from hiveacid.rules.texts import plural, print_lines, printable
 
 if TYPE_CHECKING:
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.records.staged_changes import StagedChange
+    from hiveacid.records.staged_changes import KnownStagedChange
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -106,33 +107,34 @@ def _others(client: "MetastoreClient", ref: TableRef, name: str) -> tuple[str, .
 
 def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
     from hiveacid.metastore.table_rules import existing_table
-    from hiveacid.records.staged_changes import StagedChangeFolder
+    from hiveacid.records.staged_changes import KnownStagedChange, StagedChangeFolder
 
     changes, damaged = StagedChangeFolder(existing_table(client, ref)).changes()
+    known = [KnownStagedChange.of(change) for change in changes]
     if arguments.json:
         print(
             json.dumps(
                 {
                     "table": ref.full_name,
-                    "staged": [_described(each) for each in changes],
+                    "staged": [codec.encode(each) for each in known],
                     "unreadable": damaged,
                 },
                 ensure_ascii=False,
             )
         )
         return 0
-    print(f"{ref}: {plural(len(changes), 'staged change')}")
-    if changes:
+    print(f"{ref}: {plural(len(known), 'staged change')}")
+    if known:
         head = ("name", "change", "by", "staged", "expires")
         rows = [
             (
                 each.name,
-                f"{each.report.job}: {_rows(each.report)}",
+                f"{each.job}: {_rows(each)}",
                 each.user,
                 each.time,
                 each.expires,
             )
-            for each in changes
+            for each in known
         ]
         print_table(head, [tuple(map(printable, row)) for row in rows])
     print_lines(f"{name} has no readable manifest; discard it." for name in damaged)
@@ -156,22 +158,7 @@ def _print_rows(client: "MetastoreClient", ref: TableRef, arguments: argparse.Na
     return 0
 
 
-def _described(change: "StagedChange") -> dict[str, Any]:
-    report = change.report
-    return {
-        "name": change.name,
-        "tables": change.tables,
-        "job": report.job,
-        "user": change.user,
-        "time": change.time,
-        "expires": change.expires,
-        "rows_inserted": report.rows_inserted,
-        "rows_updated": report.rows_updated,
-        "rows_deleted": report.rows_deleted,
-    }
-
-
-def _rows(report: RunReport) -> str:
+def _rows(report: "RunReport | KnownStagedChange") -> str:
     return (
         f"{plural(report.rows_inserted, 'row')} inserted, {report.rows_updated} updated,"
         f" {report.rows_deleted} deleted"
