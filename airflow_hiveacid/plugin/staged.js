@@ -24,6 +24,6 @@ function stagedParts(change, instance) {
     make("p", { class: "stream" }, make("b", {}, change.job), " by ",
       ...(change.run_token ? [runLinks(change.run_token, instance, change.run_id)].flat() : [change.user])),
     make("dl", { class: "facts" }, rows.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)))),
-    make("p", { class: "name", title: "The name for `hiveacid staged`" }, change.name),
+    make("p", { class: "change", title: "The name for `hiveacid staged`" }, change.name),
   ];
 }
