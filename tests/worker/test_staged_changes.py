@@ -610,6 +610,30 @@ def test_a_transaction_of_several_tables_is_published_together(warehouse):
 
 
 @FAKE4
+def test_a_publication_is_known_by_the_notes_of_each_table(warehouse):
+    warehouse.create("plain")
+    update = UpdateJob(target=warehouse.t, set={"v": "'x'"}, where="k = 1")
+    insert = InsertJob(target=warehouse.u, source=NEW, by_position=True)
+    staged = warehouse.stage(TransactionJob(statements=(update, insert)))
+    report = warehouse.publish(staged)
+    warehouse.sql("DROP TABLE t; CREATE TABLE t (id int, v string, k int)")
+    again = warehouse.publish(staged)
+    assert (again.already_done, again.txn_id) == (True, report.txn_id)
+    assert warehouse.rows() == []
+
+
+@FAKE4
+def test_a_publication_that_another_one_has_overtaken_can_be_repeated(warehouse):
+    warehouse.create("plain")
+    staged = warehouse.stage(changes(warehouse.t)["insert"][0])
+    with pytest.raises(ConflictError) as overtaken:
+        warehouse.publish(staged, At(Phase.WRITE, lambda: warehouse.publish(staged)))
+    assert overtaken.value.retryable
+    assert warehouse.publish(staged).already_done
+    assert len(warehouse.rows()) == len(BEFORE) + 2
+
+
+@FAKE4
 @pytest.mark.parametrize("dropped", ["t", "u"])
 def test_the_rest_of_a_change_of_dropped_tables_can_be_discarded(warehouse, dropped):
     warehouse.create("plain")
