@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import termios
 from collections.abc import Mapping
+from contextlib import chdir
 from io import StringIO
 from pathlib import Path
 
@@ -42,6 +43,11 @@ INSERT INTO shop.customers SELECT id, concat('customer ', id) FROM range(2000);
 UPDATE shop.customers SET name = upper(name) WHERE id < 900;
 INSERT INTO shop.clicks VALUES (TIMESTAMP '2026-11-20 09:00:00', '/')
 """
+CHECKED = """hiveacid sql "INSERT INTO shop.customers VALUES (7, 'Ann'), (null, 'Eve')" --checks checks.json"""
+CHECKS = """[
+  {"kind": "not_null", "columns": ["id"]},
+  {"kind": "unique", "columns": ["id"], "whole_table": true}
+]"""
 # The fonts are those that the reader has: nothing is fetched from elsewhere.
 _FORMAT = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
     "Fira Code, monospace", "ui-monospace, SFMono-Regular, Menlo, Consolas, monospace"
@@ -53,8 +59,10 @@ def main() -> None:
     """Make the tables, and draw all pictures."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        EmbeddedMetastore(directory=Path(folder)) as metastore,
+        EmbeddedMetastore(directory=Path(folder) / "metastore") as metastore,
+        chdir(folder),
     ):
+        Path("checks.json").write_text(CHECKS)
         environment = {
             **os.environ,
             "HIVEACID_METASTORE": metastore.uri,
@@ -65,6 +73,7 @@ def main() -> None:
             draw(f"terminal-tables-{name}", "hiveacid tables", width, environment)
         wrong = 'hiveacid sql "DELETE FROM shop.ordrs WHERE id = 1"'
         draw("terminal-error", wrong, WIDE, environment)
+        draw("terminal-check", CHECKED, WIDE, environment)
         draw("terminal-plan", "hiveacid plan shop.orders", WIDE, environment)
         draw("terminal-compact", "hiveacid compact shop.orders", WIDE, environment, bar=True)
 

@@ -5,6 +5,7 @@ so that it matches the code. A test compares the existing files with the generat
 """
 
 import argparse
+import ast
 import dataclasses
 import inspect
 import re
@@ -43,6 +44,10 @@ DBT_PAGE = FOLDER.parent / "dbt.md"
 SUITES = "<!-- Written by docs/generate_reference.py from dbt/acceptance/not_applicable.py. -->"
 END_OF_SUITES = "<!-- End of the suites. -->"
 NOT_APPLICABLE = Path(__file__).parents[1] / "dbt" / "acceptance" / "not_applicable.py"
+PLATFORMS_PAGE = FOLDER.parent / "platforms.md"
+# The table of members of PySpark that are not public is between these lines of that page.
+PRIVATE = "<!-- Written by docs/generate_reference.py from hiveacid/spark. -->"
+END_OF_PRIVATE = "<!-- End of the private members. -->"
 # Code has the layout of the docstrings, which ruff does not format.
 NOTE = (
     "<!-- Written by docs/generate_reference.py from the code; `make docs` writes it again. -->\n"
@@ -88,6 +93,7 @@ def main() -> None:
         (WORKER_PAGE, with_expressions),
         (ERRORS_PAGE, with_statuses),
         (DBT_PAGE, with_suites),
+        (PLATFORMS_PAGE, with_private_members),
     )
     for page, written in written_parts:
         page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
@@ -157,6 +163,46 @@ def with_suites(page: str) -> str:
     share = f"{listed['LEFT_OUT']} of {listed['ALL']} suites:"
     table = "\n".join([share, "", "| Suites | Reason |", "|---|---|", *rows])
     return _between(page, SUITES, END_OF_SUITES, table)
+
+
+def with_private_members(page: str) -> str:
+    """Return the page on platforms with the modules that use more than Spark's public interface."""
+    root = Path(__file__).parents[1]
+    trees = {
+        file.relative_to(root).as_posix(): ast.parse(file.read_text(encoding="utf-8"))
+        for file in sorted((root / "hiveacid").rglob("*.py"))
+    }
+    own = {name for tree in trees.values() for name in _defined(tree)}
+    rows = []
+    for file, tree in trees.items():
+        nodes = [*ast.walk(tree)] if file.startswith("hiveacid/spark/") else []
+        private = {
+            node.attr
+            for node in nodes
+            if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr)
+        }
+        imported = {
+            name.name
+            for node in nodes
+            if isinstance(node, ast.ImportFrom)
+            for name in node.names
+            if re.match("py4j|hiveacid.spark.spark_versions:java_", f"{node.module}:{name.name}")
+        }
+        if used := sorted(private - own) + sorted(imported):
+            rows.append(f"| `{file}` | {', '.join(f'`{name}`' for name in used)} |")
+    table = "\n".join(["| Module | Members |", "|---|---|", *rows])
+    return _between(page, PRIVATE, END_OF_PRIVATE, table)
+
+
+def _defined(tree: ast.AST) -> Iterator[str]:
+    """Yield the names that a module defines, also as attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and ast.unparse(node).startswith("self._"):
+            yield from () if isinstance(node.ctx, ast.Load) else (node.attr,)
 
 
 def error_texts(page: str) -> str:

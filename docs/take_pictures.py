@@ -30,6 +30,7 @@ from tests.live.page_airflow import DETAILS, FRAME, ROWS, PageAirflow
 from tests.live.page_tables import (
     held,
     make_busy,
+    make_checked,
     make_many,
     make_mirrors,
     make_streams,
@@ -189,10 +190,22 @@ def of_tests_tables(folder: Path) -> None:
         try:
             airflow.start()
             camera = Camera(airflow.url, airflow.token("rosa"), folder)
+            of_checks(camera, airflow, metastore.options)
             of_three(camera, airflow, metastore.options)
             of_many(camera, airflow, metastore.options)
         finally:
             airflow.processes.stop()
+
+
+def of_checks(camera: Camera, airflow: PageAirflow, options: MetastoreOptions) -> None:
+    """Take a table whose rows are checked, with a staged change."""
+    with MetastoreClient(options) as client:
+        ref = make_checked(client)
+        airflow.measured(1)
+        told = f"{FRAME}.querySelector('#staged')?.innerText.includes('Expires')"
+        path = f"{PAGE}?table={ref.full_name}"
+        camera.take("page-checks", path, f"{OPENED} && {told}", to_staged)
+        client.drop_table(ref)
 
 
 def of_three(camera: Camera, airflow: PageAirflow, options: MetastoreOptions) -> None:
@@ -236,6 +249,11 @@ def of_many(camera: Camera, airflow: PageAirflow, options: MetastoreOptions) -> 
 def to_streams(browser: Chromium) -> None:
     """Scroll to the streams."""
     browser.evaluate(f"{FRAME}.querySelector('#streams').scrollIntoView()")
+
+
+def to_staged(browser: Chromium) -> None:
+    """Scroll to the staged changes, which the versions follow."""
+    browser.evaluate(f"{FRAME}.querySelector('#staged').scrollIntoView()")
 
 
 def to_mirrors(browser: Chromium) -> None:

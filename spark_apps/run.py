@@ -20,10 +20,12 @@ if __name__ == "__main__":
     import pyspark
 
     try:
-        require_supported_spark(pyspark.__version__, "The driver")
+        warning = require_supported_spark(pyspark.__version__, "The driver")
         require_supported_packages()
     except UnsupportedSpark as error:
         sys.exit(f"UnsupportedSpark: {error}")
+    if warning is not None:
+        print(f"hiveacid: {warning}", file=sys.stderr)
     # Its imports fail with an unsupported Spark.
     from hiveacid.spark.application import main
 

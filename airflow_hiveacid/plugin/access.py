@@ -26,6 +26,7 @@ from hiveacid.jobs.options import dag_of
 from hiveacid.metastore.authorizer import may_access
 from hiveacid.records.history_entries import HistoryEntry
 from hiveacid.records.mirror_notes import KnownMirror
+from hiveacid.records.staged_changes import KnownStagedChange
 from hiveacid.records.stream_places import StreamState
 from hiveacid.upkeep.health_score import TableHealth
 
@@ -293,6 +294,18 @@ class PageAccess:
         return [
             mirror if self._sees_run(mirror.run_token) else replace(mirror, run_token=None)
             for mirror in mirrors
+        ]
+
+    def staged(self, changes: Sequence[KnownStagedChange]) -> list[KnownStagedChange]:
+        """Return staged changes without runs and other tables that are hidden from the user.
+
+        Args:
+            changes: The staged changes.
+        """
+        seen = [replace(each, tables=tuple(filter(self.sees, each.tables))) for each in changes]
+        return [
+            each if self._sees_run(each.run_token) else replace(each, run_token=None, run_id=None)
+            for each in seen
         ]
 
     def _sees_run(self, token: str | None) -> bool:

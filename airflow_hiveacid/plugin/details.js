@@ -20,6 +20,7 @@ function details(health, close) {
         : make("p", { class: "quiet" }, "No points are lost.")),
     make("section", { id: "history" },
       make("h3", {}, "History"), make("div", { class: "picture waiting" }, "Reading the history…")),
+    make("section", { id: "staged" }),
     make("section", { id: "streams" }),
     make("section", { id: "mirrors" }),
     make("section", {}, make("h3", {}, "Figures"), facts(health), make("p", { id: "oldest" })),

@@ -23,6 +23,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.history_entries import HistoryDirectory, HistoryEntry
 from hiveacid.records.mirror_notes import KnownMirror, known_mirrors
+from hiveacid.records.staged_changes import KnownStagedChange, StagedChangeFolder
 from hiveacid.records.stream_places import StreamState, stream_states
 from hiveacid.records.table_history import (
     OldestVersion,
@@ -355,6 +356,19 @@ class Metastore:
             described = client.get_table(ref)
             now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
         return known_mirrors(described, now, time.time())
+
+    def staged(self, table: str) -> list[KnownStagedChange]:
+        """Return the staged changes of a table, which wait for an approval.
+
+        Args:
+            table: "database.table".
+
+        Raises:
+            HiveAcidError: They cannot be read.
+        """
+        with self._connect() as client:
+            described = client.get_table(TableRef.parse(table))
+        return [KnownStagedChange.of(each) for each in StagedChangeFolder(described).changes()[0]]
 
     def _connect(self) -> MetastoreClient:
         options = self._options()

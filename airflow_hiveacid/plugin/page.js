@@ -258,7 +258,7 @@ async function open(name, quietly = false) {
     const about = `${state.connection} ${name}`;
     const same = aside.dataset.about === about && byId("history") !== null;
     const kept = same ? byId("maintenance") : null;
-    const before = same ? ["history", "streams", "mirrors", "versions", "oldest"].map((id) => [id, [...byId(id).childNodes]]) : [];
+    const before = same ? ["history", "staged", "streams", "mirrors", "versions", "oldest"].map((id) => [id, [...byId(id).childNodes]]) : [];
     if (!same) historyShown = null;
     aside.replaceChildren(...fill(make("div"), {}, details(health, close)).childNodes);
     for (const [id, parts] of before) byId(id).replaceChildren(...parts);
@@ -270,6 +270,7 @@ async function open(name, quietly = false) {
     }
     if (kept !== null && !kept.hidden) byId("maintenance").replaceWith(kept);
     else offerMaintenance(name, health);
+    lookAtStaged(byId("staged"), () => ask(`${path}/staged${query}`));
     lookAtMirrors(byId("mirrors"), () => ask(`${path}/mirrors${query}`));
     followStreams(byId("streams"), () => ask(`${path}/streams${query}`), () => opened === name);
     const tableHistory = await ask(`${path}/history${query}`).catch((error) => ({ entries: [], error }));

@@ -53,7 +53,7 @@ def _read(*names: str) -> str:
 
 _STYLE = _read("page.css")
 # In a function, so that no name of ours hides one of the browser.
-_PROGRAM = f"(() => {{\n{_read('elements.js', 'picture.js', 'details.js', 'streams.js', 'mirrors.js', 'maintenance.js', 'columns.js', 'page.js')}\n}})();"
+_PROGRAM = f"(() => {{\n{_read('elements.js', 'picture.js', 'details.js', 'streams.js', 'mirrors.js', 'staged.js', 'maintenance.js', 'columns.js', 'page.js')}\n}})();"
 
 
 def _hash(text: str) -> str:
@@ -473,6 +473,16 @@ async def show_mirrors(
     """The mirrors of a table in Iceberg with their lag, looked up now."""
     read = partial(metastore.mirrors, wanted.table)
     answer = await _answer("mirrors", metastore, wanted, read, access.mirrors)
+    return {"instance": instance_id(), **answer}
+
+
+@app.get("/api/tables/{table}/staged")
+async def show_staged(
+    wanted: WantedTable, metastore: OfMetastore, access: UserAccess
+) -> dict[str, Any]:
+    """The staged changes of a table, looked up now."""
+    read = partial(metastore.staged, wanted.table)
+    answer = await _answer("staged", metastore, wanted, read, access.staged)
     return {"instance": instance_id(), **answer}
 
 

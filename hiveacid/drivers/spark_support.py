@@ -9,29 +9,36 @@ from pathlib import Path
 
 from hiveacid.errors import UnsupportedSpark
 
-# At least the first one, and less than the second one.
-SUPPORTED = ((3, 5), (4, 3))
+# The first and the last of the tested minor versions, and the first one that is refused again: those in
+# between may work, as the trial of `hiveacid doctor --spark` determines.
+OLDEST, NEWEST, REFUSED = (3, 5), (4, 2), (5, 0)
 SUPPORTED_TEXT = "Spark 3.5, 4.0, 4.1, and 4.2"
 # The oldest versions of the packages that drivers and executors need; `make oldest` tests them.
 OLDEST_PACKAGES = {"numpy": (1, 26), "pyarrow": (19, 0), "thrift": (0, 22), "sqlglot": (30, 0)}
 _CORE = re.compile(r"spark-core_2\.1[23]-(\d+\.\d+\S*)\.jar")
 
 
-def require_supported_spark(version: str, where: str) -> None:
+def require_supported_spark(version: str, where: str) -> str | None:
     """Refuse an unsupported version of Spark.
 
     :param version: The version, for example "3.5.9".
     :param where: The place of this Spark, for the message.
+    :return: A warning if the version is newer than those that are tested.
     :raises UnsupportedSpark: The version is unsupported.
     """
     parts = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    low, high = SUPPORTED
-    if not low <= parts < high:
+    if not OLDEST <= parts < REFUSED:
         raise UnsupportedSpark(
             f"{where} is Spark {version}; this package supports {SUPPORTED_TEXT}.",
             remedy="Name the folder of a supported Spark in SPARK_HOME, or pip install "
             "'hiveacid[spark]'.",
         )
+    if parts <= NEWEST:
+        return None
+    return (
+        f"{where} is Spark {version}, which is newer than the tested {SUPPORTED_TEXT}. Try it by"
+        " `hiveacid doctor --spark`."
+    )
 
 
 def require_supported_packages() -> None:

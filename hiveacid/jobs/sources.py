@@ -25,6 +25,8 @@ PathFormat = Literal["orc", "parquet", "csv", "json"]
 PATH_FORMATS = frozenset(get_args(PathFormat))
 # The start of changes at the oldest version that can still be read.
 OLDEST = "oldest"
+# The column of changes with their kind, and the kinds of rows without updates.
+CHANGE, INSERT, DELETE = "_change_type", "insert", "delete"
 # Options of Spark that name the files of a source.
 PATH_OPTIONS = frozenset({"path", "paths"})
 

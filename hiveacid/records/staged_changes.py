@@ -1,9 +1,9 @@
 """Staged changes: manifests of changes whose files wait for the approval of a person.
 
-A staged change is a hidden folder in each of its tables, which appears there at once, with its
-manifest, by one rename. It has no transaction and no lock. Any user who can write into the folder of a
-table can forge a manifest: names of files are therefore relative to the hidden folder, and nothing in
-it is code or the location of another file.
+A staged change is a hidden folder in each of its tables, whose manifest is written last and removed
+first. It has no transaction and no lock; before its manifest, its folder belongs to the transaction in
+its name. Any user who can write into the folder of a table can forge a manifest: names of files are
+therefore relative to the hidden folder, and nothing in it is code or the location of another file.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,6 +27,7 @@ from hiveacid.jobs.stage_jobs import is_name, require_plain_checks
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.proofs import digest_of
+from hiveacid.rules.cleaning import has_ended
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import STAGED_CHANGES, TableIdentity, TableRef
 from hiveacid.rules.row_id import MAX_WRITER_ID
@@ -235,7 +236,7 @@ class StagedChange:
     @property
     def name(self) -> str:
         """The name of the staged change, which is that of its folder."""
-        return f"{digest_of(self.run_token)}_{self.txn_id}"
+        return name_of(self.run_token, self.txn_id)
 
     @property
     def tables(self) -> list[str]:
@@ -329,12 +330,71 @@ class StagedChange:
         require_plain_checks(self.checks)
 
 
+def name_of(run_token: str, txn_id: int) -> str:
+    """Name the staged change of a run.
+
+    Args:
+        run_token: The token of the run.
+        txn_id: The transaction that writes the files.
+    """
+    return f"{digest_of(run_token)}_{txn_id}"
+
+
 def malformed(name: str, what: str) -> StagedChangeRefused:
     """Return the error that a manifest was not written by this package."""
     return StagedChangeRefused(
         f"The manifest of the staged change {name} has {what}.",
         remedy="It is damaged or forged: look who may write into the folder of the table.",
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownStagedChange:
+    """A staged change in lists, without its files.
+
+    Attributes:
+        name: Its name.
+        tables: The changed tables; the first one is the target.
+        job: The kind of the change.
+        rows_inserted: The number of inserted rows.
+        rows_updated: The number of updated rows.
+        rows_deleted: The number of deleted rows.
+        user: The user of the run.
+        run_token: "dag/run/task/map index" of the run; None if it must not be shown.
+        run_id: The run of the DAG, if once_per replaces it in run_token.
+        time: The time of the staging, in ISO format.
+        expires: The time after which it cannot be published, in ISO format.
+    """
+
+    name: str
+    tables: tuple[str, ...]
+    job: str
+    rows_inserted: int
+    rows_updated: int
+    rows_deleted: int
+    user: str
+    run_token: str | None
+    run_id: str | None
+    time: str
+    expires: str
+
+    @classmethod
+    def of(cls, change: StagedChange) -> Self:
+        """Summarize a manifest."""
+        report = change.report
+        return cls(
+            name=change.name,
+            tables=tuple(change.tables),
+            job=report.job,
+            rows_inserted=report.rows_inserted,
+            rows_updated=report.rows_updated,
+            rows_deleted=report.rows_deleted,
+            user=change.user,
+            run_token=unmarked_token(change.run_token),
+            run_id=change.run_id,
+            time=change.time,
+            expires=change.expires,
+        )
 
 
 class StagedChangeFolder:
@@ -351,6 +411,23 @@ class StagedChangeFolder:
     def names(self) -> list[str]:
         """List the names of the staged changes."""
         return names_below(self._storage)
+
+    def changes(self) -> tuple[list[StagedChange], list[str]]:
+        """Read the staged changes, the oldest first.
+
+        Returns:
+            The changes, and the names of those whose manifest is damaged or forged.
+        """
+        found, damaged = [], []
+        for name in self.names():
+            try:
+                change = self.find(name)
+            except StagedChangeRefused:
+                damaged.append(name)
+                continue
+            if change is not None:
+                found.append(change)
+        return sorted(found, key=lambda change: change.txn_id), damaged
 
     def find(self, name: str, *, withdrawn: bool = False) -> StagedChange | None:
         """Read a staged change, or return None if it is missing.
@@ -431,6 +508,17 @@ def names_below(storage: ReadOnlyStorage) -> list[str]:
     return [
         each for each in storage.list_directories(STAGED_CHANGES, missing_ok=True) if is_name(each)
     ]
+
+
+def is_abandoned(name: str, txns: ValidTxnList, min_open: int) -> bool:
+    """Whether nobody can add a manifest to the folder of a staged change any more.
+
+    Args:
+        name: The name of the folder.
+        txns: A list from before its manifest was missing.
+        min_open: The smallest open transaction of any kind at that time.
+    """
+    return has_ended(int(name.rpartition("_")[2]), txns, min_open)
 
 
 def manifest_of(storage: ReadOnlyStorage, name: str, file: str = MANIFEST) -> bytes | None:

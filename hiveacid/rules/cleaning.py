@@ -287,11 +287,12 @@ def stale_staging(names: Iterable[str], txns: ValidTxnList, min_open: int) -> li
     return [
         name
         for name in names
-        if (txn := staging_txn(name)) is not None and _has_ended(txn, txns, min_open)
+        if (txn := staging_txn(name)) is not None and has_ended(txn, txns, min_open)
     ]
 
 
-def _has_ended(txn: int, txns: ValidTxnList, min_open: int) -> bool:
+def has_ended(txn: int, txns: ValidTxnList, min_open: int) -> bool:
+    """Whether a transaction of any kind has certainly ended; see ``stale_staging``."""
     seen = txn <= txns.high_watermark and txn not in txns.open
     return seen and (txn < min_open or txn in txns.aborted)
 
@@ -318,7 +319,7 @@ def is_stale_upload(
     if directory is None:
         return False
     if txn := directory.visibility_txn:
-        return _has_ended(txn, txns, min_open)
+        return has_ended(txn, txns, min_open)
     write_id = directory.write_id if isinstance(directory, Base) else directory.max_write_id
     if write_id > write_ids.high_watermark:
         # A writer that locks after writing uploads for the write id that it expects to get.

@@ -14,6 +14,7 @@ from hiveacid.errors import InvalidJob, StorageError
 from hiveacid.jobs import codec
 from hiveacid.jobs.export_job import ExportChangesJob, ranges_of
 from hiveacid.jobs.report import ChangesRange, RunReport
+from hiveacid.jobs.sources import CHANGE, DELETE, INSERT
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import check_kind, located
@@ -23,15 +24,7 @@ from hiveacid.records.consumers import ExportedRange
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef, plain_location
 from hiveacid.spark.failures import translated_spark_errors
-from hiveacid.spark.read.changes import (
-    CHANGE,
-    DELETE,
-    INSERT,
-    ROW_ID,
-    UPDATE_AFTER,
-    UPDATE_BEFORE,
-    VERSION,
-)
+from hiveacid.spark.read.changes import ROW_ID, UPDATE_AFTER, UPDATE_BEFORE, VERSION
 from hiveacid.spark.read.table_reader import TableReader
 from hiveacid.spark.rows.columns import check_readable, quoted
 from hiveacid.spark.session import scan_session

@@ -11,7 +11,13 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.proofs import NoteName, RunOutcome
 from hiveacid.records.run_notes import NoteFile, RunNoteFolder
-from hiveacid.records.staged_changes import MANIFEST, StagedChange, manifest_of, names_below
+from hiveacid.records.staged_changes import (
+    MANIFEST,
+    StagedChange,
+    is_abandoned,
+    manifest_of,
+    names_below,
+)
 from hiveacid.records.stream_places import digests_of_next_batches
 from hiveacid.rules.cleaning import (
     CONSUMER_RETENTION,
@@ -235,7 +241,9 @@ class Inspection:
                     continue
                 # First: without its manifest, no publication begins.
                 garbage.append(Garbage(f"{path}/{MANIFEST}", 0, _EXPIRED, is_file=True))
-            # A folder appears together with its manifest, which is removed first.
+            elif not is_abandoned(name, self.txns, self._min_open):
+                keep.append(KeptPath(path, "Its manifest is not written yet."))
+                continue
             files = storage.list_files(path, recursive=True, missing_ok=True)
             garbage.append(Garbage(path, sum(file.size for file in files), _EXPIRED))
 

@@ -205,7 +205,7 @@ class TableRows:
             files = partition.raw_beside(own) if own.raw else [own]
             wanted, rows = DeleteEvents(*match.ids), _RowChoice(np.sort(match.ids[2]))
             for found in self._of(match.partition, files, names, None if own.raw else rows):
-                if found.file == match.file and (hits := _hits(wanted, found.ids)).any():
+                if found.file == match.file and (hits := wanted.mask(*found.ids)).any():
                     yield found.only(hits)
 
     def _of(
@@ -254,16 +254,6 @@ class _RowChoice:
             known is None or bool(np.diff(np.searchsorted(self.rows, [known[0], known[1] + 1]))[0])
             for known in ranges
         ]
-
-
-def _hits(wanted: DeleteEvents, ids: tuple[Int64s, Int64s, Int64s]) -> np.ndarray:
-    """Return a mask of the rows with wanted ids."""
-    write_ids, buckets, rows = ids
-    hits = np.zeros(len(rows), np.bool_)
-    for write_id, bucket in {*zip(write_ids.tolist(), buckets.tolist(), strict=True)}:
-        own = (write_ids == write_id) & (buckets == bucket)
-        hits[own] = wanted.hits(write_id, bucket, rows[own])
-    return hits
 
 
 def _chunks(batches: Iterator[RowBatch]) -> Iterator[list[RowBatch]]:

@@ -95,7 +95,11 @@ def publish_change(
         earlier.end()
         # After the search, which looks for a publication that has removed the change.
         confirm = partial(_require_live, tables[0], job.staged)
-        confirm()
+        try:
+            confirm()
+        except StagedChangeRefused:
+            _require_unpublished(client, tables, job.staged)
+            raise
         options = _options(job, change)
         checks = tuple(change.checks)
         statements = restored_statements(change)
@@ -227,16 +231,7 @@ def staged_changes(client: MetastoreClient, table: str) -> list[StagedChange]:
         client: The metastore.
         table: "database.table".
     """
-    found = []
-    folder = StagedChangeFolder(existing_table(client, TableRef.parse(table)))
-    for name in folder.names():
-        try:
-            change = folder.find(name)
-        except StagedChangeRefused:
-            continue
-        if change is not None:
-            found.append(change)
-    return sorted(found, key=lambda change: change.txn_id)
+    return StagedChangeFolder(existing_table(client, TableRef.parse(table))).changes()[0]
 
 
 def _tables(client: MetastoreClient, job: PublishJob) -> list[HiveTable]:
@@ -270,21 +265,23 @@ def _require_unpublished(client: MetastoreClient, tables: Sequence[HiveTable], n
     Raises:
         AlreadyApplied: It was published.
     """
-    digest, target = name.partition("_")[0], tables[0]
-    notes = RunNoteFolder(client, ReadOnlyStorage.of(target.folder), target)
-    found = [
-        file
-        for file in notes.of_digest(digest)
-        if file.note is not None and digest_of(file.note.run_token) == digest
-    ]
-    for token in {file.note.run_token for file in found if file.note is not None}:
-        _attempts(client, tables, token).end()
-    # A run that changed no row may be applied again, but this change is not there any more.
-    snapshot = Snapshot.take(client, [target.ref])
-    for file in found:
-        outcome = notes.judge(file, snapshot.txns, snapshot.write_ids[target.ref.full_name])
-        if file.note is not None and outcome is RunOutcome.APPLIED:
-            raise AlreadyApplied(file.note.report)
+    digest = name.partition("_")[0]
+    # In all tables: one may have been created again since then.
+    for table in tables:
+        notes = RunNoteFolder(client, ReadOnlyStorage.of(table.folder), table)
+        found = [
+            file
+            for file in notes.of_digest(digest)
+            if file.note is not None and digest_of(file.note.run_token) == digest
+        ]
+        for token in {file.note.run_token for file in found if file.note is not None}:
+            _attempts(client, tables, token).end()
+        # A run that changed no row may be applied again, but this change is not there any more.
+        snapshot = Snapshot.take(client, [table.ref])
+        for file in found:
+            outcome = notes.judge(file, snapshot.txns, snapshot.write_ids[table.ref.full_name])
+            if file.note is not None and outcome is RunOutcome.APPLIED:
+                raise AlreadyApplied(file.note.report)
 
 
 def _require_named(change: StagedChange, job: PublishJob | DiscardJob) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
+import pyarrow as pa
+
 from hiveacid.errors import SparkNeeded, UnknownColumn
 from hiveacid.jobs.fields import Parameters, require_list
 from hiveacid.jobs.job import Access
@@ -24,6 +26,7 @@ from hiveacid.worker.run import change_rows
 from hiveacid.worker.sources import source_of_rows
 from hiveacid.worker.statements import InsertRows, MergeRows
 from hiveacid.writes.atomic_write import run_statements
+from hiveacid.writes.staged_rows import read_staged_rows
 from hiveacid.writes.statement import Statement, WriteOptions, accesses_of_checks
 
 
@@ -144,6 +147,21 @@ class WorkerTable:
         """Return the rows, or some of them, as a data set of Arrow; see ``TableScan``."""
         metastore = self._client.options
         return TableScan(self.ref.full_name, metastore, columns=columns, filter=filter)
+
+    def staged(self, name: str, limit: int | None = None) -> pa.Table:
+        """Return the rows that a staged change inserts, and the current rows that it deletes.
+
+        In addition to the table's columns, they have ``_change_type``, "insert" or "delete": an
+        update is both.
+
+        Args:
+            name: The staged change, as ``HiveAcidStageOperator`` returns it.
+            limit: The number of rows after which the rest is left out; by default none.
+
+        Raises:
+            StagedChangeRefused: It is missing or damaged, or the table has changed since then.
+        """
+        return read_staged_rows(self._client, self.ref, name, limit)
 
     @property
     def _common(self) -> dict[str, Any]:

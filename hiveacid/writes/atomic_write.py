@@ -226,20 +226,25 @@ class AtomicWrite:
         with self._transaction(locks) as txn:
             txn.definitions.add(self._require_same_tables(txn).values())
             look_up_constraints(self.client, self.statements)
-            confirm()
-            UnchangedSince(
-                self.client,
-                written_by(change.run_token, change.user),
-                change.conflict_policy,
-                change.snapshot,
-                txn,
-                partial(require_definitions, self.client, change),
-                partial(_no_longer, change),
-            ).require(kept)
-            with self.phases(Phase.WRITE, "the staged files to their places"):
-                parts = restaged(kept, txn)
-            # After the last read of staged files, which a discard or a cleaning may remove.
-            confirm()
+            try:
+                confirm()
+                UnchangedSince(
+                    self.client,
+                    written_by(change.run_token, change.user),
+                    change.conflict_policy,
+                    change.snapshot,
+                    txn,
+                    partial(require_definitions, self.client, change),
+                    partial(_no_longer, change),
+                ).require(kept)
+                with self.phases(Phase.WRITE, "the staged files to their places"):
+                    parts = restaged(kept, txn)
+                # After the last read of staged files, which a discard or a cleaning may remove.
+                confirm()
+            except StagedChangeRefused:
+                # Another attempt may have ended this one, and published the change.
+                txn.confirm_alive()
+                raise
             return self._finish(txn, parts)
 
     @contextmanager

@@ -132,14 +132,10 @@ class TakenFolders:
         if (root, name) not in self._names:
             if staging_txn(name) is None:
                 raise StorageError(f"{root}/{name} is no hidden folder.")
-            self._names[root, name] = self._take(root, name)
+            folder = HiddenFolder.until_the_end_of(self.txn, root)
+            folder.storage.rename(name, folder.name)
+            self._names[root, name] = folder.name
         return f"{self._names[root, name]}/{rest}"
-
-    def _take(self, root: str, name: str) -> str:
-        """Rename a hidden folder, and return its new path."""
-        folder = HiddenFolder.until_the_end_of(self.txn, root)
-        folder.storage.rename(name, folder.name)
-        return folder.name
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Conversion of staged statements into a staged change that needs no transaction, and back."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -34,6 +35,7 @@ from hiveacid.records.staged_changes import (
     StagedRows,
     StagedStatement,
     malformed,
+    name_of,
 )
 from hiveacid.rules.constraints import TableConstraints
 from hiveacid.rules.locks import Operation, partitions_to_lock
@@ -41,7 +43,6 @@ from hiveacid.rules.names import STAGED_CHANGES, TableRef, parse_partition_name,
 from hiveacid.rules.schema import TableKind
 from hiveacid.storage.filesystems import keeps_checksums
 from hiveacid.storage.folder import Storage
-from hiveacid.storage.hidden_folder import HiddenFolder
 from hiveacid.storage.staging import FlatFile, StagedFile
 from hiveacid.tables.visible_files import FilesReader
 from hiveacid.writes.engine import RowEngine
@@ -59,38 +60,39 @@ from hiveacid.writes.statement import (
 
 
 @dataclass(frozen=True)
-class PackedFolders(TakenFolders):
-    """Moves the hidden folders of a transaction into one new hidden folder for each table.
+class KeptFiles(TakenFolders):
+    """Moves files from the hidden folders of a transaction into the folders of a staged change.
 
     Attributes:
-        packed: The new folders, by the locations of the tables.
+        name: The staged change.
+        kept: The number of files in each table, by its location.
     """
 
-    packed: dict[str, HiddenFolder] = field(default_factory=dict)
+    name: str = field(kw_only=True)
+    kept: Counter[str] = field(default_factory=Counter)
 
-    def _take(self, root: str, name: str) -> str:
-        folder = self.folder(root)
-        path = f"{folder.name}/{len(self._names)}"
-        folder.storage.make_directory(folder.name)
-        folder.storage.rename(name, path)
-        return path
+    def path(self, root: str, path: str) -> str:
+        """Move a file, and return its new path; see the base class."""
+        storage = Storage.of(root)
+        self.kept[root] += 1
+        # Spark finds the compression of a text by the end of its name.
+        new = f"{self.folder}/{self.kept[root]}-{path.rpartition('/')[2]}"
+        if storage.renames_at_once:
+            storage.make_directory(self.folder)
+        storage.rename(path, new)
+        return new
 
-    def folder(self, root: str) -> HiddenFolder:
-        """Return the folder of a table, which is removed when the transaction ends.
-
-        Args:
-            root: The location of the table.
-        """
-        if root not in self.packed:
-            self.packed[root] = HiddenFolder.until_the_end_of(self.txn, root)
-        return self.packed[root]
+    @property
+    def folder(self) -> str:
+        """The folder of the staged change in each table."""
+        return f"{STAGED_CHANGES}/{self.name}"
 
 
 def require_stageable(client: MetastoreClient, statements: Sequence[Statement]) -> None:
     """Refuse tables whose files cannot wait for an approval, before any work.
 
     Raises:
-        UnsupportedTable: A table is in an object store, or a worker cannot commit its files.
+        UnsupportedTable: A worker cannot commit the files of a table.
     """
     for statement in statements:
         table = statement.table
@@ -98,12 +100,6 @@ def require_stageable(client: MetastoreClient, statements: Sequence[Statement]) 
             raise UnsupportedTable(
                 f"The write events of {table.ref.full_name} have checksums of HDFS, which a worker"
                 " cannot read: its changes cannot be staged.",
-                remedy="Approve the change before it runs, as in dags/approved_changes.py.",
-            )
-        if not Storage.of(table.folder).renames_at_once:
-            raise UnsupportedTable(
-                f"{table.ref.full_name} is in an object store, which cannot rename a folder in one"
-                " step: its changes cannot be staged.",
                 remedy="Approve the change before it runs, as in dags/approved_changes.py.",
             )
 
@@ -128,72 +124,50 @@ def keep_change(
         UnsupportedTable: Rows of a partition outside of the table's folder are changed.
         TransactionAborted: The transaction was lost; nothing is staged.
     """
-    packed = PackedFolders(owner)
     client = parts[0].context.client
     for part in parts:
         _require_inside(part)
-    kept = [part.detached(packed) for part in parts]
-    now = datetime.now(UTC)
-    change = StagedChange(
-        run_token=options.known_run_token,
-        run_id=options.run_id,
-        txn_id=owner.txn_id,
-        user=client.user,
-        time=now.isoformat(timespec="seconds"),
-        expires=(now + lifetime).isoformat(timespec="seconds"),
-        conflict_policy=str(options.conflict_policy),
-        txns=reading.snapshot.txns.format(),
-        write_ids={name: each.format() for name, each in reading.snapshot.write_ids.items()},
-        read=_read_tables(client, reading, parts),
-        statements=tuple(
-            _staged(detached, packed, part.report())
-            for detached, part in zip(kept, parts, strict=True)
-        ),
-        checks=options.checks,
-    )
-    content = change.to_bytes()
-    if len(content) > LARGEST_MANIFEST:
-        raise UnsupportedTable(
-            f"The change of {change.tables[0]} has too many files to be staged.",
-            remedy="Change fewer partitions at a time.",
-        )
     tables = {part.name: part.statement.table for part in parts}
-    for table in tables.values():
-        folder = packed.folder(table.folder)
-        named = {
-            f"{folder.name}/{file.path}"
-            for each in change.statements
-            if each.table.name == table.ref.full_name
-            for file in each.files
-        }
-        for file in folder.storage.list_files(folder.name, recursive=True, missing_ok=True):
-            # Rows that already have the row ids of a write id which others will get.
-            if f"{folder.name}/{file.path}" not in named:
-                folder.storage.delete_file(f"{folder.name}/{file.path}")
-        folder.storage.write_part(f"{folder.name}/{MANIFEST}", content)
-    _show(owner, change, [packed.folder(table.folder) for table in tables.values()])
-    for part in parts:
-        owner.attempt("remove staged files", part.output.discard)
-    return change
-
-
-def _show(owner: Transaction, change: StagedChange, folders: Sequence[HiddenFolder]) -> None:
-    """Rename the folders, that of the target last; all of them, or none."""
-    path = f"{STAGED_CHANGES}/{change.name}"
-    shown: list[HiddenFolder] = []
+    files = KeptFiles(owner, name=name_of(options.known_run_token, owner.txn_id))
     try:
-        for folder in reversed(folders):
-            folder.storage.make_directory(STAGED_CHANGES)
+        kept = [part.detached(files) for part in parts]
+        now = datetime.now(UTC)
+        change = StagedChange(
+            run_token=options.known_run_token,
+            run_id=options.run_id,
+            txn_id=owner.txn_id,
+            user=client.user,
+            time=now.isoformat(timespec="seconds"),
+            expires=(now + lifetime).isoformat(timespec="seconds"),
+            conflict_policy=str(options.conflict_policy),
+            txns=reading.snapshot.txns.format(),
+            write_ids={name: each.format() for name, each in reading.snapshot.write_ids.items()},
+            read=_read_tables(client, reading, parts),
+            statements=tuple(
+                _staged(detached, files, part.report())
+                for detached, part in zip(kept, parts, strict=True)
+            ),
+            checks=options.checks,
+        )
+        content = change.to_bytes()
+        if len(content) > LARGEST_MANIFEST:
+            raise UnsupportedTable(
+                f"The change of {change.tables[0]} has too many files to be staged.",
+                remedy="Change fewer partitions at a time.",
+            )
+        # That of the target last, which a publication reads.
+        for table in reversed(tables.values()):
             owner.confirm_alive()
-            shown.append(folder)
-            folder.storage.rename(folder.name, path)
+            Storage.of(table.folder).write_file(f"{files.folder}/{MANIFEST}", content)
         # A cleaner may have begun to remove the files if the transaction was lost before.
         owner.confirm_alive()
     except BaseException:
-        for folder in reversed(shown):
-            folder.storage.delete_file(f"{path}/{MANIFEST}")
-            folder.storage.delete_directory(path)
+        for table in tables.values():
+            StagedChangeFolder(table).remove(files.name)
         raise
+    for part in parts:
+        owner.attempt("remove staged files", part.output.discard)
+    return change
 
 
 def _require_inside(part: Part) -> None:
@@ -227,10 +201,10 @@ def _described(table: HiveTable) -> ReadTable:
     )
 
 
-def _staged(part: Part, packed: PackedFolders, report: TableReport) -> StagedStatement:
+def _staged(part: Part, kept: KeptFiles, report: TableReport) -> StagedStatement:
     """Describe a detached statement; its report is that from before, which knows its files."""
     statement, output = part.statement, part.output
-    below = f"{packed.folder(statement.table.folder).name}/"
+    below = f"{kept.folder}/"
     inputs = [
         StagedInput(
             replace=replaces,
@@ -348,7 +322,7 @@ class RestoredStatement(Statement):
             self.look_up(preparation)
         except TableNotFound as missing:
             raise StagedChangeRefused(f"{what} was dropped.") from missing
-        _require_described(self.table, self.staged.table, what)
+        require_described(self.table, self.staged.table, what)
         if self.staged.constraints is not None:
             self.declared.look_up(preparation.client, self.table)
             if constraints_digest(self.declared.known) != self.staged.constraints:
@@ -411,7 +385,7 @@ def _restore(output: TableOutput, name: str, staged: StagedStatement) -> None:
         *(each.partition for each in staged.read),
     )
     for partition in partitions:
-        _require_partition(table, name, partition)
+        require_partition(table, name, partition)
     for each in staged.inputs:
         if each.width not in (None, len(table.columns)):
             raise malformed(name, f"the number {each.width} of columns")
@@ -447,8 +421,17 @@ def _restore(output: TableOutput, name: str, staged: StagedStatement) -> None:
     output.read_from = {each.partition: frozenset(each.paths) for each in staged.read}
 
 
-def _require_partition(table: HiveTable, name: str, partition: str | None) -> None:
-    """Refuse the name of a partition that the table cannot have."""
+def require_partition(table: HiveTable, name: str, partition: str | None) -> None:
+    """Refuse the name of a partition that the table cannot have.
+
+    Args:
+        table: The table.
+        name: The staged change, for errors.
+        partition: The name of the partition in its manifest.
+
+    Raises:
+        StagedChangeRefused: The manifest is forged.
+    """
     keys = [key.name for key in table.partition_keys]
     values: list[tuple[str, str | None]] = []
     if partition is not None:
@@ -475,12 +458,22 @@ def require_definitions(
             continue
         what = f"{read.name}, which was read,"
         try:
-            _require_described(existing_table(client, ref), read, what)
+            require_described(existing_table(client, ref), read, what)
         except (TableNotFound, StagedChangeRefused) as error:
             raise TableReplaced(error.what) from error
 
 
-def _require_described(table: HiveTable, before: ReadTable, what: str) -> None:
+def require_described(table: HiveTable, before: ReadTable, what: str) -> None:
+    """Refuse a table that differs from its description.
+
+    Args:
+        table: The table by its current definition.
+        before: The description.
+        what: The table and its part in the change, for errors.
+
+    Raises:
+        StagedChangeRefused: It was created again, or its definition has changed.
+    """
     if not table.identity.is_same(before.identity):
         raise StagedChangeRefused(f"{what} was dropped and created again since then.")
     if definition_digest(table) != before.definition:

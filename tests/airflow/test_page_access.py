@@ -23,11 +23,15 @@ from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.metastores import Measured
 from hiveacid.errors import MetastoreUnreachable
 from hiveacid.jobs import codec
+from hiveacid.jobs.sources import QuerySource
+from hiveacid.jobs.stage_jobs import DiscardJob, StageJob
+from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.table_rules import located
 from hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
 from hiveacid.records.stream_places import StreamPlaces, StreamState
 from hiveacid.storage.folder import Storage
 from hiveacid.upkeep.health_score import TableHealth
+from hiveacid.worker.staged_changes import discard_change, stage_change
 from tests.airflow.page_users import bearer, token
 
 try:
@@ -62,6 +66,7 @@ def measured(airflow):
         directories=unreachable,
         streams=unreachable,
         mirrors=unreachable,
+        staged=unreachable,
         oldest=unreachable,
     )
     page_routes.app.dependency_overrides[page_routes._metastore] = lambda: fake
@@ -91,6 +96,7 @@ def test_the_page_has_these_routes_and_no_others():
         "/api/tables/{table}/history",
         "/api/tables/{table}/streams",
         "/api/tables/{table}/mirrors",
+        "/api/tables/{table}/staged",
         "/api/tables/{table}/oldest",
         "/api/tables/{table}/versions/{write_id}",
     }
@@ -247,7 +253,7 @@ def test_an_unreadable_history_has_a_reason(browser):
     assert answer.status_code == 200
     assert answer.json()["entries"] == []
     assert answer.json()["error"]["message"] == "No metastore answers."
-    for kind in ("streams", "mirrors"):
+    for kind in ("streams", "mirrors", "staged"):
         path = f"/hiveacid/api/tables/shop.orders/{kind}"
         answer = browser.get(path, headers=bearer("viewer"))
         assert answer.json()[kind] == []
@@ -339,12 +345,22 @@ def test_it_shows_real_tables_and_no_secret(
     (mirror,) = browser.get(f"{path}/mirrors", headers=bearer("viewer")).json()["mirrors"]
     assert mirror["lag"]["versions"] == 1
     assert mirror["lag"]["seconds"] > 0
+    assert browser.get(f"{path}/staged", headers=bearer("viewer")).json()["staged"] == []
+    new = QuerySource("VALUES (1)")
+    change = InsertJob(target="shop.orders", source=new, by_position=True)
+    job = StageJob(change=change, metastore=orders.client.options, run_token="d/r/t/-1")
+    report = stage_change(orders.client, job)
+    (staged,) = browser.get(f"{path}/staged", headers=bearer("viewer")).json()["staged"]
+    assert (staged["name"], staged["expires"]) == (report.staged, report.expires)
+    assert (staged["tables"], staged["rows_inserted"]) == (["shop.orders"], 1)
+    assert staged["run_token"] == "d/r/t/-1"
+    discard_change(orders.client, DiscardJob.of(report.to_dict()))
     oldest = browser.get(f"{path}/oldest", headers=bearer("viewer")).json()
     # The base of its compaction does not list what it has replaced.
     assert (oldest["oldest"]["version"], oldest["error"]) == (1, None)
     assert oldest["oldest"]["at"] <= time.time()
     monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_LOCATIONS", "s3a://bucket")
-    for kind in ("streams", "mirrors", "oldest"):
+    for kind in ("streams", "mirrors", "staged", "oldest"):
         refused = browser.get(f"{path}/{kind}", headers=bearer("viewer")).json()
         assert (refused[kind], refused["error"]["id"]) == ([], "AccessRefused")
 

@@ -14,6 +14,7 @@ from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.metastores import Measured
 from hiveacid.records.history_entries import HistoryEntry, HistoryState
 from hiveacid.records.mirror_notes import KnownMirror
+from hiveacid.records.staged_changes import KnownStagedChange
 from hiveacid.records.stream_places import StreamState
 from hiveacid.records.table_history import OldestVersion
 from hiveacid.rules.lag import MirrorLag
@@ -95,12 +96,29 @@ def two_teams(two_dags, monkeypatch):
         )
         for dag in ("of_jane", "of_john")
     ]
+    staged = [
+        KnownStagedChange(
+            name=f"{'0' * 64}_1",
+            tables=("shop.orders", "shop.returns"),
+            job="transaction",
+            rows_inserted=1,
+            rows_updated=0,
+            rows_deleted=0,
+            user="hive",
+            run_token=run(dag),
+            run_id="manual__1",
+            time="2026-11-29T00:00:00+00:00",
+            expires="2026-12-06T00:00:00+00:00",
+        )
+        for dag in ("of_jane", "of_john")
+    ]
     fake = SimpleNamespace(
         measuring=SimpleNamespace(latest=lambda refresh=False: Measured(tables, 1.0, 0.5)),
         history=lambda _: entries,
         directories=lambda *_: [],
         streams=lambda _: streams,
         mirrors=lambda _: mirrors,
+        staged=lambda _: staged,
         oldest=lambda _: OldestVersion(),
     )
     page_routes.app.dependency_overrides[page_routes._metastore] = lambda: fake
@@ -137,7 +155,7 @@ def test_each_of_two_users_sees_permitted_tables_and_runs_alone(browser, user, o
     other = {"jane": "john", "john": "jane"}[user]
     assert f"of_{other}" not in text
     assert f"of_{other}" not in str(rows)
-    for part in ("", "/history", "/streams", "/mirrors", "/oldest", "/versions/1"):
+    for part in ("", "/history", "/streams", "/mirrors", "/staged", "/oldest", "/versions/1"):
         path = f"/hiveacid/api/tables/{{}}{part}".format
         assert browser.get(path(foreign), headers=headers).status_code == 404
         assert browser.get(path(own), headers=headers).status_code == 200
@@ -147,9 +165,10 @@ def test_each_of_two_users_sees_permitted_tables_and_runs_alone(browser, user, o
         (None, None)
     ) == 1
     assert own_run in [entry["run_token"] for entry in history["entries"]]
-    for kind in ("streams", "mirrors"):
+    for kind in ("streams", "mirrors", "staged"):
         found = browser.get(f"/hiveacid/api/tables/{own}/{kind}", headers=headers).json()[kind]
         assert {each["run_token"] for each in found} == {None, own_run}
+    assert all(each["tables"] == [own] for each in found)
 
 
 SQL_DAGS = """

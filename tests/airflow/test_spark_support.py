@@ -30,10 +30,18 @@ def installed(folder: Path, version: str, scala: str = "2.12") -> Path:
 
 @pytest.mark.parametrize("version", ["3.5.0", "3.5.9", "4.0.0", "4.1.3-preview1", "4.2.1"])
 def test_supported_versions(version):
-    require_supported_spark(version, "/opt/spark")
+    assert require_supported_spark(version, "/opt/spark") is None
 
 
-@pytest.mark.parametrize("version", ["2.4.8", "3.4.4", "3.3.2-amzn-0", "4.3.0", "5.0.0"])
+@pytest.mark.parametrize("version", ["4.3.0", "4.12.1"])
+def test_newer_minor_versions_are_accepted_with_a_warning(version):
+    warning = require_supported_spark(version, "/opt/spark")
+    assert warning is not None
+    assert f"/opt/spark is Spark {version}, which is newer" in warning
+    assert "hiveacid doctor --spark" in warning
+
+
+@pytest.mark.parametrize("version", ["2.4.8", "3.4.4", "3.3.2-amzn-0", "5.0.0"])
 def test_other_versions_are_refused_with_a_remedy(version):
     with pytest.raises(UnsupportedSpark, match=f"/opt/spark is Spark {version}") as caught:
         require_supported_spark(version, "/opt/spark")

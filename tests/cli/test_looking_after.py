@@ -325,6 +325,17 @@ def test_a_doctor_finds_packages_that_overwrite_each_other(diagnose, monkeypatch
 
 
 @FAKE
+def test_a_doctor_warns_of_a_spark_that_no_test_has_seen(hiveacid, monkeypatch, tmp_path):
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.13-4.9.0.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    status, printed = hiveacid("doctor")
+    (line,) = [line for line in printed.splitlines() if "Spark 4.9.0" in line]
+    assert (status, line.split()[0]) == (0, "WARN")
+    assert "hiveacid doctor --spark" in line
+
+
+@FAKE
 def test_a_doctor_finds_that_java_is_missing(diagnose, monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     status, wrong = diagnose()

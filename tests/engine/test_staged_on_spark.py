@@ -1,5 +1,6 @@
 """Changes that Spark stages, and a worker publishes."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,9 +18,11 @@ from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
+from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from hiveacid.worker.run import ChangeJob
 from hiveacid.worker.staged_changes import publish_change, staged_changes
+from hiveacid.worker.table import WorkerTable
 from tests.rows import unordered_rows_of
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -47,6 +50,7 @@ def changes(t: str) -> dict[str, tuple[ChangeJob, list[Any]]]:
             UpdateJob(target=t, set={"v": "reverse(v)||'x'"}, where="id < 3"),
             [(1, "ax", 1), (2, "bx", 1), (3, "c", 2)],
         ),
+        "overwrite": (InsertJob(target=t, source=NEW, overwrite=True), ADDED),
         "delete": (
             DeleteJob(
                 target=t,
@@ -60,8 +64,8 @@ def changes(t: str) -> dict[str, tuple[ChangeJob, list[Any]]]:
 
 @pytest.fixture
 def stage(spark: SparkSession, client: MetastoreClient) -> Callable[..., StageReport]:
-    def go(change: ChangeJob, **options: Any) -> StageReport:
-        job = StageJob(change=change, metastore=client.options, run_token="d/r/t/-1", **options)
+    def go(change: ChangeJob, token: str = "d/r/t/-1") -> StageReport:
+        job = StageJob(change=change, metastore=client.options, run_token=token)
         read = from_json(to_json(job))
         assert read == job
         report = run(spark, read)
@@ -77,6 +81,7 @@ def stage(spark: SparkSession, client: MetastoreClient) -> Callable[..., StageRe
     + [("parquet", "insert")],
 )
 def test_a_worker_publishes_what_spark_has_staged(
+    spark: SparkSession,
     stage: Callable[..., StageReport],
     client: MetastoreClient,
     database: str,
@@ -98,15 +103,70 @@ def test_a_worker_publishes_what_spark_has_staged(
         sql(f"INSERT INTO t VALUES {', '.join(map(str, BEFORE))}")
         before = BEFORE
     change, after = changes(f"{database}.t")[kind]
+    if (layout, kind) == ("bucketed", "overwrite"):
+        after = [*after, BEFORE[2]]  # No row of its partition is given.
     staged = stage(change)
     assert rows() == before
     assert not client.show_locks(TableRef(database, "t"))
     (found,) = staged_changes(client, f"{database}.t")
     assert found.name == staged.staged
+    shown = both_reads(spark, client, f"{database}.t", staged)
+    changed = Counter(before)
+    changed.update(tuple(row) for change, *row in shown if change == "insert")
+    changed.subtract(tuple(row) for change, *row in shown if change == "delete")
     publication = PublishJob.of(staged.to_dict(), metastore=client.options)
     assert not publish_change(client, publication).already_done
-    assert rows() == sorted(after if before else ADDED)
+    assert rows() == sorted(changed.elements()) == sorted(after if before else ADDED)
     assert publish_change(client, publication).already_done
+
+
+def both_reads(
+    spark: SparkSession, client: MetastoreClient, name: str, staged: StageReport
+) -> list[tuple[Any, ...]]:
+    """Return the rows of a staged change, which Spark and Arrow must read alike."""
+    with AcidTable(name, client.options, spark=spark) as table:
+        shown = [tuple(row) for row in table.staged(staged.staged).collect()]
+    with WorkerTable(name, client.options) as table:
+        read = [tuple(row.values()) for row in table.staged(staged.staged).to_pylist()]
+    assert sorted(read, key=str) == sorted(shown, key=str)
+    return shown
+
+
+@pytest.mark.parametrize("layout", ["plain", "parquet"])
+def test_the_rows_of_a_staged_change_have_the_types_of_the_table(
+    spark: SparkSession,
+    stage: Callable[..., StageReport],
+    client: MetastoreClient,
+    database: str,
+    layout: str,
+) -> None:
+    columns = "(ts timestamp, d date, n decimal(20,4), c char(5), v varchar(9), b binary,"
+    columns += " a array<int>)"
+    _, _, kind = LAYOUTS["parquet"].partition(" STORED")
+    create = f"CREATE TABLE t {columns} PARTITIONED BY (k date)"
+    arguments = ["sql", create + f" STORED{kind}" * (layout == "parquet"), "--database", database]
+    assert main([*arguments, "--metastore", client.options.uris]) == 0
+    values = QuerySource(
+        "SELECT TIMESTAMP'1970-01-01 00:00:00.123456' ts, DATE'2026-01-31' d, 12.5 n, 'ab' c,"
+        " 'x' v, X'00ff' b, array(1, null) a, DATE'2026-02-01' k"
+    )
+    staged = stage(InsertJob(target=f"{database}.t", source=values))
+    ((_, *row),) = both_reads(spark, client, f"{database}.t", staged)
+    publish_change(client, PublishJob.of(staged.to_dict(), metastore=client.options))
+    (after,) = spark_rows(spark, client, f"{database}.t")
+    assert row == after
+    # An overwrite replaces the row of its partition, and no other one.
+    overwrite = InsertJob(target=f"{database}.t", source=values, overwrite=True)
+    staged = stage(overwrite, "d/2/t/-1")
+    assert both_reads(spark, client, f"{database}.t", staged) == [
+        ("insert", *after),
+        ("delete", *after),
+    ]
+
+
+def spark_rows(spark: SparkSession, client: MetastoreClient, name: str) -> list[list[Any]]:
+    with AcidTable(name, client.options, spark=spark) as table:
+        return [list(row) for row in table.to_df().collect()]
 
 
 def test_checks_that_a_worker_cannot_evaluate_on_many_rows_are_refused(

@@ -28,6 +28,7 @@ from tests.faults.operations import FIRST, NEW, SECOND, Rows
 from tests.faults.rows import Row, write_source
 from tests.faults.run import Run, silently
 from tests.faults.scenario import Counts, Scenario
+from tests.faults.staging import PublicationRun, StagingRun
 from tests.places import place_of
 
 
@@ -208,6 +209,8 @@ _RUNS: dict[str, type[Run]] = {
     "conversion": ConversionRun,
     "rename column": RenameColumnRun,
     "views": ViewsRun,
+    "staging": StagingRun,
+    "publication": PublicationRun,
 }
 
 

@@ -25,6 +25,7 @@ from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.quarantine import FAILED_CHECKS, RUN
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.sources import BatchSource, ChangesSource, QuerySource, TableSource
+from hiveacid.jobs.stage_jobs import PublishJob, StageJob
 from hiveacid.jobs.stream_job import StreamJob, StreamSource
 from hiveacid.jobs.write_jobs import (
     DeleteJob,
@@ -70,6 +71,7 @@ class Tables:
         other: Another one, for transactions over both.
         folder: A place for sources.
         creations: The number of tables that were created again.
+        staged: The change that was staged before a publication.
     """
 
     def __init__(self, client: MetastoreClient, database: str, folder: Path) -> None:
@@ -77,6 +79,7 @@ class Tables:
         self.main, self.other = TableRef(database, "main"), TableRef(database, "other")
         self.folder = folder
         self.creations = 0
+        self.staged: Job | None = None
         client.create_database(database)
 
     @property
@@ -158,7 +161,7 @@ class Operation:
 
     def expected(self, job: Job, before: Rows, tables: Tables) -> Rows:
         """The rows of the tables when the job is done, by those before it."""
-        jobs = {each.target: each for each in _statements(job)}
+        jobs = {each.target: each for each in _statements(job, tables)}
         return {
             name: self._change(jobs[name], rows, tables).of(rows) if name in jobs else sorted(rows)
             for name, rows in before.items()
@@ -171,7 +174,9 @@ class Operation:
 
     def counts(self, job: Job, before: Rows, tables: Tables) -> tuple[int, int, int]:
         """The numbers of rows that the job inserts, updates and deletes."""
-        changes = [self._change(each, before[each.target], tables) for each in _statements(job)]
+        changes = [
+            self._change(each, before[each.target], tables) for each in _statements(job, tables)
+        ]
         updated = sum(each.updated for each in changes)
         come, gone = (
             sum(len(each.come) for each in changes),
@@ -189,7 +194,13 @@ class Operation:
         return Change([row for row in rows if row not in then], come)
 
 
-def _statements(job: Job) -> Sequence[Any]:
+def _statements(job: Job, tables: Tables) -> Sequence[Any]:
+    """The changes that are visible when a job is done."""
+    if isinstance(job, StageJob):
+        return []
+    if isinstance(job, PublishJob):
+        assert tables.staged is not None
+        return _statements(tables.staged, tables)
     return job.parts if isinstance(job, TransactionJob | InsertJob) else [job]
 
 
@@ -285,6 +296,14 @@ def _quarantine(tables: Tables) -> Job:
     check = InRange(column="id", max=LARGEST, severity="quarantine")
     insert = tables.insert(tables.main, NEW)
     return replace(insert, checks=[check], quarantine=str(tables.other))
+
+
+def _publication(tables: Tables) -> Job:
+    """Publish a change of two tables, which accepts rows that others append."""
+    update, insert = _update(tables, tables.main), tables.insert(tables.other, NEW)
+    tables.staged = TransactionJob(statements=(update, insert))
+    staging = StageJob(change=tables.staged, run_token="an earlier run")
+    return PublishJob.of(tables.run(staging).to_dict())
 
 
 def _inserts(tables: Tables) -> Job:
@@ -441,6 +460,8 @@ OPERATIONS = {
     "quarantine": Operation(
         _filled_with_quarantine, _quarantine, both=True, includes=_NOTES, excludes=_REBALANCES
     ),
+    "staging": Operation(_filled, lambda t: StageJob(change=_both(t)), both=True),
+    "publication": Operation(_filled, _publication, both=True),
     "minor compaction": Operation(_filled, _compaction("minor")),
     "minor compaction in the worker": Operation(_filled, _compaction("minor", "worker")),
     "major compaction": Operation(_filled, _compaction("major")),

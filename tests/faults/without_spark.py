@@ -21,10 +21,8 @@ from hiveacid.jobs.iceberg_job import IcebergExportJob
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.jobs.sources import BatchSource
-from hiveacid.jobs.write_jobs import (
-    InsertJob,
-    RestoreJob,
-)
+from hiveacid.jobs.stage_jobs import DiscardJob, PublishJob
+from hiveacid.jobs.write_jobs import InsertJob, RestoreJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import Phase
 from hiveacid.rules.locks import Operation
@@ -48,6 +46,7 @@ from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.table_cleaning import clean
 from hiveacid.worker.checks import ArrowChecks
 from hiveacid.worker.run import statement_of
+from hiveacid.worker.staged_changes import discard_change, publish_change
 from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext
 from tests.faults.rows import Change, Row
 from tests.faults.rows_of_tables import rows_with_ids
@@ -64,6 +63,12 @@ def carry_out(job: Job) -> Any:
         assert job.metastore is not None
         with MetastoreClient(job.metastore) as client:
             return clean(client, job)
+    if isinstance(job, PublishJob | DiscardJob):
+        assert job.metastore is not None
+        with MetastoreClient(job.metastore) as client:
+            if isinstance(job, PublishJob):
+                return publish_change(client, job)
+            return discard_change(client, job)
     if isinstance(job, IcebergExportJob):
         assert job.metastore is not None
         with MetastoreClient(job.metastore) as client, WorkerScheduler() as scheduler:

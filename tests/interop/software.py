@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hiveacid.metastore.dev.distribution import cache_folder
 
+# Of later versions only libraries are artifacts of Maven, and not the server.
 TRINO_VERSION = "476"
 TRINO_JAVA = 24
 HERE = Path(__file__).parent

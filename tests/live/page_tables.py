@@ -11,8 +11,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from hiveacid.jobs.checks import InRange, NotNull, Unique
 from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.sources import QuerySource
+from hiveacid.jobs.stage_jobs import StageJob
 from hiveacid.jobs.stream_job import StreamProgress
+from hiveacid.jobs.write_jobs import InsertJob, UpdateJob
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue
@@ -23,6 +27,8 @@ from hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
 from hiveacid.records.stream_places import StreamState
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import SIDECAR_FILE, Base, Delta, TableRef
+from hiveacid.worker.run import change_rows
+from hiveacid.worker.staged_changes import stage_change
 from tests.places import place_of
 
 DATABASES = ("crm", "finance", "logistics", "sales", "web")
@@ -187,6 +193,35 @@ def make_three(client: MetastoreClient) -> None:
     queue.request(clicks.ref, f"day={days[0]}", CompactionType.MAJOR)
     _fail(queue)
     queue.request(clicks.ref, f"day={days[1]}", CompactionType.MINOR)
+
+
+def make_checked(client: MetastoreClient) -> TableRef:
+    """Make a table whose rows are checked, with a staged change."""
+    ref = TableRef("default", "payments")
+    columns = [HiveColumn("id", "bigint"), HiveColumn("amount", "int")]
+    client.create_table(HiveTable.new(ref, columns))
+    checks = [
+        NotNull(columns=["id"]),
+        Unique(columns=["id"], whole_table=True),
+        InRange(column="amount", min=0, severity="warn"),
+    ]
+    for hour, rows in (("06", "(1, 120), (2, 70)"), ("07", "(3, -45), (4, 300)")):
+        job = InsertJob(
+            target=ref.full_name,
+            source=QuerySource(f"VALUES {rows}"),
+            by_position=True,
+            checks=checks,
+            metastore=client.options,
+            run_token=f"load_payments/scheduled__2026-11-29T{hour}:00:00+00:00/load/-1",
+        )
+        change_rows(client, job)
+    correction = UpdateJob(target=ref.full_name, set={"amount": "abs(amount)"}, where="amount < 0")
+    token = "correct_payments/manual__2026-11-29T07:31:05+00:00/stage/-1"
+    staging = StageJob(
+        change=correction, expires_after="3 days", metastore=client.options, run_token=token
+    )
+    stage_change(client, staging)
+    return ref
 
 
 def make_streams(batch_id: int = 17) -> list[StreamState]:

@@ -72,6 +72,8 @@ class Answers:
                 return {"instance": "", "entries": self.history, "error": None}
             case ["hiveacid", "api", "tables", _, "streams"]:
                 return {"instance": "", "streams": [], "error": None}
+            case ["hiveacid", "api", "tables", _, "staged"]:
+                return {"instance": "", "staged": [], "error": None}
             case ["hiveacid", "api", "tables", _, "mirrors"]:
                 return {"instance": "", "mirrors": self.mirrors, "error": None}
             case ["hiveacid", "api", "tables", _, "oldest"]:

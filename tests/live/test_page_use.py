@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.jobs import InsertJob, NotNull, Unique
+from hiveacid.jobs import DiscardJob, InsertJob, NotNull, StageJob, Unique
 from hiveacid.jobs.sources import QuerySource
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import TableRef
 from hiveacid.worker.run import change_rows
+from hiveacid.worker.staged_changes import discard_change, stage_change
 from tests.live.chromium import Chromium, needs_chromium
-from tests.live.page_airflow import DETAILS, FRAME, ROWS, PageAirflow
+from tests.live.page_airflow import DETAILS, FRAME, PICTURES, ROWS, PageAirflow
 from tests.live.page_tables import make_three
 
 pytestmark = [
@@ -159,6 +160,29 @@ def test_a_run_is_let_be_applied_again(airflow: PageAirflow, browser: Chromium) 
         "connection": "hive_acid_default",
     }
     assert all(part in browser.evaluate(f"{row}.innerText") for part in run.split("/")[:3])
+
+
+def test_staged_changes_are_shown_until_they_end(
+    airflow: PageAirflow, browser: Chromium, metastore: EmbeddedMetastore
+) -> None:
+    target = "default.customers"
+    change = InsertJob(target=target, source=QuerySource("VALUES (1), (2)"), by_position=True)
+    staged = f"{FRAME}.querySelector('#staged')?.innerText"
+    with MetastoreClient(metastore.options) as client:
+        token = "compact_or_clean/manual__1/stage/-1"
+        job = StageJob(change=change, metastore=metastore.options, run_token=token)
+        report = stage_change(client, job)
+        browser.open(f"{airflow.url}/plugin/hiveacid?table={target}")
+        browser.wait_until(f"{staged}?.includes('Staged changes')")
+        shown = browser.evaluate(staged)
+        for part in ("compact_or_clean", "manual__1", report.staged, target, "in 6 days"):
+            assert part in shown
+        assert "2 inserted" in shown
+        browser.screenshot(PICTURES / "staged.png")
+        discard_change(client, DiscardJob.of(report.to_dict()))
+    browser.open(f"{airflow.url}/plugin/hiveacid?table={target}")
+    browser.wait_until(f"{FRAME}.querySelector('#versions')?.innerText?.includes('Latest')")
+    browser.wait_until(f"{staged} === ''")
 
 
 def test_a_version_shows_the_results_of_its_checks(

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,18 +21,10 @@ from hiveacid.errors import (
     StagedChangeRefused,
 )
 from hiveacid.jobs.checks import InRange, NotNull, Passes, References, RowCount, Unique
-from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.sources import QuerySource, TableSource
-from hiveacid.jobs.stage_jobs import DiscardJob, PublishJob, StageJob, StageReport
-from hiveacid.jobs.write_jobs import (
-    DeleteJob,
-    InsertJob,
-    MergeJob,
-    RestoreJob,
-    TransactionJob,
-    UpdateJob,
-)
+from hiveacid.jobs.sources import TableSource
+from hiveacid.jobs.stage_jobs import PublishJob, StageJob
+from hiveacid.jobs.write_jobs import InsertJob, RestoreJob, TransactionJob, UpdateJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.thrift.session import Session
@@ -43,131 +34,19 @@ from hiveacid.records.run_notes import EarlierAttempts
 from hiveacid.records.staged_changes import MANIFEST, StagedChangeFolder
 from hiveacid.rules.constraints import NotNull as Required
 from hiveacid.rules.constraints import TableConstraints
-from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
-from hiveacid.rules.names import STAGED_CHANGES, STAGING_PREFIX, TableRef
+from hiveacid.rules.names import STAGED_CHANGES
+from hiveacid.storage.folder import Storage
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.table_cleaning import clean
-from hiveacid.worker.run import ChangeJob, change_rows
-from hiveacid.worker.staged_changes import (
-    discard_change,
-    publish_change,
-    stage_change,
-    staged_changes,
-)
+from hiveacid.worker.staged_changes import publish_change, staged_changes
 from tests.observers import At
-from tests.places import place_of
-from tests.rows import unordered_rows_of
-
-FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
-BOTH = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
-
-LAYOUTS = {
-    "plain": "CREATE TABLE t (id int, v string, k int)",
-    "partitioned": "CREATE TABLE t (id int, v string) PARTITIONED BY (k int)",
-    "bucketed": "CREATE TABLE t (id int, v string) PARTITIONED BY (k int)"
-    " CLUSTERED BY (id) INTO 3 BUCKETS",
-    "insert-only": "CREATE TABLE t (id int, v string) PARTITIONED BY (k int)"
-    " TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')",
-}
-BEFORE = [(1, "a", 1), (2, "b", 1), (3, "c", 2)]
-NEW = QuerySource("VALUES (2, 'B', 1), (4, 'D', 3)")
-Row = tuple[Any, ...]
-
-
-class Warehouse:
-    """A table and an empty one, with the changes of them."""
-
-    def __init__(self, client: MetastoreClient, database: str) -> None:
-        self.client, self.database = client, database
-        self.t, self.u = f"{database}.t", f"{database}.u"
-        self._runs = 0
-
-    def sql(self, script: str) -> None:
-        arguments = ["sql", script, "--database", self.database, "--run-in", "worker"]
-        assert main([*arguments, "--metastore", self.client.options.uris]) == 0
-
-    def create(self, layout: str) -> None:
-        values = ", ".join(map(str, BEFORE))
-        self.sql(f"{LAYOUTS[layout]}; INSERT INTO t VALUES {values}")
-        self.sql(f"CREATE TABLE u (id int, v string, k int); INSERT INTO u {NEW.sql}")
-
-    def job(self, job: Job, **changes: Any) -> Any:
-        return replace(job, metastore=self.client.options, **changes)
-
-    def stage(
-        self, change: ChangeJob, *observers: Any, run: str | None = None, **options: Any
-    ) -> Any:
-        self._runs += 1
-        token = run or f"d/{self._runs}/t/-1"
-        job = StageJob(change=replace(change, run_in="worker"), **options)
-        return stage_change(self.client, self.job(job, run_token=token), observers)
-
-    def publish(self, staged: StageReport, *observers: Any) -> Any:
-        job = PublishJob.of(staged.to_dict(), lock_wait_seconds=0)
-        return publish_change(self.client, self.job(job), observers)
-
-    def discard(self, staged: StageReport) -> Any:
-        return discard_change(self.client, self.job(DiscardJob.of(staged.to_dict())))
-
-    def change(self, job: ChangeJob) -> Any:
-        return change_rows(self.client, self.job(replace(job, run_in="worker")))
-
-    def rows(self, name: str = "t") -> list[Row]:
-        found = unordered_rows_of(self.client.options.uris, f"{self.database}.{name}")
-        return sorted(tuple(row.values()) for row in found)
-
-    def folder(self, name: str = "t") -> Path:
-        return Path(place_of(self.client.get_table(TableRef(self.database, name)).folder))
-
-    def hidden(self, name: str = "t") -> list[str]:
-        """The staged changes, and what other hidden folders of transactions are left."""
-        folder = self.folder(name)
-        staged = folder / STAGED_CHANGES
-        names = [each.name for each in staged.iterdir()] if staged.exists() else []
-        return names + [each.name for each in folder.rglob(f"{STAGING_PREFIX}*")]
-
-    def require_idle(self) -> None:
-        """Nobody has a lock or an open transaction."""
-        ref = TableRef.parse(self.t)
-        assert not self.client.show_locks(ref)
-        assert not [txn for txn in self.client.get_open_txns_info() if txn.state is TxnState.OPEN]
-
-    def cleaned(self) -> None:
-        clean(self.client, self.job(CleanJob(target=self.t, retention="0")))
+from tests.worker.staging import BEFORE, BOTH, FAKE4, LAYOUTS, NEW, Warehouse, changes
 
 
 @pytest.fixture
 def warehouse(client: MetastoreClient, database: str) -> Warehouse:
     return Warehouse(client, database)
-
-
-def changes(t: str) -> dict[str, tuple[ChangeJob, list[Row]]]:
-    merged = [(1, "a", 1), (2, "B", 1), (3, "c", 2), (4, "D", 3)]
-    return {
-        "insert": (
-            InsertJob(target=t, source=NEW, by_position=True),
-            [*BEFORE, (2, "B", 1), (4, "D", 3)],
-        ),
-        "overwrite": (
-            InsertJob(target=t, source=NEW, by_position=True, overwrite=True),
-            [(2, "B", 1), (4, "D", 3)],
-        ),
-        "update": (
-            UpdateJob(target=t, set={"v": "'x'"}, where="id < 3"),
-            [(1, "x", 1), (2, "x", 1), (3, "c", 2)],
-        ),
-        "delete": (DeleteJob(target=t, where="id = 1"), BEFORE[1:]),
-        "merge": (
-            MergeJob(
-                target=t,
-                source=TableSource(t.replace(".t", ".u")),
-                on="t.id = s.id",
-                when=(MatchedUpdate(), NotMatchedInsert()),
-            ),
-            merged,
-        ),
-    }
 
 
 @BOTH
@@ -505,6 +384,47 @@ def test_a_staging_whose_transaction_is_lost_leaves_nothing(warehouse):
     assert staged_changes(warehouse.client, warehouse.t) == []
 
 
+@FAKE4
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_cleaning_before_the_manifest_spares_the_files_of_a_live_staging(
+    warehouse, monkeypatch, is_lost
+):
+    warehouse.create("plain")
+    write = Storage.write_file
+
+    def late(storage: Storage, path: str, content: bytes, **options: Any) -> None:
+        if path.endswith(MANIFEST):
+            for txn in warehouse.client.get_open_txns_info() if is_lost else ():
+                warehouse.client.abort_txn(txn.txn_id)
+            warehouse.cleaned()
+            assert len(warehouse.hidden()) == 2 - 2 * is_lost  # With the folder of the engine.
+        write(storage, path, content, **options)
+
+    monkeypatch.setattr(Storage, "write_file", late)
+    change, after = changes(warehouse.t)["update"]
+    if is_lost:
+        with pytest.raises(ConflictError):
+            warehouse.stage(change)
+        assert (warehouse.rows(), warehouse.hidden()) == (BEFORE, [])
+    else:
+        warehouse.publish(warehouse.stage(change))
+        assert warehouse.rows() == after
+
+
+@FAKE4
+def test_a_manifest_without_its_files_cannot_be_published(warehouse):
+    warehouse.create("plain")
+    staged = warehouse.stage(changes(warehouse.t)["update"][0])
+    folder = warehouse.folder() / STAGED_CHANGES / staged.staged
+    for file in folder.iterdir():
+        if file.name != MANIFEST:
+            file.unlink()
+    with pytest.raises(StagedChangeRefused, match="is missing"):
+        warehouse.publish(staged)
+    warehouse.discard(staged)
+    assert (warehouse.rows(), warehouse.hidden()) == (BEFORE, [])
+
+
 # The end without a publication
 
 
@@ -560,15 +480,26 @@ def test_a_cleaning_removes_expired_changes_only(warehouse, monkeypatch):
 
 
 @FAKE4
-def test_a_cleaning_removes_what_a_discard_has_left(warehouse, capsys):
+def test_a_cleaning_removes_what_a_discard_has_left(warehouse):
     warehouse.create("plain")
     staged = warehouse.stage(changes(warehouse.t)["update"][0])
     (warehouse.folder() / STAGED_CHANGES / staged.staged / MANIFEST).unlink()
     assert staged_changes(warehouse.client, warehouse.t) == []
+    warehouse.cleaned()
+    assert warehouse.hidden() == []
+
+
+@FAKE4
+def test_a_damaged_manifest_is_listed_until_it_is_discarded(warehouse, capsys):
+    warehouse.create("plain")
+    staged = warehouse.stage(changes(warehouse.t)["update"][0])
+    (warehouse.folder() / STAGED_CHANGES / staged.staged / MANIFEST).write_text("{}")
     capsys.readouterr()
     assert main(["staged", warehouse.t, "--metastore", warehouse.client.options.uris]) == 0
     assert f"{staged.staged} has no readable manifest" in capsys.readouterr().out
     warehouse.cleaned()
+    assert warehouse.hidden() == [staged.staged]
+    warehouse.discard(staged)
     assert warehouse.hidden() == []
 
 
@@ -676,6 +607,30 @@ def test_a_transaction_of_several_tables_is_published_together(warehouse):
     assert warehouse.rows() == [(1, "x", 1), (2, "x", 1), (3, "c", 2)]
     assert warehouse.rows("u") == sorted([*u, *BEFORE, (2, "B", 1), (4, "D", 3)])
     assert warehouse.hidden() == warehouse.hidden("u") == []
+
+
+@FAKE4
+def test_a_publication_is_known_by_the_notes_of_each_table(warehouse):
+    warehouse.create("plain")
+    update = UpdateJob(target=warehouse.t, set={"v": "'x'"}, where="k = 1")
+    insert = InsertJob(target=warehouse.u, source=NEW, by_position=True)
+    staged = warehouse.stage(TransactionJob(statements=(update, insert)))
+    report = warehouse.publish(staged)
+    warehouse.sql("DROP TABLE t; CREATE TABLE t (id int, v string, k int)")
+    again = warehouse.publish(staged)
+    assert (again.already_done, again.txn_id) == (True, report.txn_id)
+    assert warehouse.rows() == []
+
+
+@FAKE4
+def test_a_publication_that_another_one_has_overtaken_can_be_repeated(warehouse):
+    warehouse.create("plain")
+    staged = warehouse.stage(changes(warehouse.t)["insert"][0])
+    with pytest.raises(ConflictError) as overtaken:
+        warehouse.publish(staged, At(Phase.WRITE, lambda: warehouse.publish(staged)))
+    assert overtaken.value.retryable
+    assert warehouse.publish(staged).already_done
+    assert len(warehouse.rows()) == len(BEFORE) + 2
 
 
 @FAKE4
@@ -846,6 +801,8 @@ def test_the_command_lists_publishes_and_discards(warehouse, capsys):
     listed = hiveacid()["staged"]
     assert [each["name"] for each in listed] == [first.staged, second.staged]
     assert (listed[0]["rows_inserted"], listed[0]["job"]) == (2, "insert")
+    row = {"_change_type": "insert", "id": 2, "v": "B", "k": 1}
+    assert hiveacid("--rows", first.staged, "--limit", "1") == row
     assert hiveacid("--publish", first.staged)["rows_inserted"] == 2
     assert hiveacid("--discard", second.staged)["job"] == "discard"
     assert hiveacid()["staged"] == []

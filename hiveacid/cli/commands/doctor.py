@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import socket
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -67,6 +68,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="also check this table: whether its folder can be written, and whether each of its "
         "files is valid for Hive's readers, byte by byte",
     )
+    parser.add_argument(
+        "--spark",
+        action="store_true",
+        help="also start the Spark of this Python, and compare its results with those of the tested "
+        "versions, in files of a temporary folder",
+    )
     target.add_json(parser)
 
 
@@ -105,7 +112,9 @@ def _checks(arguments: argparse.Namespace) -> Iterator[Check]:
     from hiveacid.metastore.dev.distribution import find_java
 
     yield _check("packages", _packages)
-    yield _check("spark", _spark)
+    yield _spark_check()
+    if arguments.spark:
+        yield _check("trial of Spark", _trial)
     yield _check("java", find_java)
     try:
         options = target.metastore(arguments)
@@ -164,7 +173,16 @@ def _packages() -> str:
     return ", ".join(versions)
 
 
-def _spark() -> str:
+def _spark_check() -> Check:
+    try:
+        found, warning = _spark()
+    except HiveAcidError as error:
+        return _failed("spark", error)
+    return Check("spark", warning is None, warning or found)
+
+
+def _spark() -> tuple[str, str | None]:
+    """Find the Spark of this machine, with a warning if it is newer than the tested ones."""
     spark, client = _version("pyspark"), _version("pyspark-client")
     if spark is not None and client not in (spark, None) and "SPARK_HOME" not in os.environ:
         raise UserError(
@@ -181,8 +199,21 @@ def _spark() -> str:
             remedy="Name its folder in SPARK_HOME, or pip install --force-reinstall "
             "'hiveacid[spark]'.",
         )
-    require_supported_spark(found[0], str(found[1]))
-    return f"{found[0]} in {found[1]}"
+    warning = require_supported_spark(found[0], str(found[1]))
+    return f"{found[0]} in {found[1]}", warning
+
+
+def _trial() -> str:
+    from hiveacid.cli.local_spark import a_spark
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        a_spark("local[1]", "hiveacid doctor") as spark,
+    ):
+        from hiveacid.spark.trial import run_trial
+
+        run_trial(spark, folder)
+        return f"{spark.version} writes and reads files of tables like the tested versions"
 
 
 def _metastore(client: "MetastoreClient") -> str:

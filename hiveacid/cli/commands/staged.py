@@ -1,4 +1,4 @@
-"""`hiveacid staged`: list the staged changes of a table, publish one, or discard one."""
+"""`hiveacid staged`: list the staged changes of a table, show the rows of one, publish or discard it."""
 
 import argparse
 import json
@@ -9,6 +9,7 @@ from hiveacid.cli import target
 from hiveacid.cli.command import Command
 from hiveacid.cli.output import print_table
 from hiveacid.errors import StagedChangeRefused
+from hiveacid.jobs import codec
 from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.stage_jobs import DiscardJob, PublishJob
 from hiveacid.metastore.authorizer import system_user
@@ -17,24 +18,30 @@ from hiveacid.rules.texts import plural, print_lines, printable
 
 if TYPE_CHECKING:
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.records.staged_changes import StagedChange
+    from hiveacid.records.staged_changes import KnownStagedChange
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", metavar="DB.TABLE", help="the first table of the changes")
     which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--rows", metavar="NAME", help="print the rows that this change inserts and deletes"
+    )
     which.add_argument("--publish", metavar="NAME", help="commit this change")
     which.add_argument("--discard", metavar="NAME", help="remove this change")
+    target.add_limit(parser, "with --rows: print N rows")
     target.add_metastore(parser)
     target.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List the staged changes of a table, publish one, or discard one."""
+    """List the staged changes of a table, show the rows of one, publish or discard it."""
     from hiveacid.metastore.client import MetastoreClient
 
     ref = TableRef.parse(arguments.table)
     with closing(MetastoreClient(target.metastore(arguments))) as client:
+        if arguments.rows:
+            return _print_rows(client, ref, arguments)
         if not arguments.publish and not arguments.discard:
             return _list(client, ref, arguments)
         report = _end(client, ref, arguments)
@@ -53,8 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
 COMMAND = Command(
     name="staged",
     help="show staged changes, publish or discard one",
-    description="Show the changes that are staged in a table and wait for an approval, publish one of"
-    " them, or discard it.",
+    description="Show the changes that are staged in a table and wait for an approval, or the rows of"
+    " one of them, publish it, or discard it. Its rows are printed as tab-separated text, or as one JSON"
+    " object a line.",
     configure=_configure,
     run=run,
     changes=True,
@@ -99,58 +107,58 @@ def _others(client: "MetastoreClient", ref: TableRef, name: str) -> tuple[str, .
 
 def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
     from hiveacid.metastore.table_rules import existing_table
-    from hiveacid.records.staged_changes import StagedChangeFolder
-    from hiveacid.worker.staged_changes import staged_changes
+    from hiveacid.records.staged_changes import KnownStagedChange, StagedChangeFolder
 
-    changes = staged_changes(client, ref.full_name)
-    names = StagedChangeFolder(existing_table(client, ref)).names()
-    damaged = sorted({*names} - {each.name for each in changes})
+    changes, damaged = StagedChangeFolder(existing_table(client, ref)).changes()
+    known = [KnownStagedChange.of(change) for change in changes]
     if arguments.json:
         print(
             json.dumps(
                 {
                     "table": ref.full_name,
-                    "staged": [_described(each) for each in changes],
+                    "staged": [codec.encode(each) for each in known],
                     "unreadable": damaged,
                 },
                 ensure_ascii=False,
             )
         )
         return 0
-    print(f"{ref}: {plural(len(changes), 'staged change')}")
-    if changes:
+    print(f"{ref}: {plural(len(known), 'staged change')}")
+    if known:
         head = ("name", "change", "by", "staged", "expires")
         rows = [
             (
                 each.name,
-                f"{each.report.job}: {_rows(each.report)}",
+                f"{each.job}: {_rows(each)}",
                 each.user,
                 each.time,
                 each.expires,
             )
-            for each in changes
+            for each in known
         ]
         print_table(head, [tuple(map(printable, row)) for row in rows])
     print_lines(f"{name} has no readable manifest; discard it." for name in damaged)
     return 0
 
 
-def _described(change: "StagedChange") -> dict[str, Any]:
-    report = change.report
-    return {
-        "name": change.name,
-        "tables": change.tables,
-        "job": report.job,
-        "user": change.user,
-        "time": change.time,
-        "expires": change.expires,
-        "rows_inserted": report.rows_inserted,
-        "rows_updated": report.rows_updated,
-        "rows_deleted": report.rows_deleted,
-    }
+def _print_rows(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
+    from hiveacid.cli.values import json_values, text_value
+    from hiveacid.writes.staged_rows import read_staged_rows
+
+    rows = read_staged_rows(client, ref, arguments.rows, arguments.limit).combine_chunks()
+    names = rows.schema.names
+    if not arguments.json:
+        print("\t".join(map(text_value, names)))
+    for batch in rows.to_batches():
+        for values in zip(*map(json_values, batch.columns), strict=True):
+            if arguments.json:
+                print(json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False))
+            else:
+                print("\t".join(map(text_value, values)))
+    return 0
 
 
-def _rows(report: RunReport) -> str:
+def _rows(report: "RunReport | KnownStagedChange") -> str:
     return (
         f"{plural(report.rows_inserted, 'row')} inserted, {report.rows_updated} updated,"
         f" {report.rows_deleted} deleted"

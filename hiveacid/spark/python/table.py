@@ -370,6 +370,23 @@ class AcidTable(TableChanges[RunReport]):
         check_readable(self._spark, table)
         return self._frame(table, lambda reader, session: reader.changes(session, table, source))
 
+    def staged(self, name: str) -> DataFrame:
+        """Return the rows that a staged change inserts, and the current rows that it deletes.
+
+        In addition to the table's columns, the frame has ``_change_type``, "insert" or "delete": an
+        update is both. The frame can be read as long as the change is staged.
+
+        Args:
+            name: The staged change, as ``HiveAcidStageOperator`` returns it.
+
+        Raises:
+            StagedChangeRefused: It is missing or damaged, or the table has changed since then.
+        """
+        table = existing_table(self._client, self.ref)
+        check_kind(table, Operation.SELECT)
+        check_readable(self._spark, table)
+        return self._frame(table, lambda reader, session: reader.staged(session, table, name))
+
     def _frame(
         self, table: HiveTable, work: Callable[[TableReader, SparkSession], DataFrame]
     ) -> DataFrame:

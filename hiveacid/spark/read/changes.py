@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hiveacid.errors import UnknownColumn, UnsupportedTable
+from hiveacid.jobs.sources import CHANGE, DELETE, INSERT
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.rules.directory import AcidDirectory, FileStatus, Rules
 from hiveacid.rules.names import Base, Delta, parse_directory
@@ -42,8 +43,7 @@ from hiveacid.tables.visible_files import (
 # Changes between two versions of a table of any kind: versions, partitions, and frames
 
 
-CHANGE, VERSION, ROW_ID = "_change_type", "_write_id", "_row_id"
-INSERT, DELETE = "insert", "delete"
+VERSION, ROW_ID = "_write_id", "_row_id"
 UPDATE_BEFORE, UPDATE_AFTER = "update_before", "update_after"
 ROW_ID_TYPE = "struct<writeid:bigint,bucketid:int,rowid:bigint>"
 

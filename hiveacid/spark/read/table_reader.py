@@ -3,19 +3,24 @@
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from hiveacid.errors import UnknownColumn
-from hiveacid.jobs.sources import ChangesSource
+from hiveacid.jobs.sources import CHANGE, DELETE, INSERT, ChangesSource
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.records.staged_changes import StagedRows
+from hiveacid.rules.names import parse_partition_name
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.versions import check_order
 from hiveacid.rules.write_ids import AsOf, ValidWriteIdList
 from hiveacid.spark.failures import translated_spark_errors
-from hiveacid.spark.read.acid_snapshot import AcidSnapshot
+from hiveacid.spark.own_columns import own_column
+from hiveacid.spark.read.acid_snapshot import KEY, AcidSnapshot
 from hiveacid.spark.read.changes import ChangeReader, Difference, FlatChangeReader, FlatDifference
 from hiveacid.spark.read.flat_snapshot import FlatSnapshot
 from hiveacid.spark.read.kept_rows import SharedRows
@@ -32,7 +37,9 @@ from hiveacid.spark.read.pruning import (
 )
 from hiveacid.spark.read.value_pruning import in_buckets, values_of
 from hiveacid.spark.rows.columns import all_columns, quoted
+from hiveacid.tables.row_format import PlainFile
 from hiveacid.tables.visible_files import NO_LISTINGS, FilesReader, Listings, usual_listings
+from hiveacid.writes.staged_rows import StagedFiles
 
 # The table's alias in a condition.
 _ALIAS = "t"
@@ -249,5 +256,68 @@ class TableReader(FilesReader):
         check_order(table.ref.full_name, then, later)
         return FlatChangeReader(spark, table, then, later, now, seen.txns, self._rules)
 
+    def staged(self, spark: SparkSession, table: HiveTable, name: str) -> DataFrame:
+        """Return the rows that a staged change inserts, and the current rows that it deletes.
+
+        Args:
+            spark: A session made by ``scan_session``.
+            table: One of its tables.
+            name: The staged change.
+
+        Raises:
+            StagedChangeRefused: It is missing or damaged, or the table has changed since then.
+        """
+        table = self.confirmed(table)
+        files = StagedFiles.of(table, name)
+        new = [
+            (_new_partition(table, partition), _plain_files(files.folder, rows))
+            for partition, rows in files.inserts.items()
+        ]
+        inserted = FlatSnapshot(table, new).rows(spark)
+        shown = [quoted(column.name) for column in all_columns(table)]
+        frames = [inserted.select(F.lit(INSERT).alias(CHANGE), *shown)]
+        for names, read in (
+            (files.replaced, self._current),
+            (files.deletes.keys() - files.replaced, partial(self._hit, files)),
+        ):
+            if names:
+                named = [each for each in names if each is not None]
+                partitions = self._client.get_partitions(table, named) if named else []
+                rows = read(spark, table, partitions)
+                frames.append(rows.select(F.lit(DELETE).alias(CHANGE), *shown))
+        return reduce(DataFrame.unionAll, frames)
+
+    def _current(
+        self, spark: SparkSession, table: HiveTable, partitions: Sequence[HivePartition]
+    ) -> DataFrame:
+        if table.kind is TableKind.INSERT_ONLY:
+            return self.flat_files(table, partitions).rows(spark)
+        return AcidSnapshot.of(self.files(table, partitions)).rows(spark)
+
+    def _hit(
+        self,
+        files: StagedFiles,
+        spark: SparkSession,
+        table: HiveTable,
+        partitions: Sequence[HivePartition],
+    ) -> DataFrame:
+        current = AcidSnapshot.of(self.files(table, partitions))
+        own = [
+            replace(each, inserts=(), deletes=(*files.events(each.name),))
+            for each in current.partitions
+        ]
+        events = replace(current, partitions=own).events(spark, own_column("deleted_by"))
+        return current.rows(spark).join(events.select(*KEY), [*KEY], "left_semi")
+
     def _all(self, table: HiveTable) -> list[HivePartition]:
         return self._client.get_partitions(table) if table.partition_keys else []
+
+
+def _new_partition(table: HiveTable, name: str | None) -> HivePartition | None:
+    if name is None:
+        return None
+    return HivePartition.new(table, [value for _, value in parse_partition_name(name)])
+
+
+def _plain_files(folder: str, files: Sequence[StagedRows]) -> list[PlainFile]:
+    return [PlainFile(f"{folder}/{each.path}", each.bytes) for each in files]

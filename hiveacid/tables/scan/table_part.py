@@ -81,6 +81,14 @@ class DeleteEvents:
         hits: Bools = deleted[at] == rows
         return hits
 
+    def mask(self, write_ids: Int64s, buckets: Int64s, rows: Int64s) -> Bools:
+        """Return for each of some rows whether it is deleted."""
+        hits = np.zeros(len(rows), np.bool_)
+        for write_id, bucket in {*zip(write_ids.tolist(), buckets.tolist(), strict=True)}:
+            own = (write_ids == write_id) & (buckets == bucket)
+            hits[own] = self.hits(write_id, bucket, rows[own])
+        return hits
+
 
 def visible_rows(
     storage: ReadOnlyStorage,

@@ -1,9 +1,12 @@
 package org.hiveacid.spark;
 
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.util.*;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.hive.ql.io.sarg.SearchArgument;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.datasources.*;
@@ -117,9 +120,23 @@ final class Scala {
       return Option.empty();
     }
 
-    static Option<org.apache.hadoop.hive.ql.io.sarg.SearchArgument> searchArgument(
-        StructType columns, List<Filter> filters) {
-      return OrcFilters$.MODULE$.createFilter(columns, seq(filters));
+    /** Spark 4.3 has added a parameter, an option, to this method. */
+    @SuppressWarnings("unchecked")
+    static Option<SearchArgument> searchArgument(StructType columns, List<Filter> filters) {
+      try {
+        for (Method method : OrcFilters$.class.getMethods()) {
+          if (method.getName().equals("createFilter")) {
+            Object[] arguments = {columns, seq(filters), Option.empty()};
+            Object[] accepted = Arrays.copyOf(arguments, method.getParameterCount());
+            return (Option<SearchArgument>) method.invoke(OrcFilters$.MODULE$, accepted);
+          }
+        }
+      } catch (IllegalAccessException error) {
+        throw new IllegalStateException(error);
+      } catch (InvocationTargetException error) {
+        throw new IllegalStateException(error.getCause());
+      }
+      throw new NoSuchMethodError("OrcFilters.createFilter");
     }
   }
 }

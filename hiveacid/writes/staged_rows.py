@@ -1,0 +1,194 @@
+"""The rows of a staged change, for the person who decides whether it is published."""
+
+import sys
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Self
+
+import pyarrow as pa
+
+from hiveacid.errors import StagedChangeRefused, UnsupportedTable
+from hiveacid.jobs.sources import CHANGE, DELETE, INSERT
+from hiveacid.jobs.stage_jobs import is_name
+from hiveacid.metastore.authorizer import program_user
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.table_rules import existing_table
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.records.staged_changes import StagedChangeFolder, StagedRows
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.names import STAGED_CHANGES, TableRef, parse_partition_name
+from hiveacid.rules.write_ids import ValidWriteIdList
+from hiveacid.storage.listing import DataFile
+from hiveacid.tables.locations import require_job_access
+from hiveacid.tables.scan.columns import TableColumns
+from hiveacid.tables.scan.table_part import DeleteEvents, TablePart
+from hiveacid.tables.scan.visible_table import PartitionDirectory, VisibleTable, see_table
+from hiveacid.tables.visible_files import AcidFile, read_events
+from hiveacid.writes.staged_change import require_described, require_partition
+
+
+@dataclass(frozen=True)
+class StagedFiles:
+    """The files of a staged change in one of its tables, by the names of partitions.
+
+    Attributes:
+        table: The table.
+        folder: The location of the files.
+        inserts: The files of rows.
+        deletes: The files of delete events.
+        replaced: The partitions whose current rows an overwrite replaces.
+    """
+
+    table: HiveTable
+    folder: str
+    inserts: Mapping[str | None, Sequence[StagedRows]]
+    deletes: Mapping[str | None, Sequence[StagedRows]]
+    replaced: frozenset[str | None]
+
+    @classmethod
+    def of(cls, table: HiveTable, name: str) -> Self:
+        """Find the files of a staged change.
+
+        Args:
+            table: The table by its current definition.
+            name: The staged change.
+
+        Raises:
+            StagedChangeRefused: It is missing or damaged, or the table has changed since then.
+        """
+        folder = StagedChangeFolder(table)
+        if not is_name(name) or (change := folder.find(name)) is None:
+            raise StagedChangeRefused(
+                f"{table.ref} has no staged change {name}.",
+                remedy=f"`hiveacid staged {table.ref}` lists them.",
+            )
+        folder.require_files(change)
+        inserts: dict[str | None, list[StagedRows]] = {}
+        deletes: dict[str | None, list[StagedRows]] = {}
+        replaced: set[str | None] = set()
+        for statement in change.statements:
+            if statement.table.name != table.ref.full_name:
+                continue
+            require_described(table, statement.table, f"{table.ref}, which the change is for,")
+            replaced.update(statement.emptied)
+            for each in statement.inputs:
+                for group in each.groups:
+                    inserts.setdefault(group.partition, []).extend(group.files)
+                    if each.replace:
+                        replaced.add(group.partition)
+            for group in statement.deletes:
+                deletes.setdefault(group.partition, []).extend(group.files)
+        for partition in (*inserts, *deletes, *replaced):
+            require_partition(table, name, partition)
+        location = f"{table.folder.rstrip('/')}/{STAGED_CHANGES}/{name}"
+        return cls(table, location, inserts, deletes, frozenset(replaced))
+
+    @property
+    def partitions_with_deletes(self) -> frozenset[str | None]:
+        """The partitions whose current rows are deleted, all or some."""
+        return self.replaced.union(self.deletes)
+
+    def events(self, partition: str | None) -> list[AcidFile]:
+        """Return the files of delete events of a partition."""
+        return [
+            # Every event counts: the write id in the file is none of the table.
+            AcidFile(f"{self.folder}/{each.path}", None, each.bucket, each.bytes, exact=True)
+            for each in self.deletes.get(partition, ())
+        ]
+
+
+def read_staged_rows(
+    client: MetastoreClient, ref: TableRef, name: str, limit: int | None = None
+) -> pa.Table:
+    """Read the rows that a staged change inserts, and the current rows of the table that it deletes.
+
+    Args:
+        client: The metastore.
+        ref: One of its tables.
+        name: The staged change.
+        limit: The number of rows after which the rest is left out; by default none.
+
+    Returns:
+        The columns of the table, after the kind of change, "insert" or "delete".
+
+    Raises:
+        StagedChangeRefused: It is missing or damaged, or the table has changed since then.
+        UnsupportedTable: Its files hold lines of text, or a type that does not exist in Arrow.
+    """
+    require_job_access(client, program_user(), ref)
+    files = StagedFiles.of(existing_table(client, ref), name)
+    wanted = TableColumns(files.table.columns, files.table.partition_keys)
+    schema = pa.schema([pa.field(CHANGE, pa.string()), *wanted.schema])
+    batches: list[pa.RecordBatch] = []
+    left = sys.maxsize if limit is None else limit
+    with closing(_changes(client, files, wanted)) as changes:
+        for kind, batch in changes:
+            if left <= 0:
+                break
+            rows = batch.slice(0, left)
+            kinds = pa.repeat(pa.scalar(kind, pa.string()), len(rows))
+            batches.append(pa.record_batch([kinds, *rows.columns], schema=schema))
+            left -= len(rows)
+    return pa.Table.from_batches(batches, schema)
+
+
+def _changes(
+    client: MetastoreClient, files: StagedFiles, wanted: TableColumns
+) -> Generator[tuple[str, pa.RecordBatch]]:
+    for part in _inserted(client, files):
+        for _, batch in part.rows(wanted):
+            yield INSERT, batch
+    deleting = files.partitions_with_deletes
+
+    def chosen(table: HiveTable, names: Sequence[str]) -> list[str]:
+        return [each for each in names if each in deleting]
+
+    if not deleting:
+        return
+    with Transaction(client, reads=[files.table.ref]) as txn:
+        visible = see_table(client, txn, files.table, partitions=chosen)
+        for directory in visible.partitions:
+            for batch in _deleted(files, visible, directory, wanted):
+                yield DELETE, batch
+
+
+def _inserted(client: MetastoreClient, files: StagedFiles) -> Iterator[TablePart]:
+    table = files.table
+    if table.format.is_text:
+        raise UnsupportedTable(
+            f"{table.ref.full_name} keeps its rows as lines of text.",
+            remedy="Read the staged rows with AcidTable(...).staged(name).",
+        )
+    for partition, rows in files.inserts.items():
+        values = [] if partition is None else parse_partition_name(partition)
+        yield TablePart(
+            location=files.folder,
+            values={
+                key.name: value
+                for key, (_, value) in zip(table.partition_keys, values, strict=True)
+            },
+            format=table.format,
+            files=tuple(DataFile(each.path, each.bytes, None, None, raw=True) for each in rows),
+            full_acid=False,
+            clustered=False,
+            columns=table.mapped_columns,
+            write_ids=ValidWriteIdList(None, 0),
+            rules=Rules.of(client.version),
+        )
+
+
+def _deleted(
+    files: StagedFiles, visible: VisibleTable, directory: PartitionDirectory, wanted: TableColumns
+) -> Iterator[pa.RecordBatch]:
+    rows = visible.part(directory).rows(wanted)
+    if directory.name in files.replaced:
+        yield from (batch for _, batch in rows)
+        return
+    numbered = [(0, file) for file in files.events(directory.name)]
+    events = DeleteEvents(*read_events(numbered, ValidWriteIdList(None, 0))[:3])
+    for ids, batch in rows:
+        assert ids is not None, "An insert-only table has no delete events."
+        if (hits := events.mask(ids.write_ids, ids.buckets, ids.rows)).any():
+            yield batch.filter(pa.array(hits))
