@@ -3,6 +3,7 @@
 from airflow_hiveacid.assets import table_asset as table_asset
 from airflow_hiveacid.notifier import HiveAcidFailureNotifier as HiveAcidFailureNotifier
 from airflow_hiveacid.operators.changes import HiveAcidChangesOperator as HiveAcidChangesOperator
+from airflow_hiveacid.operators.erasure import HiveAcidEraseOperator as HiveAcidEraseOperator
 from airflow_hiveacid.operators.iceberg import (
     HiveAcidCompareIcebergOperator as HiveAcidCompareIcebergOperator,
 )

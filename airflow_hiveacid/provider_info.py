@@ -188,6 +188,16 @@ def _options() -> dict[str, Any]:
             example="7 days",
             default="1 day",
         ),
+        "erasures": _option(
+            "The folder of requests to erase keys, and of their certificates, for jobs and sensors that "
+            "name none. It is outside of all tables.",
+            example="hdfs://nn1:8020/privacy/erasures",
+        ),
+        "erasure_key_file": _option(
+            "A file of the workers with the secret key that signs certificates of erasures, of at least "
+            "16 bytes. If empty, certificates have no signature.",
+            example="/etc/airflow/erasure.key",
+        ),
         "spark_history_url": _option(
             "Spark's history server, for the link of a task to its application "
             "if the cluster has no page for it.",

@@ -384,6 +384,12 @@ class CheckFailed(DataError):
     )
 
 
+class KeysLeft(DataError):
+    """Files of a table hold keys that its certificate calls erased."""
+
+    default_remedy = "Find the writer of the named files, and make a new request for these keys."
+
+
 class CorruptFile(DataError):
     """The content of a file does not match its name and location."""
 

@@ -163,11 +163,11 @@ class Adopted:
         self.oldest = max(versions.oldest.values())
         self.readable = [own for own in versions.numbers if own >= self.oldest]
         self._names = [*versions.golden.columns, *versions.golden.partition_keys]
-        self._spark, self._client = spark, client
+        self._spark, self.client = spark, client
 
     def open(self) -> AcidTable:
         name = f"default.{self.versions.golden.name}"
-        return AcidTable(name, self._client.options, spark=self._spark)
+        return AcidTable(name, self.client.options, spark=self._spark)
 
     @property
     def folder(self) -> Path:
@@ -175,7 +175,7 @@ class Adopted:
 
     def clean(self) -> CleanReport:
         job = CleanJob(target=f"default.{self.versions.golden.name}", retention="0")
-        return clean(self._client, job)
+        return clean(self.client, job)
 
     def rows(self, table: AcidTable, version: int | datetime) -> list[Row]:
         """Return the rows of a version, or of a moment."""

@@ -1,37 +1,16 @@
 """The statistics of a table that a metastore returns to readers."""
 
 from hiveacid.metastore.statistics import exact_columns
-from hiveacid.metastore.thrift import idl
-from hiveacid.metastore.thrift.idl_tables import ColumnStatisticsObj  # noqa: F401
-from hiveacid.metastore.thrift.repeating import Repeating
+from hiveacid.metastore.thrift.idl_tables import (
+    PartitionsStatsRequest,
+    TableStatsRequest,
+    get_partitions_statistics_req,
+    get_table_statistics_req,
+)
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.metastore_version import MetastoreVersion
 
 ACCURATE = "COLUMN_STATS_ACCURATE"
-
-
-def _reads(name, request, result):
-    """A call that the package itself never makes."""
-    idl.struct(f"{name}_request", request)
-    idl.struct(f"{name}_answer", result)
-    arguments = idl._declare(f"{name}_args", f"1:{name}_request request", idl.TBase)
-    answer = f"0:{name}_answer success, 1:NoSuchObjectException o1, 2:MetaException o2"
-    answers = idl._declare(f"{name}_result", answer, idl.TBase)
-    return idl.Call(name, arguments, answers, ("o1", "o2"), True, Repeating.READS)
-
-
-_REQUEST = "1:string dbName, 2:string tblName, 3:list<string> colNames"
-_TABLE = _reads(
-    "get_table_statistics_req",
-    f"{_REQUEST}, 4:string catName, 5:string validWriteIdList, 6:string engine",
-    "1:list<ColumnStatisticsObj> tableStats, 2:bool isStatsCompliant",
-)
-_PARTITIONS = _reads(
-    "get_partitions_statistics_req",
-    f"{_REQUEST}, 4:list<string> partNames, 5:string catName, 6:string validWriteIdList,"
-    " 7:string engine",
-    "1:map<string,list<ColumnStatisticsObj>> partStats, 2:bool isStatsCompliant",
-)
 
 
 class Stored:
@@ -46,10 +25,11 @@ class Stored:
         request = {"dbName": ref.database, "tblName": ref.name, "colNames": columns}
         if client.version is MetastoreVersion.HMS4:
             request |= {"validWriteIdList": seen.format(), "engine": "hive"}
-        call = _TABLE if partition is None else _PARTITIONS
-        if partition is not None:
-            request["partNames"] = [partition]
-        answer = client.call(call, call.arguments.thrift_spec[1][3][0](**request))
+        if partition is None:
+            answer = client.call(get_table_statistics_req, TableStatsRequest(**request))
+        else:
+            of_one = PartitionsStatsRequest(**request, partNames=[partition])
+            answer = client.call(get_partitions_statistics_req, of_one)
         found = answer.tableStats if partition is None else answer.partStats.get(partition, [])
         self.columns = {each.colName: _plain(each.statsData) for each in found}
         # Version 3 promises nothing to a reader in particular.

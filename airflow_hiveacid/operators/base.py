@@ -67,6 +67,8 @@ def _done(report: Mapping[str, Any]) -> str:
             return _sentence(report["target"], _analyzed(report["partitions"]))
         case "clean":
             return _sentence(report["target"], _cleaned(report))
+        case "erase":
+            return _sentence(f"erasure {report['request']}", _erased(report))
         case "to_iceberg":
             return _sentence(report["target"], _exported(report))
         case "compare_iceberg":
@@ -137,6 +139,15 @@ def _cleaned(report: Mapping[str, Any]) -> Iterator[str]:
         yield bytes_in_words(report["bytes"])
     if report["kept"]:
         yield f"{len(report['kept'])} kept"
+
+
+def _erased(report: Mapping[str, Any]) -> Iterator[str]:
+    rows = plural(report["rows_deleted"], "row")
+    yield f"{rows} would be deleted" if report["dry_run"] else f"{rows} deleted"
+    if report["files"]:
+        yield plural(report["files"], "file holds keys", "files hold keys")
+    if report["certificate"]:
+        yield "certificate issued"
 
 
 def _exported(report: Mapping[str, Any]) -> Iterator[str]:

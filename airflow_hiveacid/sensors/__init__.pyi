@@ -8,6 +8,7 @@ from airflow_hiveacid.sensors.compaction import HiveAcidDeltaSizeSensor as HiveA
 from airflow_hiveacid.sensors.compaction import (
     HiveAcidTrinoMismatchSensor as HiveAcidTrinoMismatchSensor,
 )
+from airflow_hiveacid.sensors.erased import HiveAcidErasedSensor as HiveAcidErasedSensor
 from airflow_hiveacid.sensors.mirror_fresh import (
     HiveAcidMirrorFreshSensor as HiveAcidMirrorFreshSensor,
 )

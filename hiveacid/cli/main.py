@@ -14,6 +14,7 @@ from hiveacid.cli.command import Command
 from hiveacid.cli.commands import (
     compactions,
     doctor,
+    erasures,
     errors,
     iceberg,
     metastore,
@@ -44,6 +45,9 @@ _LIBRARY_COMMANDS = (
     compactions.CLEAN,
     compactions.MAINTAIN,
     compactions.PURGE,
+    erasures.ERASE,
+    erasures.ERASURES,
+    erasures.VERIFY,
     iceberg.TO_ICEBERG,
     iceberg.COMPARE_ICEBERG,
     versions.CONSUMERS,

@@ -13,6 +13,8 @@ from hiveacid.jobs.checks import References as References
 from hiveacid.jobs.checks import RowCount as RowCount
 from hiveacid.jobs.checks import Unique as Unique
 from hiveacid.jobs.definition_jobs import AnalyzeJob as AnalyzeJob
+from hiveacid.jobs.erase_job import EraseJob as EraseJob
+from hiveacid.jobs.erase_job import EraseReport as EraseReport
 from hiveacid.jobs.export_job import ExportChangesJob as ExportChangesJob
 from hiveacid.jobs.iceberg_job import IcebergCompareJob as IcebergCompareJob
 from hiveacid.jobs.iceberg_job import (

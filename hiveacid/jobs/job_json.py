@@ -6,6 +6,7 @@ from typing import Any
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import (  # noqa: F401 - importing a module makes its jobs known.
     definition_jobs,
+    erase_job,
     export_job,
     iceberg_job,
     maintenance_jobs,

@@ -474,6 +474,7 @@ class CleanReport(Report):
         oldest_version_at: Its time, in seconds since 1970, if known.
         requests_cleaned: The requests of HMS 4's queue that were marked as cleaned.
         already_done: An earlier attempt had already finished; this run changed nothing.
+        txn_id: The transaction of the cleaning; None for a dry run.
     """
 
     job: str = "clean"
@@ -486,6 +487,7 @@ class CleanReport(Report):
     oldest_version_at: float | None = None
     requests_cleaned: tuple[int, ...] = ()
     already_done: bool = False
+    txn_id: int | None = None
 
 
 # Results of an analysis of a table

@@ -10,6 +10,7 @@ the promise, and removes either.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal as Number
 from typing import Any
 
 from hiveacid.errors import TableReplaced
@@ -79,6 +80,63 @@ class StoredStatistics:
             "rawDataSize": "0",
             ACCURATE: json.dumps(accurate, separators=(",", ":")),
         }
+
+
+def columns_with_statistics(
+    client: MetastoreClient,
+    table: HiveTable,
+    columns: Sequence[str],
+    partitions: Sequence[str],
+) -> dict[str | None, dict[str, tuple[Any, Any]]]:
+    """Return which columns have statistics, and their bounds.
+
+    A request for a snapshot would not return statistics that are revoked, although they are stored.
+
+    Args:
+        client: The metastore.
+        table: The table.
+        columns: The columns.
+        partitions: The partitions; those of the table are returned in any case.
+
+    Returns:
+        The smallest and the largest value of each column, by the partition, and None for the table.
+            Columns of other types than numbers and dates have no bounds.
+    """
+    ref = table.ref
+    named: dict[str, Any] = {"dbName": ref.database, "tblName": ref.name, "colNames": list(columns)}
+    if client.version.versions_definitions:
+        named["engine"] = _ENGINE
+    of_table = client.call(
+        idl.get_table_statistics_req, idl.TableStatsRequest(**named), about=ref.full_name
+    )
+    found: dict[str | None, dict[str, tuple[Any, Any]]] = {None: _bounds(of_table.tableStats)}
+    for start in range(0, len(partitions), _PARTITIONS_PER_CALL):
+        names = list(partitions[start : start + _PARTITIONS_PER_CALL])
+        request = idl.PartitionsStatsRequest(**named, partNames=names)
+        answer = client.call(idl.get_partitions_statistics_req, request, about=ref.full_name)
+        found |= {name: _bounds(stored) for name, stored in (answer.partStats or {}).items()}
+    return {name: known for name, known in found.items() if known}
+
+
+def _bounds(stored: Sequence[Any] | None) -> dict[str, tuple[Any, Any]]:
+    bounds = {}
+    for column in stored or ():
+        kinds = (getattr(column.statsData, name) for name in column.statsData.__slots__)
+        data = next((kind for kind in kinds if kind is not None), None)
+        low, high = (getattr(data, name, None) for name in ("lowValue", "highValue"))
+        bounds[column.colName] = (_plain_bound(low), _plain_bound(high))
+    return bounds
+
+
+def _plain_bound(bound: Any) -> Any:
+    """Return a bound as a number; dates are days since 1970."""
+    if hasattr(bound, "unscaled"):
+        number = int.from_bytes(bound.unscaled, "big", signed=True)
+        return Number(number).scaleb(-(bound.scale or 0))
+    for name in ("daysSinceEpoch", "secondsSinceEpoch"):
+        if hasattr(bound, name):
+            return getattr(bound, name)
+    return bound
 
 
 def exact_columns(described: Any, seen: ValidWriteIdList) -> frozenset[str]:

@@ -3,7 +3,7 @@
 import re
 
 from hiveacid.errors import StorageError
-from hiveacid.rules.names import UNFINISHED_PREFIX
+from hiveacid.rules.names import LARGEST_NOTE, UNFINISHED_PREFIX
 from hiveacid.storage.folder import Storage
 
 _NAME = re.compile(rf"({UNFINISHED_PREFIX}.*)?([0-9]{{1,18}})\.json")
@@ -18,11 +18,13 @@ class NumberedFile:
     Args:
         storage: A folder.
         folder: The folder of the versions, below it.
+        limit: The maximum number of bytes of a version.
     """
 
-    def __init__(self, storage: Storage, folder: str) -> None:
+    def __init__(self, storage: Storage, folder: str, limit: int = LARGEST_NOTE) -> None:
         self._storage = storage
         self._folder = folder
+        self._limit = limit
 
     def read(self) -> tuple[int, bytes | None] | None:
         """Read the number and the content of the newest version; None without a version.
@@ -30,7 +32,7 @@ class NumberedFile:
         The content is None if it is too large.
         """
         while (number := self.newest()) is not None:
-            content = self._storage.read_small(self.path(number))
+            content = self._storage.read_small(self.path(number), self._limit)
             # Another process may just have replaced this version by its own.
             if content is not None or self.newest() == number:
                 return number, content

@@ -14,6 +14,7 @@ from hiveacid.metastore.compactions import (
 )
 from hiveacid.metastore.thrift.answers import HeldLock, LockState, TxnInfo, TxnState
 from hiveacid.records.consumers import KnownConsumer
+from hiveacid.records.erasures import Erasure
 from hiveacid.records.history_entries import HistoryEntry, HistoryState
 from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.lag import MirrorLag
@@ -228,6 +229,19 @@ def _size_samples(health: TableHealth) -> Iterator[Sample]:
     }
     for metric, value in figures.items():
         yield Sample(metric, value, table)
+
+
+def erasure_samples(erasures: Iterable[Erasure], now: datetime) -> Iterator[Sample]:
+    """Yield the metrics of requests to erase keys.
+
+    Args:
+        erasures: All requests.
+        now: The time, with its zone.
+    """
+    left = [each.left(now).total_seconds() for each in erasures if each.certificate is None]
+    yield Sample(metrics.OPEN_ERASURES, len(left))
+    if left:
+        yield Sample(metrics.ERASURE_TIME_LEFT, min(left))
 
 
 def _oldest(metric: Metric, times: Sequence[datetime | None], now: datetime) -> Iterator[Sample]:

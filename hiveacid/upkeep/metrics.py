@@ -209,6 +209,13 @@ CONSUMER_LAG = Metric(
     _CONSUMER,
 )
 
+OPEN_ERASURES = Metric("hiveacid_open_erasures", "Requests to erase keys without a certificate.")
+ERASURE_TIME_LEFT = Metric(
+    "hiveacid_erasure_time_left_in_sec",
+    "Time until the earliest deadline of a request to erase keys without a certificate; negative "
+    "after it.",
+)
+
 RUN_DURATION = Metric(
     "hiveacid_run_duration",
     "Duration of a task, including a deferral, until its success or failure.",
@@ -256,8 +263,10 @@ OTHERS_OF_TABLES = (RETAINED_BYTES, TABLE_TXN_AGE, SCORE, MEASURED_AT)
 LAST_RUNS = (LAST_RUN_SECONDS, LAST_RUN_BYTES, LAST_RUN_ROWS, LAST_RUN_AT)
 # Of mirrors and consumers; of these, sensors emit what they compute.
 POLLED = (MIRROR_VERSIONS, MIRROR_LAG, CONSUMER_VERSIONS)
+# Of requests to erase keys.
+ERASURES = (OPEN_ERASURES, ERASURE_TIME_LEFT)
 OF_TASKS = (RUN_DURATION, RUNS, RUN_FAILURES, VIOLATED_CHECKS, RUN_ROWS, RUN_BYTES)
-EXPORTED = (*METASTORE, *SURVEYED, *OTHERS_OF_TABLES, *LAST_RUNS, *POLLED, CONSUMER_LAG)
+EXPORTED = (*METASTORE, *SURVEYED, *OTHERS_OF_TABLES, *LAST_RUNS, *POLLED, CONSUMER_LAG, *ERASURES)
 EMITTED = (*SURVEYED, *POLLED, *OF_TASKS)
 ALL = (*EXPORTED, *OF_TASKS)
 

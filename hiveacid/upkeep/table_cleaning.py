@@ -191,6 +191,7 @@ def cleaning(
         _report(job, table, cleaner.results, phases),
         requests_cleaned=tuple(cleaner.requests_cleaned),
         warnings=(*cleaner.warnings, *txn.warnings),
+        txn_id=txn.txn_id,
     )
 
 

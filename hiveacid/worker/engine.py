@@ -163,14 +163,17 @@ class TableRows:
     Attributes:
         files: The files that a transaction sees.
         rules: The rules of the engine version for reading directories.
+        limited: Whether Spark reads more bytes than this process holds; unlimited rows are read
+            batch by batch.
     """
 
     files: AcidFiles
     rules: Rules
+    limited: bool = True
 
     def __post_init__(self) -> None:
         size = sum(file.size for partition in self.files.partitions for file in partition.files)
-        if size > MOST_BYTES:
+        if self.limited and size > MOST_BYTES:
             raise SparkNeeded(
                 f"The files of {self.files.table.ref.full_name} to compare have "
                 f"{bytes_in_words(size)}, more than {bytes_in_words(MOST_BYTES)}."

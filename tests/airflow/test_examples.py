@@ -97,6 +97,13 @@ def test_a_staged_change_is_published_or_discarded(dags):
         assert dag.get_task(end).upstream_task_ids == {"stage", "ask"}
 
 
+def test_an_erasure_waits_for_the_certificate_of_its_request(dags):
+    erase, erased = (dags["erasure"].get_task(name) for name in ("erase", "erased"))
+    assert erased.upstream_task_ids == {"erase"}
+    assert (erased.request, erased.folder) == (erase.job.request, erase.job.folder)
+    assert erase.job.keys.params == {"day": erase.job.request}
+
+
 def test_a_report_waits_for_the_mirror_of_the_other_dag(dags):
     mirror = dags["iceberg_mirror"].get_task("to_iceberg").job
     report = dags["iceberg_mirror_report"]

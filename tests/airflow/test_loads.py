@@ -210,21 +210,6 @@ def _apply(event: Event, now: tuple[Any, ...] | None, versions: list[tuple[Any, 
         versions.append((*values, event["changed_at"], None))
 
 
-def test_people_are_forgotten_in_every_table(
-    load: Load, spark: SparkSession, tmp_path: Path, feed: Callable[..., None]
-) -> None:
-    feed(f"{START:%Y-%m-%d}", [{"customer": 1}, {"customer": 3}, {"customer": 3}])
-    for name, column in (("orders", "customer"), ("visits", "visitor")):
-        table = load.create(name, f"{column} bigint, what string")
-        with AcidTable(table, load.metastore.uri, spark=spark) as acid:
-            acid.append(spark.range(5).selectExpr(f"id as {column}", "'x' as what"))
-            acid.append(spark.sql(f"select cast(null as bigint) as {column}, 'y' as what"))
-        task, params = f"default_{name}.delete", {"requests": str(tmp_path)}
-        report = load.run(spark, "compliance_delete", task, START, params, target=table)
-        assert report.rows_deleted == 2
-        assert load.rows(spark, table, column) == {(0,), (2,), (4,), (None,)}
-
-
 def test_facts_and_their_dimension_change_together(
     load: Load, spark: SparkSession, tmp_path: Path, feed: Callable[..., None]
 ) -> None:

@@ -20,6 +20,7 @@ from airflow_hiveacid import (
     HiveAcidCompareIcebergOperator,
     HiveAcidDeleteOperator,
     HiveAcidDiscardOperator,
+    HiveAcidEraseOperator,
     HiveAcidInsertOperator,
     HiveAcidMaintainOperator,
     HiveAcidMergeOperator,
@@ -46,6 +47,7 @@ from hiveacid.jobs import (
     CompactJob,
     DeleteJob,
     DiscardJob,
+    EraseJob,
     IcebergCompareJob,
     IcebergExportJob,
     InsertJob,
@@ -66,6 +68,7 @@ STREAM = StreamJob(
     checkpoint="/checkpoints/days",
 )
 MERGE = MergeJob(target=T, source=S, on="t.id = s.id", when=[MatchedUpdate()])
+ERASE = EraseJob(request="r1", keys=S, columns={T: "id"}, folder="file:/erasures")
 STAGED = f"{T}/{'0' * 64}_7"
 # Each class with its required arguments.
 CLASSES: dict[type[NamedTemplateFields], dict[str, Any]] = {
@@ -82,6 +85,7 @@ CLASSES: dict[type[NamedTemplateFields], dict[str, Any]] = {
         "staged": STAGED,
         "job": DiscardJob(target=T, staged=STAGED.rpartition("/")[2]),
     },
+    HiveAcidEraseOperator: {"job": ERASE},
     HiveAcidInsertOperator: {"job": INSERT},
     HiveAcidMaintainOperator: {"tables": "shop.*"},
     HiveAcidMergeOperator: {"job": MERGE},
@@ -99,6 +103,7 @@ CLASSES: dict[type[NamedTemplateFields], dict[str, Any]] = {
     sensors.HiveAcidCompactionNeededSensor: {"table": T},
     sensors.HiveAcidDeltaCountSensor: {"table": T},
     sensors.HiveAcidDeltaSizeSensor: {"table": T},
+    sensors.HiveAcidErasedSensor: {"request": "r1", "folder": "file:/erasures"},
     sensors.HiveAcidMirrorFreshSensor: {"target": T, "table": "lake.days"},
     sensors.HiveAcidNewDataSensor: {"table": T, "consumer": "audit"},
     sensors.HiveAcidTrinoMismatchSensor: {"table": T},
@@ -114,6 +119,7 @@ LITERALS: dict[str, Any] = {
     "consumer": "2026",
     "database": "shop",
     "env_vars": {"A": "1"},
+    "folder": "file:/erasures",
     "jars": "a.jar",
     "metastore_conn_id": "hms",
     "need": {"table": T},
@@ -123,6 +129,7 @@ LITERALS: dict[str, Any] = {
     "partitions": ["p=1"],
     "policy": CompactionPolicy(max_deltas=3),
     "properties_file": "a.conf",
+    "request": "20261101",
     "staged": {"target": T},
     "sql": f"DELETE FROM {T} WHERE id = :id",
     "table": "lake.days",

@@ -42,7 +42,10 @@ ARGUMENTS = {
     "demo": ("*", "demo"),
 }
 # They ask for each table that they find, in test_authorizer.py; `errors` finds none.
-ASKING = {"tables", "metrics", "maintain", "sql", "errors"}
+ASKING = {
+    *("tables", "metrics", "maintain", "sql", "errors"),
+    *("erase", "erasures", "verify-erasure"),
+}
 
 
 def parsed(text: str) -> argparse.Namespace:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from threading import Thread
@@ -24,6 +25,7 @@ from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.table_rules import located
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.consumers import Consumer
+from hiveacid.records.erasures import Erasure, ErasureRecord
 from hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import Delta
@@ -161,6 +163,10 @@ SITUATIONS = {
         *("5m", "10m", "Rows that insert committed to sales.orders violate checks."),
         {"operation": "insert", "table": "sales.orders"},
     ),
+    "HiveAcidErasureNearDeadline": Situation(
+        {"hiveacid_erasure_time_left_in_sec": "432300-300x20"},
+        *("1h", "70m", "The time left of an erasure without a certificate: 4d 22h 55m 0s."),
+    ),
 }
 
 
@@ -222,9 +228,12 @@ def prometheus(
     with ExitStack() as stack:
         client = stack.enter_context(MetastoreClient(hms4.options))
         make_busy(client, stack)
+        requests = tmp_path_factory.mktemp("erasures")
+        request_erasure(requests / "r1")
         command = [
             *(sys.executable, "-m", "hiveacid.cli.main", "metrics", f"{DATABASE}.*"),
             *("--runs", "--listen", "0", "--every", "1", "--metastore", hms4.uri),
+            *("--erasures", f"file:{requests}"),
         ]
         exporter = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         stack.callback(exporter.send_signal, signal.SIGTERM)
@@ -266,6 +275,22 @@ def make_busy(client: MetastoreClient, stack: ExitStack) -> None:
     queue.request(orders.ref, None, CompactionType.MINOR)
     client.abort_txn(client.open_txn("writer", "localhost", None))
     stack.enter_context(orders.reading())
+
+
+def request_erasure(folder: Path) -> None:
+    """Make a request to erase keys, ten days before its deadline."""
+    now = datetime.now(UTC)
+    erasure = Erasure(
+        request=folder.name,
+        user="os:root",
+        requested_at=now.isoformat(),
+        deadline=(now + timedelta(days=10)).isoformat(),
+        source="a file",
+        salt="00",
+        hashes="",
+        tables=(),
+    )
+    ErasureRecord(f"file:{folder}").write(1, erasure)
 
 
 def note_followers(table: AcidFolders) -> None:

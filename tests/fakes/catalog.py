@@ -280,6 +280,15 @@ class Catalog:
             )
         table.partitions |= altered
 
+    def get_table_statistics_req(self, request: Any) -> Any:
+        """It stores no statistics of columns."""
+        self._table(request.dbName, request.tblName)
+        return idl_tables.TableStatsResult(tableStats=[])
+
+    def get_partitions_statistics_req(self, request: Any) -> Any:
+        self._table(request.dbName, request.tblName)
+        return idl_tables.PartitionsStatsResult(partStats={})
+
     def _table(self, database: str, name: str) -> _Table:
         return self._found(self._tables.get((database, name)), f"hive.{database}.{name} table")
 

@@ -17,6 +17,7 @@ from pyarrow import orc
 from pyspark.errors import PythonException
 
 from hiveacid.iceberg.run import export_to_iceberg
+from hiveacid.jobs.erase_job import EraseJob
 from hiveacid.jobs.iceberg_job import IcebergExportJob
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CleanJob
@@ -45,6 +46,7 @@ from hiveacid.tables.visible_files import PartitionFiles
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.table_cleaning import clean
 from hiveacid.worker.checks import ArrowChecks
+from hiveacid.worker.erasure import Eraser
 from hiveacid.worker.run import statement_of
 from hiveacid.worker.staged_changes import discard_change, publish_change
 from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext
@@ -69,6 +71,9 @@ def carry_out(job: Job) -> Any:
             if isinstance(job, PublishJob):
                 return publish_change(client, job)
             return discard_change(client, job)
+    if isinstance(job, EraseJob):
+        with MetastoreClient(job.connection) as client:
+            return Eraser(client, job.folder).run(job)
     if isinstance(job, IcebergExportJob):
         assert job.metastore is not None
         with MetastoreClient(job.metastore) as client, WorkerScheduler() as scheduler:

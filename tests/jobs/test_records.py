@@ -15,6 +15,7 @@ from hiveacid.drivers.run_files import Started
 from hiveacid.errors import InvalidJob
 from hiveacid.iceberg.attempt import AttemptNote
 from hiveacid.jobs import codec
+from hiveacid.jobs.erase_job import EraseReport
 from hiveacid.jobs.maintenance_jobs import CompactionNeed
 from hiveacid.jobs.report import (
     CleanReport,
@@ -26,6 +27,7 @@ from hiveacid.jobs.report import (
 from hiveacid.jobs.stage_jobs import StageReport
 from hiveacid.jobs.stream_job import StreamReport
 from hiveacid.records.consumers import Cursor, ExportedRange
+from hiveacid.records.erasures import Erasure
 from hiveacid.records.mirror_notes import MirrorNote
 from hiveacid.records.staged_changes import StagedChange
 from hiveacid.records.stream_places import StreamState
@@ -45,6 +47,8 @@ RECORDS = {
     "attempt_note": AttemptNote,
     "started": Started,
     "stage_report": StageReport,
+    "erase_report": EraseReport,
+    "erasure": Erasure,
     "staged_change": StagedChange,
 }
 

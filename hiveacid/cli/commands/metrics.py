@@ -186,6 +186,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "and consumers, which reads notes in their folders",
     )
     parser.add_argument(
+        "--erasures",
+        metavar="URI",
+        help="also show the open requests to erase keys in this folder, and the time until the earliest "
+        "deadline",
+    )
+    parser.add_argument(
         "--listen",
         metavar="[HOST:]PORT",
         help="answer GET /metrics until Ctrl-C instead of printing once; without HOST only for this "
@@ -223,14 +229,15 @@ def run(arguments: argparse.Namespace) -> int:
     with closing(MetastoreClient(target.metastore(arguments))) as client:
         tables = _Tables(client, arguments.names, runs=arguments.runs)
         if address is None:
-            samples = [*_metastore(client), *tables.measure()]
+            samples = [*_metastore(client), *_erasures(client, arguments.erasures)]
+            samples += tables.measure()
             print_lines(prometheus_text(samples).splitlines())
             return 0
 
         def scrape() -> str:
             try:
                 with client.within(_SCRAPE_SECONDS):
-                    samples = _metastore(client)
+                    samples = [*_metastore(client), *_erasures(client, arguments.erasures)]
             except HiveAcidError as error:
                 print(f"hiveacid: {error}", file=sys.stderr, flush=True)
                 samples = [Sample(metrics.UP, 0)]
@@ -260,6 +267,16 @@ def _metastore(client: "MetastoreClient") -> list[Sample]:
     from hiveacid.upkeep.metric_collection import metastore_samples
 
     return metastore_samples(client, datetime.now(UTC))
+
+
+def _erasures(client: "MetastoreClient", folder: str | None) -> list[Sample]:
+    if folder is None:
+        return []
+    from hiveacid.records.erasures import ErasureFolder
+    from hiveacid.upkeep.metric_collection import erasure_samples
+
+    client.allowed_locations.require(folder)
+    return [*erasure_samples(ErasureFolder(folder).requests(), datetime.now(UTC))]
 
 
 class _Tables:

@@ -519,3 +519,33 @@ set_aggr_stats_for = call(
     throws="1:NoSuchObjectException, 2:InvalidObjectException, 3:MetaException, "
     "4:InvalidInputException",
 )
+
+_STATISTICS_OF_COLUMNS = "1:string dbName, 2:string tblName, 3:list<string> colNames"
+TableStatsRequest = struct(
+    "TableStatsRequest",
+    f"{_STATISTICS_OF_COLUMNS}, 4:string catName, 5:string validWriteIdList, 6:string engine",
+)
+TableStatsResult = struct(
+    "TableStatsResult", "1:list<ColumnStatisticsObj> tableStats, 2:bool isStatsCompliant"
+)
+PartitionsStatsRequest = struct(
+    "PartitionsStatsRequest",
+    f"{_STATISTICS_OF_COLUMNS}, 4:list<string> partNames, 5:string catName,"
+    " 6:string validWriteIdList, 7:string engine",
+)
+PartitionsStatsResult = struct(
+    "PartitionsStatsResult",
+    "1:map<string,list<ColumnStatisticsObj>> partStats, 2:bool isStatsCompliant",
+)
+get_table_statistics_req = call(
+    "get_table_statistics_req",
+    "1:TableStatsRequest request",
+    returns="TableStatsResult",
+    throws="1:NoSuchObjectException, 2:MetaException",
+)
+get_partitions_statistics_req = call(
+    "get_partitions_statistics_req",
+    "1:PartitionsStatsRequest request",
+    returns="PartitionsStatsResult",
+    throws="1:NoSuchObjectException, 2:MetaException",
+)

@@ -1,0 +1,322 @@
+"""`hiveacid erase`, `erasures`, and `verify-erasure`: requests to erase keys, and their certificates."""
+
+import argparse
+import json
+import sys
+from contextlib import closing
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.cli import target
+from hiveacid.cli.command import Command
+from hiveacid.cli.output import print_table, progress_on_stderr
+from hiveacid.errors import UserError
+from hiveacid.jobs import codec
+from hiveacid.jobs.erase_job import WITHIN_DAYS, EraseJob, EraseReport, Wait
+from hiveacid.jobs.job import Access
+from hiveacid.jobs.options import setting
+from hiveacid.jobs.sources import BatchSource
+from hiveacid.metastore.authorizer import require_access, system_user
+from hiveacid.rules.texts import (
+    bytes_in_words,
+    duration_in_words,
+    plural,
+    print_lines,
+    printable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hiveacid.records.erasures import Erasure
+
+# `hiveacid erase`
+
+
+def _add_folder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--folder",
+        default="",
+        metavar="URI",
+        help="the folder of requests and certificates (default: the option erasures of [hive_acid])",
+    )
+
+
+def _configure_erase(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "request", metavar="REQUEST", help="a name, such as a date or a case number"
+    )
+    parser.add_argument(
+        "--column",
+        action="append",
+        default=[],
+        metavar="DB.TABLE.COLUMN",
+        help="a table, and its column with the keys; several times for more tables",
+    )
+    parser.add_argument(
+        "--keys",
+        metavar="FILE",
+        help="a text file of this machine with one key per line; - is stdin",
+    )
+    _add_folder(parser)
+    parser.add_argument(
+        "--mirror",
+        action="append",
+        default=[],
+        metavar="URI",
+        help="the folder of a mirror of a table in Iceberg, which is searched as well; several times for "
+        "more",
+    )
+    parser.add_argument(
+        "--within-days",
+        type=int,
+        default=WITHIN_DAYS,
+        metavar="N",
+        help="the days until the deadline (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--retention",
+        metavar="TIME",
+        help='keep the files of earlier versions for this time; "0": not at all (default: the '
+        "retention of each table)",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="only report rows, files, and what delays the erasure",
+    )
+    target.add_metastore(parser)
+    target.add_json(parser)
+
+
+def run_erase(arguments: argparse.Namespace) -> int:
+    """Make a request, or continue it, and print its state."""
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.tables.locations import require_job_access
+    from hiveacid.worker.erasure import Eraser
+
+    job = EraseJob(
+        request=arguments.request,
+        keys=BatchSource("keys"),
+        columns=dict(map(_column, arguments.column)),
+        folder=_folder(arguments),
+        mirrors=arguments.mirror,
+        within_days=arguments.within_days,
+        retention=arguments.retention,
+        dry_run=arguments.dry_run,
+        metastore=target.metastore(arguments),
+    )
+    job.validate()
+    texts = _keys(arguments.keys)
+    with (
+        progress_on_stderr(f"hiveacid erase {job.request}") as observers,
+        closing(MetastoreClient(job.connection).patient()) as client,
+    ):
+        require_job_access(client, system_user(), job)
+        report = Eraser(client, job.folder, observers).run(job, texts)
+    if arguments.json:
+        print(json.dumps(report.to_dict(), ensure_ascii=False))
+    else:
+        _print_report(report)
+    return 0
+
+
+ERASE = Command(
+    name="erase",
+    help="erase persons' data from tables and all their files",
+    description="Delete all rows with some keys in one transaction, rewrite and remove the files that "
+    "held them, and issue a certificate when no file holds a key. Run it again to continue a request.",
+    configure=_configure_erase,
+    run=run_erase,
+    changes=True,
+    asks=True,
+)
+
+
+def _column(text: str) -> tuple[str, str]:
+    table, dot, column = text.rpartition(".")
+    if not dot or "." not in table:
+        raise UserError(f"--column {text!r} is not DB.TABLE.COLUMN.")
+    return table, column
+
+
+def _folder(arguments: argparse.Namespace) -> str:
+    folder: str = arguments.folder or setting("erasures")
+    return folder
+
+
+def _keys(path: str | None) -> "Sequence[str]":
+    """Read keys, one per line; spaces at the ends of lines do not belong to a key."""
+    if path is None:
+        raise UserError(
+            "There are no keys.", remedy="Name a file with one key per line: --keys FILE."
+        )
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"The keys cannot be read: {error}.") from error
+    keys = sorted({line.strip() for line in text.splitlines()} - {""})
+    if not keys:
+        raise UserError(f"{path} has no keys.")
+    return keys
+
+
+def _print_report(report: EraseReport) -> None:
+    rows = plural(report.rows_deleted, "row")
+    what = f"{rows} to delete" if report.dry_run else f"{rows} deleted"
+    files = plural(report.files, "file holds", "files hold")
+    print(f"{report.request}: {what}; {files} keys, {bytes_in_words(report.bytes)}")
+    print_lines(f"  {printable(name)}" for name in report.partitions)
+    if report.certificate:
+        print(f"  certificate: {report.certificate}")
+    elif not report.dry_run:
+        print(f"  deadline: {report.deadline}")
+    _print_waits(report.waits)
+
+
+def _print_waits(waits: "Sequence[Wait]") -> None:
+    if waits:
+        rows = [tuple(map(printable, (each.kind, each.table, each.reason))) for each in waits]
+        print_table(("waits for", "table", "reason"), rows)
+
+
+# `hiveacid erasures`
+
+
+def _configure_erasures(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("request", nargs="?", metavar="REQUEST", help="only this request")
+    _add_folder(parser)
+    parser.add_argument(
+        "--continue",
+        dest="advance",
+        action="store_true",
+        help="continue requests as far as is possible without their keys",
+    )
+    target.add_metastore(parser)
+    target.add_json(parser)
+
+
+def run_erasures(arguments: argparse.Namespace) -> int:
+    """List requests, and what each waits for."""
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.records.erasures import ErasureFolder
+    from hiveacid.worker.erasure import Eraser
+
+    with closing(MetastoreClient(target.metastore(arguments)).patient()) as client:
+        location = _folder(arguments)
+        folder = ErasureFolder(location)
+        client.allowed_locations.require(location)
+        found = [each for each in folder.requests() if arguments.request in (None, each.request)]
+        for each in found:
+            require_access(system_user(), _accesses(each))
+        if arguments.advance:
+            eraser = Eraser(client, location)
+            found = [each if each.certificate else eraser.advance(each.request) for each in found]
+    now = datetime.now(UTC)
+    if arguments.json:
+        print(json.dumps([each.report().to_dict() for each in found], ensure_ascii=False))
+        return 0
+    print(f"{location}: {plural(len(found), 'request')}")
+    if found:
+        head = ("request", "age", "deadline in", "state", "files with keys", "tables")
+        print_table(head, [_row(each, now) for each in found])
+    for each in found:
+        if each.waits:
+            print(f"\n{each.request}, at {each.checked_at}:")
+            _print_waits(each.waits)
+    return 0
+
+
+ERASURES = Command(
+    name="erasures",
+    help="show requests to erase keys, and what each waits for",
+    description="List the requests of a folder with their age, their deadline, and what each waits for: "
+    "a reader, a consumer, the retention of versions, a mirror. --continue performs the steps that are "
+    "possible now.",
+    configure=_configure_erasures,
+    run=run_erasures,
+    changes=True,
+    asks=True,
+)
+
+
+def _accesses(erasure: "Erasure") -> list[Access]:
+    return [Access(each.table.name, None, EraseJob.tag) for each in erasure.tables]
+
+
+def _row(erasure: "Erasure", now: datetime) -> tuple[str, ...]:
+    left = erasure.left(now).total_seconds()
+    late = f"{duration_in_words(-left)} ago" if left < 0 else duration_in_words(left)
+    kinds = ", ".join(dict.fromkeys(each.kind for each in erasure.waits))
+    return (
+        erasure.request,
+        duration_in_words(erasure.age(now).total_seconds()),
+        "-" if erasure.certificate else late,
+        "erased" if erasure.certificate else f"waits: {kinds}" if kinds else "unfinished",
+        str(len(erasure.held)),
+        ", ".join(printable(each.table.name) for each in erasure.tables),
+    )
+
+
+# `hiveacid verify-erasure`
+
+
+def _configure_verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("certificate", metavar="CERTIFICATE", help="the JSON file of a certificate")
+    parser.add_argument(
+        "--keys",
+        metavar="FILE",
+        help="a text file of this machine with one key per line; - is stdin",
+    )
+    target.add_metastore(parser)
+    target.add_json(parser)
+
+
+def run_verify(arguments: argparse.Namespace) -> int:
+    """Search all remaining files for keys that a certificate calls erased."""
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.upkeep.erasure.certificate import parse_certificate
+    from hiveacid.upkeep.erasure.verification import verify_certificate
+
+    texts = _keys(arguments.keys)
+    try:
+        content = Path(arguments.certificate).read_bytes()
+    except OSError as error:
+        raise UserError(f"The certificate cannot be read: {error}.") from error
+    certificate = parse_certificate(content, arguments.certificate)
+    tables = [each["table"] for each in certificate["tables"]]
+    require_access(system_user(), [Access(name, None, EraseJob.tag) for name in tables])
+    with closing(MetastoreClient(target.metastore(arguments)).patient()) as client:
+        found = verify_certificate(client, certificate, texts)
+    if arguments.json:
+        shown: dict[str, Any] = asdict(found)
+        print(json.dumps(codec.encode(shown), ensure_ascii=False))
+    else:
+        print(
+            f"{found.request}: {plural(found.files, 'file')} searched,"
+            f" {bytes_in_words(found.bytes)}; {plural(found.keys, 'key')},"
+            f" {found.unknown_keys} of them not in the certificate"
+        )
+        print(f"  signature: {found.signature}")
+        if found.rows_written_later:
+            print(f"  {plural(found.rows_written_later, 'row')} written after the erasure")
+        print_lines(f"  {name} was created again since then" for name in found.replaced)
+        print_lines(
+            f"  {printable(file.path)}: {file.problem or plural(file.rows, 'row')}"
+            for file in found.held
+        )
+    found.require_erased()
+    return 0
+
+
+VERIFY = Command(
+    name="verify-erasure",
+    help="search all files for keys that a certificate calls erased",
+    description="Decode all remaining files of the tables of a certificate, also hidden and aborted "
+    "ones, and search them for the keys in a file. The exit status is 30 if a key is found.",
+    configure=_configure_verify,
+    run=run_verify,
+    asks=True,
+)

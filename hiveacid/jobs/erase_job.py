@@ -1,0 +1,243 @@
+"""Job that erases persons' data from tables, and its report."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.fields import (
+    awaits_rendering,
+    freeze,
+    require_choice,
+    require_list,
+    require_mapping,
+    require_table,
+    require_text,
+)
+from hiveacid.jobs.job import Access, Job
+from hiveacid.jobs.options import marked_token, setting, source_token
+from hiveacid.jobs.report import Report
+from hiveacid.jobs.sources import QuerySource, Source, inputs_of, query_of, require_source
+from hiveacid.rules.texts import parse_duration
+
+# The time limit of the laws that most requests refer to.
+WITHIN_DAYS = 30
+# Deletes of one request: a further one follows if a concurrent insert had committed later.
+MOST_ROUNDS = 3
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Something that delays the certificate of an erasure.
+
+    Attributes:
+        kind: "delete", "writer", "reader", "retention", "consumer", "mirror", "compaction",
+            "statistics", "table", or "file".
+        table: The table.
+        reason: The reason in a sentence.
+    """
+
+    kind: str
+    table: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseReport(Report):
+    """State of a request after a run.
+
+    Attributes:
+        request: The name of the request.
+        dry_run: Whether nothing was changed.
+        requested_at: The time of the request.
+        deadline: The time at which the erasure must be complete.
+        rows_deleted: The number of deleted rows; of a dry run, the number of rows to delete.
+        partitions: The partitions with files that hold keys, or such tables without partitions.
+        bytes: The size of these files; of a dry run, an upper limit of the bytes to rewrite.
+        files: The number of files that still hold a key.
+        waits: What delays the certificate.
+        certificate: The location of the certificate; None as long as there is none.
+    """
+
+    request: str
+    dry_run: bool = False
+    requested_at: str = ""
+    deadline: str = ""
+    rows_deleted: int = 0
+    partitions: tuple[str, ...] = ()
+    bytes: int = 0
+    files: int = 0
+    waits: tuple[Wait, ...] = ()
+    certificate: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseJob(Job):
+    """Erase all rows with some keys from tables, their earlier versions, and their files.
+
+    One transaction deletes the rows of all tables. Then their files are rewritten and removed as soon
+    as no reader, consumer, or retention needs them. A certificate is issued when no file holds a key.
+
+    Example::
+
+        EraseJob(
+            request="2026-03-01",
+            keys=TableSource("privacy.requests_of_today"),
+            columns={"sales.orders": "customer", "web.visits": "visitor"},
+            folder="file:/srv/erasures",
+        )
+
+    Attributes:
+        request: The name of the request. A run with the same name continues the request.
+        keys: The source of the keys: a table, files, or a query, with one column. Values in the
+            parameters of a query are not shown.
+        columns: The tables, each with the column that holds the keys.
+        folder: The folder of requests and certificates, outside of all tables; the option erasures
+            of [hive_acid] by default.
+        mirrors: The folders of the mirrors of the tables in Iceberg, which are searched as well.
+        within_days: The days after the request in which the erasure must be complete.
+        retention: The time in which files are kept for earlier versions, like "7 days"; "0" removes
+            them as soon as no open reader needs them. None uses the retention of each table.
+        on_empty: "fail" makes a source without keys an error; "skip" skips the task.
+        dry_run: Only report the rows, the files, and everything that would delay the erasure.
+        target: The first table, which is set automatically.
+    """
+
+    tag: ClassVar[str] = "erase"
+    report: ClassVar[type[Report]] = EraseReport
+    done: ClassVar[str] = "no row had a key"
+    effect: ClassVar[str] = "rewrites and removes files that hold the keys"
+    affects_files: ClassVar[bool] = True
+
+    target: str = ""
+    request: str
+    keys: Source
+    columns: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""
+    mirrors: Sequence[str] = ()
+    within_days: int = WITHIN_DAYS
+    retention: str | None = None
+    on_empty: str = "fail"
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        freeze(self, "mirrors")
+        if not self.target and isinstance(self.columns, Mapping) and self.columns:
+            object.__setattr__(self, "target", next(iter(self.columns)))
+        if not self.folder:
+            object.__setattr__(self, "folder", setting("erasures"))
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables."""
+        return tuple(self.columns)
+
+    @property
+    def inputs_read(self) -> Mapping[str, Source]:
+        """The source of the keys."""
+        return inputs_of(self.keys)
+
+    @property
+    def query(self) -> QuerySource | None:
+        """The query for the keys, if the source is one."""
+        return query_of(self.keys)
+
+    @property
+    def paths_read(self) -> tuple[str, ...]:
+        """The folders of the mirrors."""
+        return tuple(self.mirrors)
+
+    @property
+    def paths_written(self) -> tuple[str, ...]:
+        """The folder of the requests."""
+        return (self.folder,) if self.folder else ()
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the tables."""
+        for table in self.columns:
+            yield Access(table.lower(), None, self.tag)
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The names of all transactions of the request, which end with the task."""
+        return tokens_of_request(self.folder, self.request, self.tables)
+
+    def _validate_own(self) -> None:
+        require_request(self.request)
+        require_source(self.keys)
+        require_mapping(self.columns, "columns", '{"sales.orders": "customer"}')
+        if not self.columns:
+            raise InvalidJob(
+                "columns is empty.",
+                remedy='Name each table and its column: columns={"sales.orders": "customer"}.',
+            )
+        for table, column in self.columns.items():
+            require_table(table, "columns")
+            require_text(column, f"columns[{table!r}]")
+        if self.target != next(iter(self.columns)):
+            raise InvalidJob("target of an EraseJob is its first table.", remedy="Omit it.")
+        require_folder(self.folder)
+        require_list(self.mirrors, "mirrors", 'mirrors=["file:/lake/orders"]')
+        for mirror in self.mirrors:
+            require_location(mirror, "mirrors")
+        require_choice(self.on_empty, ["fail", "skip"], "on_empty")
+        if not 1 <= self.within_days <= 3660:
+            raise InvalidJob("within_days must be from 1 to 3660.")
+        if self.retention is not None:
+            require_text(self.retention, "retention")
+            if not awaits_rendering(self.retention):
+                parse_duration(self.retention, "retention")
+
+
+def require_request(name: object) -> None:
+    """Refuse a text that cannot be the name of a request, which names a folder and transactions."""
+    require_text(name, "request")
+    if not awaits_rendering(str(name)) and not _NAME.fullmatch(str(name)):
+        raise InvalidJob(
+            f"request {name!r} is not a name of letters, digits, '.', '_' and '-'.",
+            remedy="A date or the number of a case is a good name; a person's name is not.",
+        )
+
+
+def require_folder(folder: str) -> None:
+    """Refuse a missing folder of requests."""
+    if not folder:
+        raise InvalidJob(
+            "There is no folder for requests and certificates.",
+            remedy="Set folder, or the option erasures of [hive_acid].",
+        )
+    require_location(folder, "folder")
+
+
+def require_location(folder: str, what: str) -> None:
+    """Refuse a location without its file system."""
+    if ":/" not in folder and not awaits_rendering(folder):
+        raise InvalidJob(
+            f"{what} {folder!r} does not name its file system.",
+            remedy=f"Write file:{folder}, for example.",
+        )
+
+
+def token_of_request(folder: str, request: str, number: int) -> str:
+    """Return the run token of a delete of a request: any process that repeats it finds it.
+
+    Args:
+        folder: The folder of the request.
+        request: The name of the request.
+        number: The number of the delete, from 1 on.
+    """
+    place = hashlib.sha256(folder.rstrip("/").encode()).hexdigest()[:12]
+    return f"erasure-{request}-{place}-{number}"
+
+
+def tokens_of_request(folder: str, request: str, tables: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of all transactions that a run of a request may leave open."""
+    found = []
+    for number in range(1, MOST_ROUNDS + 1):
+        run = token_of_request(folder, request, number)
+        for token in (marked_token(run, tables), *(marked_token(run, [each]) for each in tables)):
+            found += [token, source_token(token)]
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,1 @@
+"""Erasure of keys: the search for them in all files of tables, what delays it, and its certificate."""

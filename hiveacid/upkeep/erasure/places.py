@@ -1,0 +1,290 @@
+"""The places where a key can remain besides the files of its table, and what delays their end."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow.parquet as pq
+
+from hiveacid.errors import HiveAcidError, TypeMismatch
+from hiveacid.jobs.erase_job import Wait
+from hiveacid.jobs.report import KeptDirectory
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.owner import Snapshot
+from hiveacid.metastore.write_events import is_replicated
+from hiveacid.records.consumers import KnownConsumer, known_consumers
+from hiveacid.records.erasures import Erasure, HeldFile
+from hiveacid.records.mirror_notes import KnownMirror, known_mirrors
+from hiveacid.rules.names import plain_location, same_place
+from hiveacid.rules.write_ids import ValidWriteIdList
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.upkeep.erasure.key_set import KeySet
+
+# The words by which a cleaning explains kept files.
+_KINDS = (
+    ("consumers still need it", "consumer"),
+    ("earlier versions need it", "retention"),
+    ("may still read it", "reader"),
+    ("was not committed", "writer"),
+    ("staged until", "staged change"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in which a key can remain, for the certificate.
+
+    Attributes:
+        place: The place.
+        state: "searched", "replaced", "named", or "not covered".
+        detail: What was found there.
+    """
+
+    place: str
+    state: str
+    detail: str
+
+
+def waits_of_writers(
+    table: HiveTable, write_ids: ValidWriteIdList, deleted_by: int
+) -> Iterator[Wait]:
+    """Yield the writers that began before the delete and may still add rows that it did not see.
+
+    Args:
+        table: The table.
+        write_ids: A fresh list.
+        deleted_by: The write id of the delete.
+    """
+    if open_ := [write_id for write_id in write_ids.open if write_id < deleted_by]:
+        listed = ", ".join(map(str, open_[:3]))
+        yield Wait(
+            kind="writer",
+            table=table.ref.full_name,
+            reason=f"Writers that began before the delete have not ended: write id {listed}.",
+        )
+
+
+def waits_of_files(
+    table: HiveTable, held: Iterable[HeldFile], kept: Sequence[KeptDirectory]
+) -> Iterator[Wait]:
+    """Yield the reasons why a cleaning keeps files that hold keys.
+
+    Args:
+        table: The table.
+        held: The files.
+        kept: The directories that the cleaning has kept.
+    """
+    folder = table.folder.rstrip("/")
+    reasons = {
+        (each.path if ":/" in each.path else f"{folder}/{each.path}"): each.reason for each in kept
+    }
+    found: dict[str, str] = {}
+    for file in held:
+        above = [path for path in reasons if f"{file.path}/".startswith(f"{path}/")]
+        reason = reasons[max(above, key=len)] if above else file.problem
+        if reason:
+            found.setdefault(reason, file.path.removeprefix(f"{folder}/"))
+    for reason, path in found.items():
+        kind = next((kind for words, kind in _KINDS if words in reason), "file")
+        yield Wait(kind=kind, table=table.ref.full_name, reason=f"{path}: {reason}")
+
+
+def files_outside(
+    table: HiveTable, held: Iterable[HeldFile], paths: Sequence[str]
+) -> list[HeldFile]:
+    """Return the files that are in none of some directories.
+
+    Args:
+        table: The table.
+        held: The files.
+        paths: The directories, as in the report of a cleaning.
+    """
+    folder = table.folder.rstrip("/")
+    places = [path if ":/" in path else f"{folder}/{path}" for path in paths]
+    return [
+        file
+        for file in held
+        if not any(f"{file.path}/".startswith(f"{place}/") for place in places)
+    ]
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The copies of a table that others keep: by consumers of its changes, and mirrors in Iceberg.
+
+    Attributes:
+        client: The metastore.
+        table: The table.
+        column: The name of the column with the keys.
+        keys: The keys.
+        deleted_by: The write id of the delete.
+        mirrors: The folders of mirrors that the request names. A location in a note is never opened:
+            every writer of the table's folder can forge a note.
+    """
+
+    client: MetastoreClient
+    table: HiveTable
+    column: str
+    keys: KeySet
+    deleted_by: int
+    mirrors: Sequence[str] = ()
+
+    def lags(self) -> list[Wait]:
+        """Return the copies that have not received the delete, without a search of their files."""
+        return [*self._late_consumers(), *self._late_mirrors()]
+
+    def look(self) -> tuple[list[Wait], list[Place]]:
+        """Return what delays the erasure, and the state of each copy."""
+        name = self.table.ref.full_name
+        places = [
+            Place(
+                f"Copy by consumer {consumer.name} of {name}",
+                "named",
+                f"It has received version {consumer.version}. Its targets are searched only as"
+                " tables of a request.",
+            )
+            for consumer in self._consumers
+        ]
+        waits = self.lags()
+        for location in self.mirrors:
+            place = f"Mirror of {name} in {location}"
+            places.append(Place(place, "searched", "All Parquet files below its folder."))
+            if not any(wait.kind == "mirror" for wait in waits):
+                waits += self._held_by_mirror(location)
+        return waits, places
+
+    @cached_property
+    def _now(self) -> ValidWriteIdList:
+        ref = self.table.ref
+        return Snapshot.take(self.client, [ref]).write_ids[ref.full_name]
+
+    @cached_property
+    def _consumers(self) -> tuple[KnownConsumer, ...]:
+        return known_consumers(self.table, self._now)
+
+    @cached_property
+    def _mirrors(self) -> tuple[KnownMirror, ...]:
+        return known_mirrors(self.table, self._now, time.time())
+
+    def _late_consumers(self) -> Iterator[Wait]:
+        for consumer in self._consumers:
+            if consumer.version < self.deleted_by:
+                yield Wait(
+                    kind="consumer",
+                    table=self.table.ref.full_name,
+                    reason=f"Consumer {consumer.name} has copied versions up to"
+                    f" {consumer.version}, and the delete is version {self.deleted_by}.",
+                )
+
+    def _late_mirrors(self) -> Iterator[Wait]:
+        for mirror in self._mirrors:
+            if plain_location(mirror.location) not in self.mirrors:
+                yield Wait(
+                    kind="mirror",
+                    table=self.table.ref.full_name,
+                    reason=f"The request does not name the folder {mirror.location} of the mirror"
+                    f" {mirror.name}: make a new request with mirrors=[...]; if it is no mirror any"
+                    " more, hiveacid mirrors forget.",
+                )
+            elif mirror.lag.version < self.deleted_by:
+                yield Wait(
+                    kind="mirror",
+                    table=self.table.ref.full_name,
+                    reason=f"The mirror {mirror.name} has version {mirror.lag.version}, and the"
+                    f" delete is version {self.deleted_by}: export the table.",
+                )
+
+    def _held_by_mirror(self, location: str) -> Iterator[Wait]:
+        self.client.allowed_locations.require(location)
+        storage = ReadOnlyStorage.of(location)
+        held = []
+        for file in storage.list_files(recursive=True, missing_ok=True):
+            if not file.path.endswith(".parquet"):
+                continue
+            try:
+                if self._holds_key(storage, file.path):
+                    held.append(file.path)
+            except (HiveAcidError, OSError, ValueError) as error:
+                if storage.exists(file.path):
+                    held.append(f"{file.path} ({error})")
+        if held:
+            yield Wait(
+                kind="mirror",
+                table=self.table.ref.full_name,
+                reason=f"{len(held)} files of earlier snapshots in {location} hold"
+                f" keys, such as {held[0]}: expire the snapshots, and remove orphan files.",
+            )
+
+    def _holds_key(self, storage: ReadOnlyStorage, path: str) -> bool:
+        with storage.open_input(path) as source, pq.ParquetFile(source) as opened:
+            names = [
+                name for name in opened.schema_arrow.names if name.lower() == self.column.lower()
+            ]
+            for batch in opened.iter_batches(columns=names) if names else ():
+                for column in batch.columns:
+                    try:
+                        if self.keys.mask(column).any():
+                            return True
+                    except TypeMismatch:
+                        continue  # A column of the same name in another table.
+        return False
+
+
+def waits_of_tables(erasure: Erasure, tables: Mapping[str, HiveTable | None]) -> Iterator[Wait]:
+    """Yield the tables of a request that were dropped, moved, or created again.
+
+    Args:
+        erasure: The request.
+        tables: The tables that have the names now.
+    """
+    for each in erasure.tables:
+        name, now = each.table.name, tables[each.table.name]
+        if now is None:
+            reason = "It was dropped or renamed: its files cannot be found by its name."
+        elif not now.identity.is_same(each.table.identity):
+            reason = f"It was created again: it was {each.table.identity}, and is {now.identity}."
+        elif not same_place(now.location, each.table.location):
+            reason = f"It was moved from {each.table.location} to {now.location}."
+        else:
+            continue
+        yield Wait(
+            kind="table",
+            table=name,
+            reason=f"{reason} Remove what is left of it, and make a new request for the rest.",
+        )
+
+
+def other_places(
+    client: MetastoreClient, erasure: Erasure, tables: Sequence[HiveTable]
+) -> list[Place]:
+    """Return the places that are named in a certificate, besides files and copies."""
+    replicated = sorted(t.ref.full_name for t in tables if is_replicated(client, t.ref))
+    kept_by = (
+        f"The metastore keeps removed files of {', '.join(replicated)} for hive.repl.cm.retain."
+        if replicated
+        else "No database of the tables is replicated."
+    )
+    replaced = "; ".join(erasure.statistics) or "There were none."
+    return [
+        Place("Column statistics in the metastore", "replaced", replaced),
+        Place(
+            "Partition values, names and comments",
+            "named",
+            "No key column is a partition key; other names and comments are not searched.",
+        ),
+        Place("Change manager of the metastore (cmroot)", "named", kept_by),
+        Place(
+            "Quarantine tables, targets of consumers, and tables of reports",
+            "named",
+            "They are searched as tables of a request.",
+        ),
+        Place("Source of the keys", "named", f"{erasure.source} holds the keys: remove it."),
+        Place(
+            "Trash folders and snapshots of HDFS, and versions of objects in a store",
+            "not covered",
+            "This package moves no file to a trash; snapshots and versions expire by their own rules.",
+        ),
+        Place("Backups, other systems, and logs of other programs", "not covered", ""),
+    ]

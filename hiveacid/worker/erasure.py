@@ -1,0 +1,749 @@
+"""Erasure of keys: a delete, then rewritten and removed files, then a search, then a certificate.
+
+A request is its record (``records.erasures``). ``Eraser.advance`` performs each step that is possible
+now, stores the record after it, and returns what the request waits for. It may be called by any
+process at any time; it needs the keys themselves only for the delete.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+
+from hiveacid.errors import (
+    EmptySource,
+    InvalidJob,
+    TableNotFound,
+    TableReplaced,
+    UnknownColumn,
+    UnsupportedTable,
+)
+from hiveacid.jobs.erase_job import (
+    MOST_ROUNDS,
+    EraseJob,
+    EraseReport,
+    Wait,
+    token_of_request,
+)
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.options import marked_token
+from hiveacid.jobs.report import CleanReport, CompactReport, RunReport
+from hiveacid.jobs.sources import BatchSource, PathSource, Source, inputs_of
+from hiveacid.jobs.write_jobs import skipping_empty_sources
+from hiveacid.metastore.authorizer import program_user
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.table_rules import check_kind, existing_table, located, require_same_table
+from hiveacid.metastore.txn.owner import Snapshot, abort_open_transactions
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.progress import Phase, PhaseClock, PhaseObserver
+from hiveacid.records.erasures import (
+    CERTIFICATE,
+    ErasedTable,
+    Erasure,
+    ErasureFolder,
+    ErasureRecord,
+    HeldFile,
+)
+from hiveacid.rules.directory import Rules
+from hiveacid.rules.locks import Operation
+from hiveacid.rules.names import TableIdentity, TableRef, plain_location
+from hiveacid.rules.schema import Char, parse_type
+from hiveacid.rules.texts import plural
+from hiveacid.storage.filesystems import keeps_checksums
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.tables.locations import require_free
+from hiveacid.tables.visible_files import FilesReader
+from hiveacid.upkeep.compaction.table import TableCompactor
+from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
+from hiveacid.upkeep.erasure.certificate import (
+    certificate_bytes,
+    certificate_of,
+    certificate_text,
+    parse_certificate,
+)
+from hiveacid.upkeep.erasure.column_statistics import Statistics
+from hiveacid.upkeep.erasure.key_set import KeySet, is_key_type, key_texts
+from hiveacid.upkeep.erasure.places import (
+    Copies,
+    Place,
+    files_outside,
+    other_places,
+    waits_of_files,
+    waits_of_tables,
+    waits_of_writers,
+)
+from hiveacid.upkeep.erasure.search import Searched, TableSearch
+from hiveacid.upkeep.survey import blockers_of
+from hiveacid.upkeep.table_cleaning import clean
+from hiveacid.worker.engine import ArrowEngine, FoundRows, TableRows
+from hiveacid.worker.sources import source_of
+from hiveacid.worker.statements import DeleteKeys, Mask
+from hiveacid.writes.atomic_write import run_statements
+from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext, WriteOptions
+
+# The delete
+
+
+@dataclass(eq=False)
+class EraseRows(Statement):
+    """Delete the rows with some keys, batch by batch, so that tables of any size fit.
+
+    Attributes:
+        column: The column with the keys.
+        keys: The keys.
+        identity: The creation of the table that the request names; None accepts any.
+    """
+
+    column: str
+    keys: KeySet
+    identity: TableIdentity | None = None
+
+    @property
+    def operation(self) -> Operation:
+        """DELETE."""
+        return Operation.DELETE
+
+    @property
+    def changes_single_rows(self) -> bool:
+        """See the base class."""
+        return True
+
+    @property
+    def adds_rows(self) -> bool:
+        """A delete adds no rows."""
+        return False
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Look up the table.
+
+        Raises:
+            TableReplaced: It was created again.
+        """
+        self.look_up(preparation)
+        if self.identity is not None and not self.table.identity.is_same(self.identity):
+            raise TableReplaced(
+                f"{self.table.ref} was created again: it was {self.identity}, and is"
+                f" {self.table.identity}.",
+                remedy="Make a new request.",
+            )
+
+    def stage(self, context: WriteContext) -> Counts:
+        """Stage a delete event for each row."""
+        found = DeleteKeys()
+        with context.phases(Phase.READ, "the rows with the keys"):
+            files = context.files(context.partition_names())
+            rows = TableRows(files, Rules.of(context.client.version), limited=False)
+            for each, mask in matching_rows(rows, _column(context.table, self.column), self.keys):
+                found.add(each.only(mask))
+        with context.phases(Phase.WRITE, "the deletes"):
+            return Counts(deleted=found.stage(context, rows))
+
+
+def matching_rows(
+    rows: TableRows, column: HiveColumn, keys: KeySet
+) -> Iterator[tuple[FoundRows, Mask]]:
+    """Yield batches of visible rows with a mask of those that have a key."""
+    padded = isinstance(parse_type(column.type), Char)
+    for found in rows.found([column.name.lower()]):
+        values = pa.concat_arrays(found.columns.column(column.name).chunks)
+        mask = keys.mask(values, padded=padded)
+        if mask.any():
+            yield found, mask
+
+
+# The request
+
+
+_NO_KEYS = "Rows are left to be deleted: run the erasure with its keys."
+
+
+@dataclass
+class Eraser:
+    """Works on the requests in a folder.
+
+    Attributes:
+        client: The metastore.
+        folder: The folder of requests and certificates.
+        observers: Observers of the phases.
+        clock: The present time; tests replace it.
+    """
+
+    client: MetastoreClient
+    folder: str
+    observers: Sequence[PhaseObserver] = ()
+    clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+
+    def __post_init__(self) -> None:
+        self.client.allowed_locations.require(self.folder)
+        self._phases = PhaseClock(self.observers)
+        self._folder = ErasureFolder(self.folder)
+
+    def run(self, job: EraseJob, texts: Sequence[str] | None = None) -> EraseReport:
+        """Make a request, or continue it, as far as is possible now.
+
+        Args:
+            job: The request.
+            texts: The keys, if the job names no source of them.
+
+        Raises:
+            InvalidJob: The request exists with other keys or tables.
+            UnsupportedTable: Rows of a table cannot be deleted, or its keys cannot be compared.
+            ConflictError: Another process works on the request.
+        """
+        job.validate()
+        tables = {TableRef.parse(name).full_name: column for name, column in job.columns.items()}
+        described = [self._eraseable(name, column) for name, column in tables.items()]
+        if texts is None:
+            with self._phases(Phase.READ, "the keys"), skipping_empty_sources(job.on_empty):
+                texts = keys_of(self.client, job.keys)
+        if job.dry_run:
+            return self._plan(job, described, texts)
+        record = self._folder.open(job.request)
+        known = record.read()
+        if known is None:
+            require_free(self.client, [self.folder], "The folder of erasures")
+            known = 1, self._new(job, described, texts)
+            record.write(*known)
+        number, erasure = known
+        keys = KeySet.of(bytes.fromhex(erasure.salt), texts)
+        if keys.hashes != erasure.key_hashes:
+            raise InvalidJob(
+                f"The keys of the request {job.request} have changed since it was made.",
+                remedy="Make another request for other keys, and repeat this one with its own.",
+            )
+        if {(each.table.name, each.column) for each in erasure.tables} != {*tables.items()}:
+            raise InvalidJob(
+                f"The request {job.request} has other tables.",
+                remedy="Make another request for other tables.",
+            )
+        return _Steps(self, record, number, erasure, keys).run().report()
+
+    def advance(self, request: str) -> Erasure:
+        """Continue a request as far as is possible without its keys.
+
+        Args:
+            request: The name of the request.
+
+        Raises:
+            InvalidJob: There is no such request.
+            ConflictError: Another process works on the request.
+        """
+        return self._steps(request).run()
+
+    def tables(self, request: str) -> list[str]:
+        """Return the names of the tables of a request.
+
+        Raises:
+            InvalidJob: There is no such request.
+        """
+        return [each.table.name for each in self._steps(request).erasure.tables]
+
+    def delays(self, request: str) -> tuple[Wait, ...]:
+        """Return what delays a request now, without a change and without a search of files.
+
+        Args:
+            request: The name of the request.
+
+        Raises:
+            InvalidJob: There is no such request.
+        """
+        return self._steps(request).delays()
+
+    def _steps(self, request: str) -> "_Steps":
+        record = self._folder.open(request)
+        known = record.read()
+        if known is None:
+            raise InvalidJob(
+                f"{self.folder} has no request {request}.",
+                remedy="`hiveacid erasures` lists the requests.",
+            )
+        number, erasure = known
+        keys = KeySet(bytes.fromhex(erasure.salt), erasure.key_hashes)
+        return _Steps(self, record, number, erasure, keys)
+
+    def _eraseable(self, name: str, column: str) -> tuple[HiveTable, HiveColumn]:
+        """Return a table and its column, or refuse it."""
+        table = existing_table(self.client, TableRef.parse(name))
+        check_kind(table, Operation.DELETE)
+        if keeps_checksums(table.folder) and self.client.listeners.want_events:
+            raise UnsupportedTable(
+                f"The write events of {table.ref} have checksums of HDFS, which Spark computes.",
+                remedy='Set write_events to "never" for this connection while data is erased.',
+            )
+        if column.lower() in table.key_types:
+            raise UnsupportedTable(
+                f"{column} is a partition key of {table.ref}: folders have its values as names.",
+                remedy=f"ALTER TABLE {table.ref} DROP PARTITION removes the rows of a key.",
+            )
+        found = _column(table, column)
+        if not is_key_type(parse_type(found.type)):
+            raise UnsupportedTable(
+                f"{column} of {table.ref} is of type {found.type}, whose values are no keys.",
+                remedy="Keys are integers, decimals, texts, and dates.",
+            )
+        return table, found
+
+    def _new(
+        self, job: EraseJob, tables: Sequence[tuple[HiveTable, HiveColumn]], texts: Sequence[str]
+    ) -> Erasure:
+        salt, now = secrets.token_bytes(16), self.clock()
+        return Erasure(
+            request=job.request,
+            user=program_user(),
+            requested_at=now.isoformat(timespec="seconds"),
+            deadline=(now + timedelta(days=job.within_days)).isoformat(timespec="seconds"),
+            retention=job.retention,
+            mirrors=tuple(map(plain_location, job.mirrors)),
+            source=_described(job.keys),
+            salt=salt.hex(),
+            hashes=" ".join(sorted(KeySet.of(salt, texts).hashes)),
+            tables=tuple(
+                ErasedTable(table=located(table), column=column.name, type=column.type)
+                for table, column in tables
+            ),
+        )
+
+    def _plan(
+        self, job: EraseJob, tables: Sequence[tuple[HiveTable, HiveColumn]], texts: Sequence[str]
+    ) -> EraseReport:
+        """Report what a request would do, and what would delay it."""
+        erasure = self._new(job, tables, texts)
+        keys = KeySet.of(bytes.fromhex(erasure.salt), texts)
+        held: list[HeldFile] = []
+        waits: list[Wait] = []
+        counted = 0
+        for (table, column), erased in zip(tables, erasure.tables, strict=True):
+            with self._phases(Phase.READ, f"all files of {table.ref}"):
+                found = TableSearch(self.client, table, column, keys).run()
+            held += found.held
+            counted += self._visible(table, column, keys)
+            cleaning = CleanJob(target=erased.table.name, dry_run=True, retention=job.retention)
+            kept = clean(self.client, cleaning).kept
+            waits += waits_of_files(table, found.held, kept)
+            name, now = table.ref.full_name, self.clock()
+            waits += [
+                Wait(kind="reader", table=name, reason=f"{each.describe(now)} is open.")
+                for each in blockers_of(self.client, table.ref, everywhere=True)
+            ]
+            highest = Snapshot.take(self.client, [table.ref]).write_ids[name].high_watermark + 1
+            copies = Copies(self.client, table, column.name, keys, highest, erasure.mirrors)
+            waits += copies.look()[0]
+        erasure = replace(erasure.with_files(held), waits=_different(waits))
+        return replace(erasure.report(dry_run=True), rows_deleted=counted)
+
+    def _visible(self, table: HiveTable, column: HiveColumn, keys: KeySet) -> int:
+        with Transaction(self.client, reads=[table.ref]) as txn:
+            names = self.client.get_partition_names(table.ref) if table.partition_keys else []
+            partitions = self.client.get_partitions(table, names) if names else []
+            files = FilesReader(self.client, txn).files(table, partitions)
+            rows = TableRows(files, Rules.of(self.client.version), limited=False)
+            return sum(int(mask.sum()) for _, mask in matching_rows(rows, column, keys))
+
+
+@dataclass
+class _Steps:
+    """The steps of one call of ``advance``; each stores the record when it is done."""
+
+    eraser: Eraser
+    record: ErasureRecord
+    number: int
+    erasure: Erasure
+    keys: KeySet
+
+    def run(self) -> Erasure:
+        """Perform all steps that are possible now."""
+        if self._is_certified():
+            return self.erasure
+        for _ in range(MOST_ROUNDS + 1):
+            waits, again = self._pass()
+            if not again:
+                break
+        if self.erasure.certificate is None:
+            self._store(waits=_different(waits), checked_at=self._now())
+        return self.erasure
+
+    def delays(self) -> tuple[Wait, ...]:
+        """Return what delays the request, without a change."""
+        if self.erasure.certificate is not None:
+            return ()
+        tables = self._tables()
+        if waits := [*waits_of_tables(self.erasure, tables)]:
+            return _different(waits)
+        if self.erasure.needs_delete:
+            return (self._wait("delete", _NO_KEYS),)
+        described = {name: table for name, table in tables.items() if table is not None}
+        waits = [*self._writers(described), *self._older_transactions()]
+        for name, table in described.items():
+            job = CleanJob(target=name, dry_run=True, retention=self.erasure.retention)
+            held = [file for file in self.erasure.held if file.table == name and _exists(file)]
+            if held:
+                waits += waits_of_files(table, held, clean(self.eraser.client, job).kept)
+            waits += self._copies(table).lags()
+        return _different(waits)
+
+    def _is_certified(self) -> bool:
+        """Whether there is a certificate, also one of a process that was killed after it."""
+        if self.erasure.certificate is not None:
+            return True
+        content = self.record.certificate()
+        if content is None:
+            return False
+        certificate = parse_certificate(content, self.record.location)
+        self.record.issue(content, certificate_text(certificate))
+        self._certified(certificate["issued_at"])
+        return True
+
+    def _pass(self) -> tuple[list[Wait], bool]:
+        """Perform each step once; return what delays the request, and whether to go on at once."""
+        tables = self._tables()
+        if waits := [*waits_of_tables(self.erasure, tables)]:
+            return waits, False
+        described = {name: table for name, table in tables.items() if table is not None}
+        if self.erasure.needs_delete:
+            if self.keys.texts is None:
+                return [self._wait("delete", _NO_KEYS)], False
+            self._delete()
+        if self.erasure.searched_at is None:
+            self._search(described)
+        waits = [*self._writers(described)]
+        live: list[HeldFile] = []
+        for name, table in described.items():
+            if any(file.table == name for file in self.erasure.held):
+                more, left = self._rewrite_and_clean(table, is_free=not waits)
+                waits += more
+                live += left
+        if not waits and live:
+            return self._delete_again(live)
+        waits += self._older_transactions()
+        places: list[Place] = []
+        for table in described.values():
+            copies, found = self._copies(table).look()
+            waits, places = waits + copies, places + found
+        if waits:
+            return waits, False
+        if self.erasure.statistics_at is None:
+            self._renew_statistics(described)
+            self._store(statistics_at=self._now())
+        searched = self._search(described)
+        if self.erasure.held:
+            return self._unexplained(), self._is_progress()
+        stale = [
+            erased.table.name
+            for erased in self.erasure.tables
+            if self._statistics(described[erased.table.name], erased).has_key()
+        ]
+        if stale:  # Another program has stored them meanwhile.
+            self._store(statistics_at=None)
+            reason = "A key is a bound of the statistics of columns in the metastore."
+            return [self._wait("statistics", reason, name) for name in stale], True
+        self._certify(described, searched, places)
+        return [], False
+
+    # Delete
+
+    def _delete(self) -> None:
+        """Delete the rows of all tables in one transaction, exactly once."""
+        erasure = self.erasure
+        if not erasure.run_tokens:
+            token = token_of_request(self.eraser.folder, erasure.request, 1)
+            self._store(run_tokens=(token,))
+        token = self.erasure.run_tokens[-1]
+        names = [each.table.name for each in erasure.tables]
+        statements = [
+            EraseRows(
+                TableRef.parse(each.table.name), None, each.column, self.keys, each.table.identity
+            )
+            for each in erasure.tables
+        ]
+        options = WriteOptions(run_token=marked_token(token, names))
+        client = self.eraser.client
+        done = run_statements(ArrowEngine(), client, options, self.eraser.observers, statements)
+        self._store(
+            tables=tuple(self._deleted(each, done) for each in self.erasure.tables),
+            txn_ids=(*erasure.txn_ids, done.txn_id or 0),
+            deleted_at=self._now(),
+            searched_at=None,
+            statistics_at=None,
+        )
+
+    def _deleted(self, erased: ErasedTable, done: RunReport) -> ErasedTable:
+        name = erased.table.name
+        write_id = done.write_ids.get(name)
+        if write_id is None:  # No row had a key.
+            ref = TableRef.parse(name)
+            write_id = Snapshot.take(self.eraser.client, [ref]).write_ids[name].high_watermark
+        rows = sum(each.rows_deleted for each in done.tables if each.table == name)
+        if not done.tables and done.target == name:
+            rows = done.rows_deleted
+        return replace(erased, write_id=write_id, rows_deleted=erased.rows_deleted + rows)
+
+    def _delete_again(self, live: Sequence[HeldFile]) -> tuple[list[Wait], bool]:
+        """Delete rows that writers of the time of the delete have committed after it."""
+        if len(self.erasure.run_tokens) >= MOST_ROUNDS:
+            return [
+                self._wait("file", f"Readers see keys in {file.path}.", file.table) for file in live
+            ], False
+        number = len(self.erasure.run_tokens) + 1
+        token = token_of_request(self.eraser.folder, self.erasure.request, number)
+        self._store(run_tokens=(*self.erasure.run_tokens, token))
+        return [self._wait("delete", _NO_KEYS)], self.keys.texts is not None
+
+    # Column statistics
+
+    def _renew_statistics(self, tables: Mapping[str, HiveTable]) -> None:
+        """Replace the statistics of columns, whose bounds remain after a delete."""
+        replaced: list[str] = []
+        for erased in self.erasure.tables:
+            name = erased.table.name
+            files = [file for file in self.erasure.files if file.table == name]
+            replaced += self._statistics(tables[name], erased).renew(
+                frozenset(file.partition for file in files)
+            )
+        if replaced:
+            self._store(statistics=tuple(dict.fromkeys((*self.erasure.statistics, *replaced))))
+
+    def _statistics(self, table: HiveTable, erased: ErasedTable) -> Statistics:
+        column = _column(table, erased.column)
+        token = self.erasure.run_tokens[-1]
+        return Statistics(self.eraser.client, table, column, self.keys, token)
+
+    # Files
+
+    def _search(self, tables: Mapping[str, HiveTable]) -> dict[str, Searched]:
+        """Search all files of the tables, and note those that hold keys."""
+        found = {}
+        for erased in self.erasure.tables:
+            table = tables[erased.table.name]
+            with self.eraser._phases(Phase.READ, f"all files of {table.ref}"):
+                column = _column(table, erased.column)
+                found[erased.table.name] = TableSearch(
+                    self.eraser.client, table, column, self.keys, erased.write_id
+                ).run()
+        self._note_gone()
+        held = [file for each in found.values() for file in each.held]
+        erasure = self.erasure.with_files(held)
+        self._store(files=erasure.files, searched_at=self._now())
+        return found
+
+    def _rewrite_and_clean(
+        self, table: HiveTable, *, is_free: bool
+    ) -> tuple[list[Wait], list[HeldFile]]:
+        """Compact the partitions in which readers open files with keys, and clean the table.
+
+        Returns:
+            What delays this, and the files that are still read although nothing delays it.
+        """
+        name = table.ref.full_name
+        waits: list[Wait] = []
+        if is_free:
+            waits += self._compacted(table)
+        report = self._cleaned(table)
+        self._note_gone(report)
+        held = [file for file in self.erasure.held if file.table == name]
+        waits += waits_of_files(table, held, report.kept)
+        explained = [wait for wait in waits if wait.table == name]
+        return waits, [] if explained else held
+
+    def _compacted(self, table: HiveTable) -> list[Wait]:
+        name, client = table.ref.full_name, self.eraser.client
+        held = [file for file in self.erasure.held if file.table == name and _exists(file)]
+        # Files that only wait for their removal need no compaction.
+        plan = clean(client, replace(self._cleaning(table), dry_run=True))
+        idle = [each.path for each in plan.kept] + [each.path for each in plan.removed]
+        opened = files_outside(table, held, idle)
+        partitions = sorted({file.partition for file in opened if file.partition is not None})
+        if not opened or (table.partition_keys and not partitions):
+            return []
+        job = CompactJob(
+            target=name,
+            type="major",
+            partitions=partitions or None,
+            reason=f"erasure {self.erasure.request}",
+            run_in="worker",
+            run_token=self.erasure.run_tokens[-1],
+            metastore=client.options,
+        )
+        # No other process would: the heartbeats of a killed process end, but its locks remain.
+        abort_open_transactions(client, *job.tokens)
+        with WorkerScheduler() as scheduler:
+            report: CompactReport = TableCompactor(
+                scheduler, client, job, self.eraser.observers
+            ).run()
+        return [
+            Wait(
+                kind="compaction",
+                table=name,
+                reason=f"The compaction of {each.partition or name} failed: {each.reason}",
+            )
+            for each in report.partitions
+            if each.error is not None
+        ]
+
+    def _cleaned(self, table: HiveTable) -> CleanReport:
+        return clean(self.eraser.client, self._cleaning(table), phases=self.eraser._phases)
+
+    def _cleaning(self, table: HiveTable) -> CleanJob:
+        return CleanJob(
+            target=table.ref.full_name,
+            retention=self.erasure.retention,
+            run_token=self.erasure.run_tokens[-1],
+            metastore=self.eraser.client.options,
+        )
+
+    def _note_gone(self, report: CleanReport | None = None) -> None:
+        """Note which files do not exist any more."""
+        gone = {file.path for file in self.erasure.held if not _exists(file)}
+        if not gone:
+            return
+        folder = {each.table.name: each.table.location for each in self.erasure.tables}
+        removed = () if report is None else [each.path for each in report.removed]
+
+        def noted(file: HeldFile) -> HeldFile:
+            if file.gone_at is not None or file.path not in gone:
+                return file
+            inside = file.path.removeprefix(f"{folder[file.table].rstrip('/')}/")
+            own = any(f"{inside}/".startswith(f"{path}/") for path in removed)
+            by = report.txn_id if own and report is not None else None
+            return replace(file, gone_at=self._now(), removed_by=by)
+
+        self._store(files=tuple(map(noted, self.erasure.files)))
+
+    # What delays the request
+
+    def _writers(self, tables: Mapping[str, HiveTable]) -> list[Wait]:
+        refs = [table.ref for table in tables.values()]
+        snapshot = Snapshot.take(self.eraser.client, refs)
+        waits: list[Wait] = []
+        for erased in self.erasure.tables:
+            table = tables[erased.table.name]
+            write_ids = snapshot.write_ids[erased.table.name]
+            assert erased.write_id is not None
+            waits += waits_of_writers(table, write_ids, erased.write_id)
+        return waits
+
+    def _older_transactions(self) -> list[Wait]:
+        """Return a wait for transactions that may copy rows of the time before the delete."""
+        oldest = Snapshot.take(self.eraser.client, []).min_open
+        if oldest > max(self.erasure.txn_ids, default=0):
+            return []
+        reason = (
+            f"Transactions that began before the delete have not ended; the oldest is {oldest}."
+        )
+        return [self._wait("reader", reason)]
+
+    def _copies(self, table: HiveTable) -> Copies:
+        (erased,) = (each for each in self.erasure.tables if each.table.name == table.ref.full_name)
+        assert erased.write_id is not None
+        column = _column(table, erased.column).name
+        client, mirrors = self.eraser.client, self.erasure.mirrors
+        return Copies(client, table, column, self.keys, erased.write_id, mirrors)
+
+    def _unexplained(self) -> list[Wait]:
+        """Return the files that the last search has found."""
+        return [
+            self._wait("file", f"{file.path}: {file.problem or 'It holds keys.'}", file.table)
+            for file in self.erasure.held
+        ]
+
+    def _is_progress(self) -> bool:
+        """Whether the last search has found files that a cleaning or a compaction may remove."""
+        return any(file.rows for file in self.erasure.held)
+
+    # Certificate
+
+    def _certify(
+        self,
+        tables: Mapping[str, HiveTable],
+        searched: Mapping[str, Searched],
+        places: Sequence[Place],
+    ) -> None:
+        """Issue the certificate, after the tables are confirmed once more."""
+        client = self.eraser.client
+        for table in tables.values():
+            require_same_table(client, table)
+        more = [*places, *other_places(client, self.erasure, [*tables.values()])]
+        certificate = certificate_of(self.erasure, searched, more, self._now())
+        issued = self.record.issue(certificate_bytes(certificate), certificate_text(certificate))
+        self._certified(parse_certificate(issued, self.record.location)["issued_at"])
+
+    def _certified(self, at: str) -> None:
+        self._store(certificate=f"{self.record.location}/{CERTIFICATE}", waits=(), checked_at=at)
+
+    # The record
+
+    def _store(self, **changes: object) -> None:
+        self.number += 1
+        self.erasure = replace(self.erasure, **changes)  # type: ignore[arg-type]
+        self.record.write(self.number, self.erasure)
+
+    def _tables(self) -> dict[str, HiveTable | None]:
+        found: dict[str, HiveTable | None] = {}
+        for each in self.erasure.tables:
+            found[each.table.name] = None
+            with suppress(TableNotFound):
+                table = existing_table(self.eraser.client, TableRef.parse(each.table.name))
+                found[each.table.name] = table
+        return found
+
+    def _wait(self, kind: str, reason: str, table: str | None = None) -> Wait:
+        return Wait(kind=kind, table=table or self.erasure.tables[0].table.name, reason=reason)
+
+    def _now(self) -> str:
+        return self.eraser.clock().isoformat(timespec="seconds")
+
+
+def keys_of(client: MetastoreClient, source: Source) -> list[str]:
+    """Read keys.
+
+    Args:
+        client: The metastore.
+        source: A source with one column.
+
+    Raises:
+        InvalidJob: The source has other columns.
+        EmptySource: It has no keys.
+        SparkNeeded: The source is not read without Spark.
+    """
+    found = source_of(client, source, {})
+    if len(found.names) != 1:
+        raise InvalidJob(
+            f"The source of the keys has {plural(len(found.names), 'column')}.",
+            remedy='Select one: QuerySource("SELECT id FROM r", {"r": TableSource("privacy.r")}).',
+        )
+    with Transaction(client, reads=found.reads) as txn:
+        values = found.evaluate(FilesReader(client, txn)).column(0)
+    texts = {text for chunk in values.chunks for text in key_texts(chunk).to_pylist()}
+    texts.discard(None)
+    if not texts:
+        raise EmptySource("The source of the keys has no key.")
+    return sorted(texts)
+
+
+def _column(table: HiveTable, name: str) -> HiveColumn:
+    for column in table.columns:
+        if column.name.lower() == name.lower():
+            return column
+    raise UnknownColumn(f"{table.ref} has no column {name}.")
+
+
+def _exists(file: HeldFile) -> bool:
+    folder, _, name = file.path.rpartition("/")
+    return ReadOnlyStorage.of(folder).exists(name)
+
+
+def _described(source: Source) -> str:
+    """Name a source without its values."""
+    names = [
+        given.path if isinstance(given, PathSource) else f"table {given.name}"
+        for given in inputs_of(source).values()
+        if not isinstance(given, BatchSource)
+    ]
+    return ", ".join(names) or "The caller"
+
+
+def _different(waits: Sequence[Wait]) -> tuple[Wait, ...]:
+    return tuple(dict.fromkeys(waits))
