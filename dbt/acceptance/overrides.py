@@ -1,6 +1,7 @@
 """Suites of dbt-tests-adapter whose expectations name another database."""
 
 import getpass
+from pathlib import Path
 
 import pytest
 from dbt.tests.adapter.basic import expected_catalog
@@ -20,7 +21,7 @@ from dbt.tests.adapter.utils import test_escape_single_quotes as quotes
 from dbt.tests.adapter.utils import test_timestamps as names_of_now
 from dbt.tests.adapter.utils.data_types import test_type_float as floats
 from dbt.tests.adapter.utils.data_types import test_type_int as ints
-from dbt.tests.util import AnyInteger, read_file, rm_dir, run_dbt, write_file
+from dbt.tests.util import AnyInteger, copy_file, read_file, run_dbt, write_file
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
 
 _TYPES = {
@@ -246,14 +247,21 @@ class TestSimpleSeedColumnOverride(override.BaseSimpleSeedColumnOverride):
 
 class TestSeedSpecificFormats(seeds.BaseSeedSpecificFormats):
     @pytest.fixture(scope="class")
-    def seeds(self, test_data_dir):
+    def seeds(self):
         """The formats, without a name with dots, which the metastore refuses."""
-        big = read_file(self._make_big_seed(test_data_dir))
-        yield {"big_seed.csv": big, "seed_unicode.csv": texts.seed__unicode_csv}
-        rm_dir(test_data_dir)
+        big = "\n".join(["seed_id", *map(str, range(20_000))])
+        return {"big_seed.csv": big, "seed_unicode.csv": texts.seed__unicode_csv}
 
     def test_simple_seed(self, project):
         assert len(run_dbt(["seed"])) == 2
+
+
+class TestSimpleSeedWithBOM(seeds.BaseSimpleSeedWithBOM):
+    @pytest.fixture(scope="class", autouse=True)
+    def setUp(self, project):
+        project.run_sql(texts.seeds__expected_sql)
+        file = project.project_root / Path("seeds") / "seed_bom.csv"
+        copy_file(Path(texts.__file__).parent, "seed_bom.csv", file, "")
 
 
 class TestSimpleCopyBase(copies.SimpleCopyBase):
