@@ -134,7 +134,7 @@ class ExportCase(LakeCase):
     def __init__(self, hive: Adopted, folder: Path) -> None:
         self.source = hive.folder
         self.golden = hive.versions.golden
-        super().__init__(hive._client, f"default.{self.golden.name}", folder)
+        super().__init__(hive.client, f"default.{self.golden.name}", folder)
 
     def rows(self) -> list[Row]:
         table = self.table()
