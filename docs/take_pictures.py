@@ -20,11 +20,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.records.stream_places import StreamPlaces
 from hiveacid.rules.names import TableRef
 from hiveacid.storage.folder import Storage
+from tests.live.airflow_processes import AirflowProcesses
 from tests.live.chromium import Chromium
 from tests.live.page_airflow import DETAILS, FRAME, ROWS, PageAirflow
 from tests.live.page_tables import (
@@ -60,6 +62,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         of_playground(Playground(told.address, told.password), Path(folder))
         of_tests_tables(Path(folder))
+        of_failed_task(Path(folder))
 
 
 class Playground:
@@ -114,6 +117,7 @@ class Camera:
         ready: str,
         then: Callable[[Chromium], None] | None = None,
         screens: Sequence[Screen] = SCREENS,
+        end: str | None = None,
     ) -> None:
         """Take one thing on each screen, light and dark.
 
@@ -123,6 +127,7 @@ class Camera:
             ready: Holds in the page as soon as all of it is there.
             then: The action before the picture.
             screens: The sizes, and the suffixes of the names of the pictures.
+            end: The expression for the height of the pictures; None is that of the screen.
         """
         for (width, height), narrow in screens:
             profile = tempfile.mkdtemp(dir=self._folder)
@@ -136,7 +141,7 @@ class Camera:
                     if then is not None:
                         then(browser)
                     file = IMAGES / f"{name}{narrow}{dark}.png"
-                    browser.screenshot(file)
+                    browser.screenshot(file, end)
                     shrink(file)
                     print(file, file.stat().st_size, flush=True)
 
@@ -206,6 +211,68 @@ def of_checks(camera: Camera, airflow: PageAirflow, options: MetastoreOptions) -
         path = f"{PAGE}?table={ref.full_name}"
         camera.take("page-checks", path, f"{OPENED} && {told}", to_staged)
         client.drop_table(ref)
+
+
+def of_failed_task(folder: Path) -> None:
+    """Take the log of a task whose rows violate checks."""
+    dag = folder / "load_payments.py"
+    dag.write_text(_FAILING_DAG)
+    with EmbeddedMetastore(directory=folder / "payments") as metastore:
+        host, port = metastore.uri.removeprefix("thrift://").split(":")
+        connection = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
+        with MetastoreClient(metastore.options) as client:
+            columns = [HiveColumn("id", "bigint"), HiveColumn("amount", "int")]
+            client.create_table(HiveTable.new(TableRef("default", "payments"), columns))
+        with AirflowProcesses(
+            folder / "load",
+            [dag],
+            connections={"hive_acid_default": connection},
+            environment={"AIRFLOW__API__DEFAULT_WRAP": "True"},
+        ) as airflow:
+            airflow.wait_for_dags(dag.stem)
+            airflow.api.unpause(dag.stem)
+            run_id = airflow.api.trigger(dag.stem)
+            airflow.api.wait_for_run(dag.stem, run_id, "failed")
+            path = f"/dags/{dag.stem}/runs/{quote(run_id, safe='')}/tasks/load"
+            told = "document.body?.innerText.includes('Nothing became visible')"
+            Camera(airflow.api.url, airflow.api.token(), folder).take(
+                "log-check", path, told, screens=SCREENS[:1], end=_STACK
+            )
+
+
+# Where the stack of an error begins, which has the paths of a machine.
+_STACK = """(() => {
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        if (texts.currentNode.data.trim().startsWith('File')) {
+            const range = document.createRange();
+            range.selectNode(texts.currentNode);
+            return range.getBoundingClientRect().top;
+        }
+    }
+})()"""
+_FAILING_DAG = """
+from airflow.sdk import DAG
+
+from airflow_hiveacid import HiveAcidInsertOperator, QuerySource
+from airflow_hiveacid.jobs import InRange, InsertJob, NotNull, Unique
+
+with DAG("load_payments"):
+    HiveAcidInsertOperator(
+        task_id="load",
+        job=InsertJob(
+            target="default.payments",
+            source=QuerySource("VALUES (1, 120), (2, -45), (2, 300), (null, 70)"),
+            by_position=True,
+            run_in="worker",
+            checks=[
+                NotNull(columns=["id"]),
+                Unique(columns=["id"]),
+                InRange(column="amount", min=0, severity="warn"),
+            ],
+        ),
+    )
+"""
 
 
 def of_three(camera: Camera, airflow: PageAirflow, options: MetastoreOptions) -> None:

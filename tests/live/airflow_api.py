@@ -35,10 +35,15 @@ class AirflowApi:
                 raise
             return None
 
+    def token(self) -> str:
+        """Return the token of an administrator."""
+        if self._token is None:
+            self._token = str(self._ask("GET", "/auth/token")["access_token"])
+        return self._token
+
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Return the answer to any call below /api/v2; an error contains the server's text."""
-        if self._token is None:
-            self._token = self._ask("GET", "/auth/token")["access_token"]
+        self.token()
         try:
             return self._ask(method, f"/api/v2{path}", body)
         except urllib.error.HTTPError as error:

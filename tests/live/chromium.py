@@ -151,8 +151,13 @@ class Chromium:
     def cookie(self, url: str, name: str, value: str) -> None:
         self.call("Network.setCookie", url=url, name=name, value=value)
 
-    def screenshot(self, file: Path) -> None:
-        data = self.call("Page.captureScreenshot", format="png")["data"]
+    def screenshot(self, file: Path, end: str | None = None) -> None:
+        """Take a picture of the window, or of its part above the number that an expression has."""
+        clip = {}
+        if end is not None:
+            width, height = self.evaluate(f"[window.innerWidth, {end}]")
+            clip["clip"] = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        data = self.call("Page.captureScreenshot", format="png", **clip)["data"]
         file.write_bytes(base64.b64decode(data))
 
 
