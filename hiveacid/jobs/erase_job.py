@@ -58,8 +58,8 @@ class EraseReport(Report):
         partitions: The partitions with files that hold keys, or such tables without partitions.
         bytes: The size of these files; of a dry run, an upper limit of the bytes to rewrite.
         files: The number of files that still hold a key.
-        waits: What delays the certificate.
-        certificate: The location of the certificate; None as long as there is none.
+        waits: The causes that delay the certificate.
+        certificate: The location of the certificate; None before it is issued.
     """
 
     request: str

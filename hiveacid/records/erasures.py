@@ -93,9 +93,9 @@ class Erasure:
         statistics_at: The time at which the statistics of columns were replaced.
         statistics: The columns whose statistics were replaced, "database.table/partition: column".
         files: The files that held keys.
-        waits: What delays the certificate.
+        waits: The causes that delay the certificate.
         checked_at: The time at which this was determined.
-        certificate: The location of the certificate; None as long as there is none.
+        certificate: The location of the certificate; None before it is issued.
     """
 
     request: str
@@ -260,7 +260,7 @@ class ErasureRecord:
             )
 
     def certificate(self) -> bytes | None:
-        """Read the certificate; None if there is none."""
+        """Return the certificate, or None before it is issued."""
         return self._storage.read_small(CERTIFICATE, _LARGEST_RECORD)
 
     def issue(self, content: bytes, text: str) -> bytes:

@@ -511,7 +511,7 @@ def names_below(storage: ReadOnlyStorage) -> list[str]:
 
 
 def is_abandoned(name: str, txns: ValidTxnList, min_open: int) -> bool:
-    """Whether nobody can add a manifest to the folder of a staged change any more.
+    """Whether no process can add a manifest to the folder of a staged change any more.
 
     Args:
         name: The name of the folder.
