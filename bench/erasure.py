@@ -31,7 +31,8 @@ from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.erasure.key_set import KeySet
 from hiveacid.worker.engine import ArrowEngine
-from hiveacid.worker.erasure import Eraser, EraseRows
+from hiveacid.worker.erased_rows import EraseRows
+from hiveacid.worker.erasure import Eraser
 from hiveacid.writes.atomic_write import run_statements
 from hiveacid.writes.statement import WriteOptions
 from tests.fakes.metastore import FakeMetastore
@@ -80,7 +81,8 @@ class Bench:
         return str(ref)
 
     def delete_and_compact(self, name: str, keys: list[str]) -> dict[str, Any]:
-        statement = EraseRows(TableRef.parse(name), None, "who", KeySet.of(b"bench", keys))
+        found = KeySet.of(b"bench", keys)
+        statement = EraseRows(TableRef.parse(name), None, "who", lambda _: found)
         began = time.perf_counter()
         done = run_statements(ArrowEngine(), self.client, WriteOptions(), [], [statement])
         job = CompactJob(target=name, type="major", metastore=self.client.options)

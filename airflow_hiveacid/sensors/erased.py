@@ -49,8 +49,7 @@ class HiveAcidErasedSensor(ConditionSensor):
 
     A poll only reads: the cursors of consumers, notes on mirrors, and the folders with files that hold
     keys. When nothing delays the request, the worker compacts, cleans, searches all files, and issues
-    the certificate. Rows that a concurrent writer has added after the delete need the keys: then the
-    sensor waits until the task of HiveAcidEraseOperator is run again.
+    the certificate.
 
     The XCom value is the report of the request, with the location of its certificate.
 

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.fields import (
@@ -22,6 +22,8 @@ from hiveacid.jobs.report import Report
 from hiveacid.jobs.sources import QuerySource, Source, inputs_of, query_of, require_source
 from hiveacid.rules.texts import parse_duration
 
+# A column, alone or with the column of another table that it equals.
+_JOINED = re.compile(r"\s*([^=]+?)\s*=\s*([^=.\s]+\.[^=.\s]+)\.([^=.]+?)\s*")
 # The time limit of the laws that most requests refer to.
 WITHIN_DAYS = 30
 # Deletes of one request: a further one follows if a concurrent insert had committed later.
@@ -29,12 +31,38 @@ MOST_ROUNDS = 3
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """Column with the keys of a table, or with values that the erased rows of another table have.
+
+    Attributes:
+        column: The column.
+        table: The other table; None if the column has the keys of the request.
+        equal: The column of the other table with the same values.
+    """
+
+    column: str
+    table: str | None = None
+    equal: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse "customer", or "order_id = sales.orders.id"."""
+        found = _JOINED.fullmatch(text)
+        return cls(text.strip()) if found is None else cls(found[1], found[2], found[3].strip())
+
+    @property
+    def join(self) -> str:
+        """The column of the other table, "sales.orders.id"; empty without one."""
+        return "" if self.table is None else f"{self.table.lower()}.{self.equal.lower()}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
     """Something that delays the certificate of an erasure.
 
     Attributes:
-        kind: "delete", "writer", "reader", "retention", "consumer", "mirror", "compaction",
+        kind: "writer", "reader", "retention", "consumer", "staged change", "mirror", "compaction",
             "statistics", "table", or "file".
         table: The table.
         reason: The reason in a sentence.
@@ -94,7 +122,9 @@ class EraseJob(Job):
         request: The name of the request. A run with the same name continues the request.
         keys: The source of the keys: a table, files, or a query, with one column. Values in the
             parameters of a query are not shown.
-        columns: The tables, each with the column that holds the keys.
+        columns: The tables, each with the column that holds the keys. A table that has the persons
+            only through an earlier one names the equal column: {"sales.orders": "customer",
+            "sales.lines": "order_id = sales.orders.id"}.
         folder: The folder of requests and certificates, outside of all tables; the option erasures
             of [hive_acid] by default.
         mirrors: The folders of the mirrors of the tables in Iceberg, which are searched as well.
@@ -177,6 +207,7 @@ class EraseJob(Job):
         for table, column in self.columns.items():
             require_table(table, "columns")
             require_text(column, f"columns[{table!r}]")
+        self._require_order()
         if self.target != next(iter(self.columns)):
             raise InvalidJob("target of an EraseJob is its first table.", remedy="Omit it.")
         require_folder(self.folder)
@@ -190,6 +221,18 @@ class EraseJob(Job):
             require_text(self.retention, "retention")
             if not awaits_rendering(self.retention):
                 parse_duration(self.retention, "retention")
+
+    def _require_order(self) -> None:
+        """Refuse a table whose keys are in a table that does not stand before it."""
+        known: set[str] = set()
+        for table, text in self.columns.items():
+            other = KeyColumn.parse(text).table
+            if other is not None and other.lower() not in known and not awaits_rendering(text):
+                raise InvalidJob(
+                    f"columns[{table!r}] needs the erased rows of {other}, which is not before it.",
+                    remedy="Name first the tables that have the keys of the request.",
+                )
+            known.add(table.lower())
 
 
 def require_request(name: object) -> None:

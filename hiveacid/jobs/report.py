@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from hiveacid.errors import HiveAcidError, SparkJobFailed, without_secrets
 from hiveacid.jobs import codec
+from hiveacid.rules.cleaning import RETAINED_FOR
 from hiveacid.rules.texts import printable_lines
 
 # The address of the documentation site, as `make docs` builds it.
@@ -450,13 +451,19 @@ class KeptDirectory:
         path: Relative to the folder of the table, or absolute for another location.
         reason: The reason, with the transactions, locks or consumers that still need it.
         bytes: The size of its files.
-        retained: It was kept only for readers of earlier versions.
+        waits_for: "reader", "writer", "retention", "consumer", or "staged change", whose end will
+            make it removable; empty if someone must act.
     """
 
     path: str
     reason: str
     bytes: int = 0
-    retained: bool = False
+    waits_for: str = ""
+
+    @property
+    def retained(self) -> bool:
+        """Whether it was kept only for earlier versions, or for consumers of changes."""
+        return self.waits_for in RETAINED_FOR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,9 @@ class ErasedTable:
         table: The table, its creation and its folder.
         column: The column with the keys.
         type: The type of the column.
+        join: The column of another table of the request whose values are the keys of this one,
+            "database.table.column"; empty if they are those of the request.
+        hashes: The salted hashes of these values, from the delete on; see ``Erasure``.
         write_id: The write id of the last delete; None before it.
         rows_deleted: The number of rows that all deletes of the request have removed.
     """
@@ -39,8 +42,15 @@ class ErasedTable:
     table: LocatedTable
     column: str
     type: str
+    join: str = ""
+    hashes: str = ""
     write_id: int | None = None
     rows_deleted: int = 0
+
+    @property
+    def key_hashes(self) -> frozenset[str]:
+        """The salted hashes of the keys of this table alone."""
+        return frozenset(self.hashes.split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ request an earlier version: files for such versions are kept for the retention t
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
@@ -107,6 +107,8 @@ def _parts(token: str) -> tuple[str, str, str, str, str, str] | None:
 _MOST_NAMED = 3
 _LONGEST_HOPE = timedelta(days=7)
 _NOTE_FORMAT = 1
+# Causes of ``KeptPath.waits_for`` that leave a directory that no new reader needs.
+RETAINED_FOR = ("retention", "consumer")
 _NO_ORIGINAL = "Hive does not write such files; identify the owner."
 
 
@@ -175,15 +177,21 @@ class KeptPath:
         path: Its name.
         reason: The reason.
         unused_from: The first write id in it, if it is only waiting for its removal.
-        retained: Whether it is kept for readers of earlier versions.
+        waits_for: "reader", "writer", "retention", "consumer", or "staged change", whose end will
+            make it removable; empty if someone must act.
         bytes: The size of its files.
     """
 
     path: str
     reason: str
     unused_from: int | None = None
-    retained: bool = False
+    waits_for: str = ""
     bytes: int = 0
+
+    @property
+    def retained(self) -> bool:
+        """Whether it is kept only for earlier versions, or for consumers of changes."""
+        return self.waits_for in RETAINED_FOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +236,7 @@ def plan_cleaning(
     notes: Mapping[str, ReaderNote],
     blockers: Sequence[Blocker],
     forbidden: Mapping[str, str],
-    retained: Mapping[str, str],
+    retained: Mapping[str, KeptPath],
     now: datetime,
 ) -> CleaningPlan:
     """Decide which directories and files of a partition to remove or keep.
@@ -242,7 +250,7 @@ def plan_cleaning(
         blockers: All open transactions, and the locks on the table; both requested after the
             listing.
         forbidden: Files that must be kept regardless of the rules, with the reason.
-        retained: Files kept for earlier versions, with the reason. No request waits for them.
+        retained: Files kept for earlier versions, by name. No request waits for them.
         now: The current time, for the age of blockers.
     """
     rules = _Rules(state, txns, notes, blockers, forbidden, retained, now)
@@ -337,7 +345,7 @@ class _Rules:
         notes: Mapping[str, ReaderNote],
         blockers: Sequence[Blocker],
         forbidden: Mapping[str, str],
-        retained: Mapping[str, str],
+        retained: Mapping[str, KeptPath],
         now: datetime,
     ) -> None:
         # Of thousands of deltas, few can hold the content of others.
@@ -372,7 +380,7 @@ class _Rules:
         why = f"{cover} holds its content"
         if self._is_removable(name, parsed, readers, f"{why}, but these may still read it"):
             if name in self._retained:
-                self.keep.append(KeptPath(name, self._retained[name], retained=True))
+                self.keep.append(self._retained[name])
             else:
                 self.remove.append(Removal(name, f"{why}.", cover))
         elif note is None:
@@ -405,6 +413,7 @@ class _Rules:
             KeptPath(
                 name,
                 f"Its {what} was not committed at the time of the decision. Active: {at_work}.",
+                waits_for="writer",
             )
         )
 
@@ -418,17 +427,19 @@ class _Rules:
         if name in self._forbidden:
             self._keep(name, parsed, self._forbidden[name])
         elif readers:
-            self._keep(name, parsed, f"{because}: {self._named(readers)}.")
+            self._keep(name, parsed, f"{because}: {self._named(readers)}.", waits_for="reader")
         else:
             return True
         return False
 
-    def _keep(self, name: str, parsed: Base | Delta | None, reason: str) -> None:
+    def _keep(
+        self, name: str, parsed: Base | Delta | None, reason: str, waits_for: str = ""
+    ) -> None:
         if parsed is None:
             first = CONVERTED_BASE
         else:
             first = parsed.write_id if isinstance(parsed, Base) else parsed.min_write_id
-        self.keep.append(KeptPath(name, reason, first))
+        self.keep.append(KeptPath(name, reason, first, waits_for))
 
     def _named(self, blockers: Sequence[Blocker]) -> str:
         named = [blocker.describe(self._now) for blocker in blockers[:_MOST_NAMED]]
@@ -513,7 +524,9 @@ class Retention:
     def __bool__(self) -> bool:
         return bool(self.versions or (self.consumers and self.behind))
 
-    def reason(self, directory: str, since: datetime, now: datetime, *, known: bool) -> str | None:
+    def keep(
+        self, directory: str, since: datetime, now: datetime, *, known: bool
+    ) -> KeptPath | None:
         """Return why the directories replaced by a directory are kept; None if they need not be.
 
         Args:
@@ -522,7 +535,7 @@ class Retention:
             now: The current time.
             known: Whether that time is known.
         """
-        needed = []
+        needed, waits_for = [], "retention"
         if now - since < self.versions:
             end = _until(since + self.versions) if known else f"and {_UNKNOWN} without retention"
             needed.append(f"earlier versions need it {end}")
@@ -533,7 +546,11 @@ class Retention:
                 else f"{_UNKNOWN} without consumer retention"
             )
             needed.append(f"consumers still need it: {names}; {end}")
-        return f"{directory} holds its content, but {', and '.join(needed)}." if needed else None
+            waits_for = "consumer"
+        if not needed:
+            return None
+        why = f"{directory} holds its content, but {', and '.join(needed)}."
+        return KeptPath("", why, waits_for=waits_for)
 
     def _waiting(self, directory: str) -> str:
         """Return the consumers that have not reached the content of a directory.
@@ -569,7 +586,7 @@ def retained(
     write_ids: WriteIdList,
     retention: Retention,
     now: datetime,
-) -> dict[str, str]:
+) -> dict[str, KeptPath]:
     """Return directories and files that must be kept for recent versions or for consumers.
 
     A directory with rows of both committed and aborted writes is never kept, nor are directories
@@ -584,18 +601,18 @@ def retained(
         now: The current time.
 
     Returns:
-        The reasons, by the names of directories and original files.
+        The directories and original files, by name.
     """
-    reasons: dict[str, str] = {}
+    found: dict[str, KeptPath] = {}
     remaining = list(replacements)
     # Regardless of its name, a directory whose writer omitted aborted rows does not contain any.
     mixed = set(paths) - {replacement.directory for replacement in remaining}
     for replacement in sorted(remaining, key=lambda one: (_since(one, now), one.directory)):
         replaced, since = replacement.replaced, _since(replacement, now)
         known = since == replacement.since
-        reason = retention.reason(replacement.directory, since, now, known=known)
+        kept = retention.keep(replacement.directory, since, now, known=known)
         if (
-            reason is None
+            kept is None
             or replaced.may_hide_aborted
             or replaced.aborted
             or not all(path in paths for path in replaced.paths)
@@ -603,8 +620,9 @@ def retained(
             or any(path in mixed and _has_aborted(path, write_ids) for path in replaced.paths)
         ):
             continue
-        reasons |= dict.fromkeys((path.partition("/")[0] for path in replaced.paths), reason)
-    return reasons
+        names = {path.partition("/")[0] for path in replaced.paths}
+        found |= {name: replace(kept, path=name) for name in names}
+    return found
 
 
 def _until(time: datetime) -> str:

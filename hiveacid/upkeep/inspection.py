@@ -52,6 +52,7 @@ _HALF_A_NOTE = "This is an unfinished note on the readers of replaced directorie
 _UNFINISHED = "This is the beginning of a note, on a run that was not committed."
 _NEVER_PUBLISHED = "It was uploaded, and not published by a transaction that has ended."
 _EXPIRED = "This staged change has expired, or was published or discarded."
+_STAGED = "staged change"
 _HIDDEN = "An earlier removal of these files was not completed."
 _UNVERIFIED = "These files were hidden by a cleaning of an earlier table; they are put back."
 _ABORTED = "The run that this note is about was not committed."
@@ -234,15 +235,18 @@ class Inspection:
                 try:
                     change = StagedChange.parse(content or b"", name)
                 except StagedChangeRefused as refused:
-                    keep.append(KeptPath(path, f"{refused.what} `hiveacid staged` discards it."))
+                    why = f"{refused.what} `hiveacid staged` discards it."
+                    keep.append(KeptPath(path, why, waits_for=_STAGED))
                     continue
                 if not change.is_removable(self._now) and not self._is_published(storage, name):
-                    keep.append(KeptPath(path, f"It is staged until {change.expires}."))
+                    keep.append(
+                        KeptPath(path, f"It is staged until {change.expires}.", waits_for=_STAGED)
+                    )
                     continue
                 # First: without its manifest, no publication begins.
                 garbage.append(Garbage(f"{path}/{MANIFEST}", 0, _EXPIRED, is_file=True))
             elif not is_abandoned(name, self.txns, self._min_open):
-                keep.append(KeptPath(path, "Its manifest is not written yet."))
+                keep.append(KeptPath(path, "Its manifest is not written yet.", waits_for=_STAGED))
                 continue
             files = storage.list_files(path, recursive=True, missing_ok=True)
             garbage.append(Garbage(path, sum(file.size for file in files), _EXPIRED))
@@ -401,7 +405,7 @@ class Inspection:
             versions=versions,
         )
 
-    def _retained(self, listing: FolderListing) -> dict[str, str]:
+    def _retained(self, listing: FolderListing) -> dict[str, KeptPath]:
         """Return directories that recent versions or consumers need, with the reasons."""
         if not self._retention or not listing.state.obsolete:
             return {}

@@ -534,7 +534,7 @@ def _report(
             inspected.folder.show(kept_path.path),
             kept_path.reason,
             kept_path.bytes,
-            kept_path.retained,
+            kept_path.waits_for,
         )
         for inspected in folders
         for kept_path in inspected.keep

@@ -294,7 +294,7 @@ def require_writable(table: HiveTable) -> None:
     name = table.ref.full_name
     form = StorageFormat.of(table.serde, name)
     if form is not StorageFormat.ORC:
-        raise SparkNeeded(f"{name} is stored as {form.value}.")
+        raise SparkNeeded(f"{name} is stored as {form.name}.")
     if table.sort_columns:
         raise SparkNeeded(f"{name} is sorted.")
     for given in table.parameters:

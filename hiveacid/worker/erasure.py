@@ -2,7 +2,7 @@
 
 A request is its record (``records.erasures``). ``Eraser.advance`` performs each step that is possible
 now, stores the record after it, and returns what the request waits for. It may be called by any
-process at any time; it needs the keys themselves only for the delete.
+process at any time; the hashes of the keys in the record are enough for all steps.
 """
 
 import secrets
@@ -10,21 +10,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-
-import pyarrow as pa
+from functools import partial
+from typing import Any
 
 from hiveacid.errors import (
     EmptySource,
     InvalidJob,
     TableNotFound,
-    TableReplaced,
-    UnknownColumn,
-    UnsupportedTable,
 )
 from hiveacid.jobs.erase_job import (
     MOST_ROUNDS,
     EraseJob,
     EraseReport,
+    KeyColumn,
     Wait,
     token_of_request,
 )
@@ -34,9 +32,9 @@ from hiveacid.jobs.report import CleanReport, CompactReport, RunReport
 from hiveacid.jobs.sources import BatchSource, PathSource, Source, inputs_of
 from hiveacid.jobs.write_jobs import skipping_empty_sources
 from hiveacid.metastore.authorizer import program_user
-from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.table_rules import check_kind, existing_table, located, require_same_table
+from hiveacid.metastore.table_rules import existing_table, located, require_same_table
 from hiveacid.metastore.txn.owner import Snapshot, abort_open_transactions
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseClock, PhaseObserver
@@ -48,12 +46,9 @@ from hiveacid.records.erasures import (
     ErasureRecord,
     HeldFile,
 )
-from hiveacid.rules.directory import Rules
-from hiveacid.rules.locks import Operation
-from hiveacid.rules.names import TableIdentity, TableRef, plain_location
-from hiveacid.rules.schema import Char, parse_type
+from hiveacid.rules.names import TableRef, plain_location
+from hiveacid.rules.schema import TableKind
 from hiveacid.rules.texts import plural
-from hiveacid.storage.filesystems import keeps_checksums
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.tables.locations import require_free
 from hiveacid.tables.visible_files import FilesReader
@@ -66,12 +61,13 @@ from hiveacid.upkeep.erasure.certificate import (
     parse_certificate,
 )
 from hiveacid.upkeep.erasure.column_statistics import Statistics
-from hiveacid.upkeep.erasure.key_set import KeySet, is_key_type, key_texts
+from hiveacid.upkeep.erasure.key_set import KeySet, key_texts
 from hiveacid.upkeep.erasure.places import (
     Copies,
     Place,
     files_outside,
     other_places,
+    waits_of_compactors,
     waits_of_files,
     waits_of_tables,
     waits_of_writers,
@@ -79,86 +75,14 @@ from hiveacid.upkeep.erasure.places import (
 from hiveacid.upkeep.erasure.search import Searched, TableSearch
 from hiveacid.upkeep.survey import blockers_of
 from hiveacid.upkeep.table_cleaning import clean
-from hiveacid.worker.engine import ArrowEngine, FoundRows, TableRows
+from hiveacid.worker.engine import ArrowEngine
+from hiveacid.worker.erased_rows import EraseRows, Join, column_of, key_column, matching_rows
 from hiveacid.worker.sources import source_of
-from hiveacid.worker.statements import DeleteKeys, Mask
 from hiveacid.writes.atomic_write import run_statements
-from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext, WriteOptions
+from hiveacid.writes.statement import WriteContext, WriteOptions
 
-# The delete
-
-
-@dataclass(eq=False)
-class EraseRows(Statement):
-    """Delete the rows with some keys, batch by batch, so that tables of any size fit.
-
-    Attributes:
-        column: The column with the keys.
-        keys: The keys.
-        identity: The creation of the table that the request names; None accepts any.
-    """
-
-    column: str
-    keys: KeySet
-    identity: TableIdentity | None = None
-
-    @property
-    def operation(self) -> Operation:
-        """DELETE."""
-        return Operation.DELETE
-
-    @property
-    def changes_single_rows(self) -> bool:
-        """See the base class."""
-        return True
-
-    @property
-    def adds_rows(self) -> bool:
-        """A delete adds no rows."""
-        return False
-
-    def prepare(self, preparation: Preparation) -> None:
-        """Look up the table.
-
-        Raises:
-            TableReplaced: It was created again.
-        """
-        self.look_up(preparation)
-        if self.identity is not None and not self.table.identity.is_same(self.identity):
-            raise TableReplaced(
-                f"{self.table.ref} was created again: it was {self.identity}, and is"
-                f" {self.table.identity}.",
-                remedy="Make a new request.",
-            )
-
-    def stage(self, context: WriteContext) -> Counts:
-        """Stage a delete event for each row."""
-        found = DeleteKeys()
-        with context.phases(Phase.READ, "the rows with the keys"):
-            files = context.files(context.partition_names())
-            rows = TableRows(files, Rules.of(context.client.version), limited=False)
-            for each, mask in matching_rows(rows, _column(context.table, self.column), self.keys):
-                found.add(each.only(mask))
-        with context.phases(Phase.WRITE, "the deletes"):
-            return Counts(deleted=found.stage(context, rows))
-
-
-def matching_rows(
-    rows: TableRows, column: HiveColumn, keys: KeySet
-) -> Iterator[tuple[FoundRows, Mask]]:
-    """Yield batches of visible rows with a mask of those that have a key."""
-    padded = isinstance(parse_type(column.type), Char)
-    for found in rows.found([column.name.lower()]):
-        values = pa.concat_arrays(found.columns.column(column.name).chunks)
-        mask = keys.mask(values, padded=padded)
-        if mask.any():
-            yield found, mask
-
-
-# The request
-
-
-_NO_KEYS = "Rows are left to be deleted: run the erasure with its keys."
+# Named transactions in a reason, at most.
+_MOST_NAMED = 3
 
 
 @dataclass
@@ -195,18 +119,17 @@ class Eraser:
             ConflictError: Another process works on the request.
         """
         job.validate()
-        tables = {TableRef.parse(name).full_name: column for name, column in job.columns.items()}
-        described = [self._eraseable(name, column) for name, column in tables.items()]
+        tables = [self._eraseable(name, text) for name, text in job.columns.items()]
         if texts is None:
             with self._phases(Phase.READ, "the keys"), skipping_empty_sources(job.on_empty):
                 texts = keys_of(self.client, job.keys)
         if job.dry_run:
-            return self._plan(job, described, texts)
+            return self._plan(job, tables, texts)
         record = self._folder.open(job.request)
         known = record.read()
         if known is None:
             require_free(self.client, [self.folder], "The folder of erasures")
-            known = 1, self._new(job, described, texts)
+            known = 1, self._new(job, tables, texts)
             record.write(*known)
         number, erasure = known
         keys = KeySet.of(bytes.fromhex(erasure.salt), texts)
@@ -215,7 +138,8 @@ class Eraser:
                 f"The keys of the request {job.request} have changed since it was made.",
                 remedy="Make another request for other keys, and repeat this one with its own.",
             )
-        if {(each.table.name, each.column) for each in erasure.tables} != {*tables.items()}:
+        asked = {(each.table.name, each.column, each.join) for each in tables}
+        if {(each.table.name, each.column, each.join) for each in erasure.tables} != asked:
             raise InvalidJob(
                 f"The request {job.request} has other tables.",
                 remedy="Make another request for other tables.",
@@ -223,7 +147,7 @@ class Eraser:
         return _Steps(self, record, number, erasure, keys).run().report()
 
     def advance(self, request: str) -> Erasure:
-        """Continue a request as far as is possible without its keys.
+        """Continue a request as far as is possible now.
 
         Args:
             request: The name of the request.
@@ -265,31 +189,19 @@ class Eraser:
         keys = KeySet(bytes.fromhex(erasure.salt), erasure.key_hashes)
         return _Steps(self, record, number, erasure, keys)
 
-    def _eraseable(self, name: str, column: str) -> tuple[HiveTable, HiveColumn]:
-        """Return a table and its column, or refuse it."""
+    def _eraseable(self, name: str, text: str) -> ErasedTable:
+        """Describe a table of a request, or refuse it."""
+        given = KeyColumn.parse(text)
         table = existing_table(self.client, TableRef.parse(name))
-        check_kind(table, Operation.DELETE)
-        if keeps_checksums(table.folder) and self.client.listeners.want_events:
-            raise UnsupportedTable(
-                f"The write events of {table.ref} have checksums of HDFS, which Spark computes.",
-                remedy='Set write_events to "never" for this connection while data is erased.',
-            )
-        if column.lower() in table.key_types:
-            raise UnsupportedTable(
-                f"{column} is a partition key of {table.ref}: folders have its values as names.",
-                remedy=f"ALTER TABLE {table.ref} DROP PARTITION removes the rows of a key.",
-            )
-        found = _column(table, column)
-        if not is_key_type(parse_type(found.type)):
-            raise UnsupportedTable(
-                f"{column} of {table.ref} is of type {found.type}, whose values are no keys.",
-                remedy="Keys are integers, decimals, texts, and dates.",
-            )
-        return table, found
+        column = key_column(self.client, table, given.column)
+        if given.table is not None:
+            other = existing_table(self.client, TableRef.parse(given.table))
+            key_column(self.client, other, given.equal)
+        return ErasedTable(
+            table=located(table), column=column.name, type=column.type, join=given.join
+        )
 
-    def _new(
-        self, job: EraseJob, tables: Sequence[tuple[HiveTable, HiveColumn]], texts: Sequence[str]
-    ) -> Erasure:
+    def _new(self, job: EraseJob, tables: Sequence[ErasedTable], texts: Sequence[str]) -> Erasure:
         salt, now = secrets.token_bytes(16), self.clock()
         return Erasure(
             request=job.request,
@@ -301,47 +213,17 @@ class Eraser:
             source=_described(job.keys),
             salt=salt.hex(),
             hashes=" ".join(sorted(KeySet.of(salt, texts).hashes)),
-            tables=tuple(
-                ErasedTable(table=located(table), column=column.name, type=column.type)
-                for table, column in tables
-            ),
+            tables=tuple(tables),
         )
 
     def _plan(
-        self, job: EraseJob, tables: Sequence[tuple[HiveTable, HiveColumn]], texts: Sequence[str]
+        self, job: EraseJob, tables: Sequence[ErasedTable], texts: Sequence[str]
     ) -> EraseReport:
         """Report what a request would do, and what would delay it."""
         erasure = self._new(job, tables, texts)
         keys = KeySet.of(bytes.fromhex(erasure.salt), texts)
-        held: list[HeldFile] = []
-        waits: list[Wait] = []
-        counted = 0
-        for (table, column), erased in zip(tables, erasure.tables, strict=True):
-            with self._phases(Phase.READ, f"all files of {table.ref}"):
-                found = TableSearch(self.client, table, column, keys).run()
-            held += found.held
-            counted += self._visible(table, column, keys)
-            cleaning = CleanJob(target=erased.table.name, dry_run=True, retention=job.retention)
-            kept = clean(self.client, cleaning).kept
-            waits += waits_of_files(table, found.held, kept)
-            name, now = table.ref.full_name, self.clock()
-            waits += [
-                Wait(kind="reader", table=name, reason=f"{each.describe(now)} is open.")
-                for each in blockers_of(self.client, table.ref, everywhere=True)
-            ]
-            highest = Snapshot.take(self.client, [table.ref]).write_ids[name].high_watermark + 1
-            copies = Copies(self.client, table, column.name, keys, highest, erasure.mirrors)
-            waits += copies.look()[0]
-        erasure = replace(erasure.with_files(held), waits=_different(waits))
-        return replace(erasure.report(dry_run=True), rows_deleted=counted)
-
-    def _visible(self, table: HiveTable, column: HiveColumn, keys: KeySet) -> int:
-        with Transaction(self.client, reads=[table.ref]) as txn:
-            names = self.client.get_partition_names(table.ref) if table.partition_keys else []
-            partitions = self.client.get_partitions(table, names) if names else []
-            files = FilesReader(self.client, txn).files(table, partitions)
-            rows = TableRows(files, Rules.of(self.client.version), limited=False)
-            return sum(int(mask.sum()) for _, mask in matching_rows(rows, column, keys))
+        steps = _Steps(self, self._folder.open(job.request), 0, erasure, keys)
+        return steps.plan().report(dry_run=True)
 
 
 @dataclass
@@ -374,16 +256,36 @@ class _Steps:
         if waits := [*waits_of_tables(self.erasure, tables)]:
             return _different(waits)
         if self.erasure.needs_delete:
-            return (self._wait("delete", _NO_KEYS),)
+            return ()
         described = {name: table for name, table in tables.items() if table is not None}
-        waits = [*self._writers(described), *self._older_transactions()]
+        waits = [*self._writers(described)]
         for name, table in described.items():
             job = CleanJob(target=name, dry_run=True, retention=self.erasure.retention)
             held = [file for file in self.erasure.held if file.table == name and _exists(file)]
             if held:
                 waits += waits_of_files(table, held, clean(self.eraser.client, job).kept)
             waits += self._copies(table).lags()
-        return _different(waits)
+        return _different([*waits, *self._others_at_work(described, waits)])
+
+    def plan(self) -> Erasure:
+        """Describe what a new request would do, and what would delay it, without a change."""
+        client = self.eraser.client
+        tables = {name: table for name, table in self._tables().items() if table is not None}
+        refs = [table.ref for table in tables.values()]
+        with Transaction(client, reads=refs) as txn:
+            for name, table in tables.items():
+                erased = self._erased(name)
+                if erased.join:
+                    self._join(erased, self._note_keys).evaluate(client, txn)
+                column, keys = column_of(table, erased.column), self._keys(self._erased(name))
+                rows = sum(map(len, matching_rows(client, txn, table, column, keys)))
+                seen = txn.snapshot.write_ids[name].high_watermark
+                self._change(name, rows_deleted=rows, write_id=seen + 1)
+            last = txn.snapshot.txns.high_watermark
+        found = [self._searched(table, after=None) for table in tables.values()]
+        held = [file for each in found for file in each.held]
+        self.erasure = replace(self.erasure.with_files(held), txn_ids=(last,))
+        return replace(self.erasure, waits=self.delays())
 
     def _is_certified(self) -> bool:
         """Whether there is a certificate, also one of a process that was killed after it."""
@@ -404,8 +306,6 @@ class _Steps:
             return waits, False
         described = {name: table for name, table in tables.items() if table is not None}
         if self.erasure.needs_delete:
-            if self.keys.texts is None:
-                return [self._wait("delete", _NO_KEYS)], False
             self._delete()
         if self.erasure.searched_at is None:
             self._search(described)
@@ -418,7 +318,7 @@ class _Steps:
                 live += left
         if not waits and live:
             return self._delete_again(live)
-        waits += self._older_transactions()
+        waits += self._others_at_work(described, waits)
         places: list[Place] = []
         for table in described.values():
             copies, found = self._copies(table).look()
@@ -455,7 +355,11 @@ class _Steps:
         names = [each.table.name for each in erasure.tables]
         statements = [
             EraseRows(
-                TableRef.parse(each.table.name), None, each.column, self.keys, each.table.identity
+                TableRef.parse(each.table.name),
+                None,
+                each.column,
+                partial(self._keys_by, each.table.name),
+                each.table.identity,
             )
             for each in erasure.tables
         ]
@@ -482,7 +386,7 @@ class _Steps:
         return replace(erased, write_id=write_id, rows_deleted=erased.rows_deleted + rows)
 
     def _delete_again(self, live: Sequence[HeldFile]) -> tuple[list[Wait], bool]:
-        """Delete rows that writers of the time of the delete have committed after it."""
+        """Begin another delete, of rows that writers of the time of the last one have committed."""
         if len(self.erasure.run_tokens) >= MOST_ROUNDS:
             return [
                 self._wait("file", f"Readers see keys in {file.path}.", file.table) for file in live
@@ -490,7 +394,51 @@ class _Steps:
         number = len(self.erasure.run_tokens) + 1
         token = token_of_request(self.eraser.folder, self.erasure.request, number)
         self._store(run_tokens=(*self.erasure.run_tokens, token))
-        return [self._wait("delete", _NO_KEYS)], self.keys.texts is not None
+        return [], True
+
+    # Keys
+
+    def _keys(self, erased: ErasedTable) -> KeySet:
+        """Return the keys of a table, as far as they are known."""
+        return KeySet(self.keys.salt, erased.key_hashes) if erased.join else self.keys
+
+    def _keys_by(self, name: str, context: WriteContext) -> KeySet:
+        """Return the keys of a table by the snapshot of a delete, and store those of a join."""
+        erased = self._erased(name)
+        if not erased.join:
+            return self.keys
+
+        def store(name: str, keys: KeySet) -> None:
+            self._note_keys(name, keys)
+            self._store()
+
+        return self._join(erased, store).evaluate(context.client, context.reader.txn)
+
+    def _join(self, erased: ErasedTable, store: Callable[[str, KeySet], None]) -> Join:
+        other, _, equal = erased.join.rpartition(".")
+        return Join(
+            TableRef.parse(other),
+            self._erased(other).column,
+            equal,
+            keys=self._keys(self._erased(other)),
+            # Those of a delete that was not committed do not count.
+            known=erased.key_hashes if self.erasure.txn_ids else frozenset(),
+            store=partial(store, erased.table.name),
+        )
+
+    def _note_keys(self, name: str, keys: KeySet) -> None:
+        self._change(name, hashes=" ".join(sorted(keys.hashes)))
+
+    def _erased(self, name: str) -> ErasedTable:
+        (erased,) = (each for each in self.erasure.tables if each.table.name == name)
+        return erased
+
+    def _change(self, name: str, **changes: Any) -> None:
+        tables = tuple(
+            replace(each, **changes) if each.table.name == name else each
+            for each in self.erasure.tables
+        )
+        self.erasure = replace(self.erasure, tables=tables)
 
     # Column statistics
 
@@ -507,27 +455,29 @@ class _Steps:
             self._store(statistics=tuple(dict.fromkeys((*self.erasure.statistics, *replaced))))
 
     def _statistics(self, table: HiveTable, erased: ErasedTable) -> Statistics:
-        column = _column(table, erased.column)
+        column = column_of(table, erased.column)
         token = self.erasure.run_tokens[-1]
-        return Statistics(self.eraser.client, table, column, self.keys, token)
+        return Statistics(self.eraser.client, table, column, self._keys(erased), token)
 
     # Files
 
     def _search(self, tables: Mapping[str, HiveTable]) -> dict[str, Searched]:
         """Search all files of the tables, and note those that hold keys."""
-        found = {}
-        for erased in self.erasure.tables:
-            table = tables[erased.table.name]
-            with self.eraser._phases(Phase.READ, f"all files of {table.ref}"):
-                column = _column(table, erased.column)
-                found[erased.table.name] = TableSearch(
-                    self.eraser.client, table, column, self.keys, erased.write_id
-                ).run()
+        found = {
+            each.table.name: self._searched(tables[each.table.name], after=each.write_id)
+            for each in self.erasure.tables
+        }
         self._note_gone()
         held = [file for each in found.values() for file in each.held]
         erasure = self.erasure.with_files(held)
         self._store(files=erasure.files, searched_at=self._now())
         return found
+
+    def _searched(self, table: HiveTable, *, after: int | None) -> Searched:
+        erased = self._erased(table.ref.full_name)
+        column = column_of(table, erased.column)
+        with self.eraser._phases(Phase.READ, f"all files of {table.ref}"):
+            return TableSearch(self.eraser.client, table, column, self._keys(erased), after).run()
 
     def _rewrite_and_clean(
         self, table: HiveTable, *, is_free: bool
@@ -539,7 +489,8 @@ class _Steps:
         """
         name = table.ref.full_name
         waits: list[Wait] = []
-        if is_free:
+        # A base of an insert-only table has had no rows with keys from the beginning.
+        if is_free and table.kind is TableKind.FULL_ACID:
             waits += self._compacted(table)
         report = self._cleaned(table)
         self._note_gone(report)
@@ -625,22 +576,33 @@ class _Steps:
             waits += waits_of_writers(table, write_ids, erased.write_id)
         return waits
 
-    def _older_transactions(self) -> list[Wait]:
-        """Return a wait for transactions that may copy rows of the time before the delete."""
-        oldest = Snapshot.take(self.eraser.client, []).min_open
-        if oldest > max(self.erasure.txn_ids, default=0):
-            return []
-        reason = (
-            f"Transactions that began before the delete have not ended; the oldest is {oldest}."
-        )
-        return [self._wait("reader", reason)]
+    def _others_at_work(
+        self, tables: Mapping[str, HiveTable], waits: Sequence[Wait]
+    ) -> Iterator[Wait]:
+        """Yield those that may copy rows of the time before the delete, if nobody named it yet."""
+        client = self.eraser.client
+        last = max(self.erasure.txn_ids, default=0)
+        is_named = any(wait.kind in ("reader", "writer") for wait in waits)
+        oldest = Snapshot.take(client, []).min_open
+        if oldest <= last and not is_named:
+            now, first = self.eraser.clock(), next(iter(tables.values()))
+            older = [
+                each.describe(now)
+                for each in blockers_of(client, first.ref, everywhere=True)
+                if each.txn_id is not None and each.txn_id <= last
+            ]
+            named = "; ".join(older[:_MOST_NAMED]) or f"transaction {oldest}"
+            reason = f"Transactions that began before the delete have not ended: {named}."
+            yield self._wait("reader", reason)
+        for table in tables.values():
+            yield from waits_of_compactors(client, table)
 
     def _copies(self, table: HiveTable) -> Copies:
-        (erased,) = (each for each in self.erasure.tables if each.table.name == table.ref.full_name)
+        erased = self._erased(table.ref.full_name)
         assert erased.write_id is not None
-        column = _column(table, erased.column).name
+        column, keys = column_of(table, erased.column).name, self._keys(erased)
         client, mirrors = self.eraser.client, self.erasure.mirrors
-        return Copies(client, table, column, self.keys, erased.write_id, mirrors)
+        return Copies(client, table, column, keys, erased.write_id, mirrors)
 
     def _unexplained(self) -> list[Wait]:
         """Return the files that the last search has found."""
@@ -675,9 +637,9 @@ class _Steps:
 
     # The record
 
-    def _store(self, **changes: object) -> None:
+    def _store(self, **changes: Any) -> None:
         self.number += 1
-        self.erasure = replace(self.erasure, **changes)  # type: ignore[arg-type]
+        self.erasure = replace(self.erasure, **changes)
         self.record.write(self.number, self.erasure)
 
     def _tables(self) -> dict[str, HiveTable | None]:
@@ -721,13 +683,6 @@ def keys_of(client: MetastoreClient, source: Source) -> list[str]:
     if not texts:
         raise EmptySource("The source of the keys has no key.")
     return sorted(texts)
-
-
-def _column(table: HiveTable, name: str) -> HiveColumn:
-    for column in table.columns:
-        if column.name.lower() == name.lower():
-            return column
-    raise UnknownColumn(f"{table.ref} has no column {name}.")
 
 
 def _exists(file: HeldFile) -> bool:

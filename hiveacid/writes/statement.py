@@ -517,7 +517,9 @@ class Part:
             CorruptFile: They differ.
         """
         output, counts = self.output, self.counts
-        wanted = (counts.inserted + counts.updated, counts.updated + counts.deleted)
+        # An overwrite removes rows without delete events.
+        deleted = 0 if self.overwrites else counts.deleted
+        wanted = (counts.inserted + counts.updated, counts.updated + deleted)
         if wanted != (output.rows, output.deletes):
             raise CorruptFile(
                 f"The statement made {wanted[0]} rows and {wanted[1]} deletes, its files hold "

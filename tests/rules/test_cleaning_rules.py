@@ -6,6 +6,7 @@ import pytest
 
 from hiveacid.rules.cleaning import (
     Blocker,
+    KeptPath,
     ReaderNote,
     is_stale_upload,
     plan_cleaning,
@@ -253,10 +254,11 @@ def test_forbidden_compactions_are_not_run():
 
 def test_directories_of_versions_are_kept_and_block_no_request():
     names = ("delta_1_1_0000", "delta_2_2_0000", "base_2_v0000020")
-    needed = dict.fromkeys(names[:2], "Versions need it.")
+    why = "Versions need it."
+    needed = {name: KeptPath(name, why, waits_for="retention") for name in names[:2]}
     planned = plan(*names, retained=needed)
     assert removed(planned) == []
-    assert kept(planned) == needed
+    assert kept(planned) == dict.fromkeys(names[:2], why)
     assert all(stay.retained for stay in planned.keep)
     assert planned.is_clean_up_to(2)
     waiting = plan(*names, retained=needed, blockers=[reader(txn_id=1)])

@@ -34,20 +34,24 @@ def kept(*replacements, paths=None, aborted=(), retention=VERSIONS):
     )
 
 
+def reasons(*replacements, **options):
+    return [each.reason for each in kept(*replacements, **options).values()]
+
+
 @pytest.mark.parametrize(("days", "stays"), [(0, True), (6.99, True), (7, False), (8, False)])
 def test_replaced_directories_are_kept_until_the_end_of_the_retention(days, stays):
     assert sorted(kept(replacement(*OLD, days=days))) == (sorted(OLD) if stays else [])
 
 
 def test_the_reason_contains_the_replacement_and_the_time_of_removal():
-    (reason,) = kept(replacement(OLD[0], days=1)).values()
+    (reason,) = reasons(replacement(OLD[0], days=1))
     assert NEW in reason
     assert "until 2026-01-08 12:00:00" in reason
 
 
 @pytest.mark.parametrize("days", [None, -1, -365_000])
 def test_directories_of_unknown_age_are_kept_with_a_reason(days):
-    (reason,) = kept(replacement(OLD[0], days=days)).values()
+    (reason,) = reasons(replacement(OLD[0], days=days))
     assert "unknown since when" in reason
 
 
@@ -132,9 +136,9 @@ def test_of_two_bases_a_consumer_needs_those_that_are_newer():
 
 def test_the_reason_names_the_consumers_and_the_time():
     behind = {"log": 1, "mirror": 0, "done": 2, "a": 0, "b": 0}
-    reason, *_ = kept(
+    reason, *_ = reasons(
         replacement(*OLD, days=1), retention=Retention(consumers=WEEK, behind=behind)
-    ).values()
+    )
     assert "log (at version 1), mirror (at version 0), a (at version 0), 1 more" in reason
     assert "until 2026-01-08 12:00:00 UTC" in reason
     assert "done" not in reason

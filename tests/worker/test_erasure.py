@@ -11,13 +11,15 @@ import pytest
 from pyarrow import orc, parquet
 
 from hiveacid.cli.main import main
-from hiveacid.errors import HiveAcidError, InvalidJob, SharedLocation, UnsupportedTable
+from hiveacid.errors import InvalidJob, SharedLocation, UnsupportedTable
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.jobs.erase_job import EraseJob, EraseReport
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.sources import PathSource, QuerySource, Source
 from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.catalog import HivePartition
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compactions import WORKING, CompactionQueue, QueuedCompaction
 from hiveacid.metastore.table_rules import located
 from hiveacid.metastore.thrift import idl_tables
 from hiveacid.metastore.thrift.answers import TxnState
@@ -32,8 +34,10 @@ from hiveacid.rules.schema import AS_STORED
 from hiveacid.tables.statistics import analyze
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
+from hiveacid.upkeep.erasure import places
 from hiveacid.upkeep.erasure.key_set import KeySet
 from hiveacid.upkeep.erasure.search import TableSearch, _columns_named
+from hiveacid.worker import erasure
 from hiveacid.worker.erasure import Eraser
 from hiveacid.worker.run import change_rows
 from tests.fakes.metastore import FakeMetastore
@@ -57,6 +61,7 @@ def person(number: int) -> str:
 
 ROWS, ERASED = 3000, 1000
 KEYS = [person(number) for number in range(0, ROWS, ROWS // ERASED)]
+_INSERT_ONLY = " TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
 LAYOUTS = {
     "plain": "CREATE TABLE t (who string, id int, note string)",
     "partitioned": "CREATE TABLE t (who string, id int, note string) PARTITIONED BY (k int)",
@@ -65,6 +70,9 @@ LAYOUTS = {
     "dictionary": "CREATE TABLE t (who string, id int, note string)",
     "direct": "CREATE TABLE t (who string, id int, note string)"
     " TBLPROPERTIES ('orc.dictionary.key.threshold'='0', 'orc.compress'='SNAPPY')",
+    "insert-only": f"CREATE TABLE t (who string, id int, note string){_INSERT_ONLY}",
+    "insert-only partitioned": "CREATE TABLE t (who string, id int, note string)"
+    f" PARTITIONED BY (k int){_INSERT_ONLY}",
 }
 
 
@@ -97,7 +105,8 @@ class Warehouse:
                 for _ in range(times)
             )
             self.sql(f"INSERT INTO t VALUES {values}")
-        self.sql("UPDATE t SET note = concat(who, '!') WHERE id < 30")
+        if "insert_only" not in LAYOUTS[layout]:
+            self.sql("UPDATE t SET note = concat(who, '!') WHERE id < 30")
 
     def job(self, keys: Source | None = None, **options: Any) -> EraseJob:
         fields: dict[str, Any] = {
@@ -230,6 +239,66 @@ def test_several_tables_are_erased_by_one_transaction(warehouse: Warehouse):
     assert len(certificate["transactions"]) == 1
     assert [table["rows_deleted"] for table in certificate["tables"]] == [10, 1]
     assert warehouse.rows("u") == [{"n": 2, "person": "other"}]
+
+
+@FAKE
+def test_rows_that_have_persons_through_other_tables_are_erased_with_them(warehouse: Warehouse):
+    warehouse.sql(f"""
+        CREATE TABLE t (who string, id int, code varchar(9));
+        CREATE TABLE orders (id bigint, customer int, code string);
+        CREATE TABLE items (item string, code string) {_INSERT_ONLY};
+        INSERT INTO t VALUES ('{KEYS[0]}', 1, 'c-1'), ('other', 2, 'c-2');
+        INSERT INTO orders VALUES (777001, 1, 'order-1'), (777002, 2, 'order-2'), (777003, 1, 'order-3');
+        INSERT INTO items VALUES ('a', 'order-1'), ('b', 'order-1'), ('c', 'order-2'), ('d', NULL);
+        INSERT INTO items VALUES ('e', 'order-3'), ('f', 'order-2')
+    """)
+    d = warehouse.database
+    columns = {
+        warehouse.t: "who",
+        f"{d}.orders": f"customer = {d}.t.id",
+        f"{d}.items": f"code={d}.orders.code",
+    }
+    planned = warehouse.erase(warehouse.job(columns=columns, dry_run=True))
+    assert planned.rows_deleted == 6
+    assert planned.partitions == (f"{d}.items", f"{d}.orders", f"{d}.t")
+    report = warehouse.erase(warehouse.job(columns=columns))
+    warehouse.require_erased(report)
+    assert report.rows_deleted == 6
+    certificate = warehouse.certificate()
+    assert certificate is not None
+    assert [len(table.get("keys", "")) for table in certificate["tables"]] == [0, 1, 2]
+    assert len(certificate["transactions"]) == 1
+    assert warehouse.left("items", ["order-1", "order-3"]) == set()
+    assert warehouse.left("orders", ["order-1", "order-3"]) == set()
+    assert sorted(row["item"] for row in warehouse.rows("items")) == ["c", "d", "f"]
+    assert [row["id"] for row in warehouse.rows("orders")] == [777002]
+    assert warehouse.erase(warehouse.job(columns=columns)).certificate == report.certificate
+
+
+@FAKE4
+def test_a_table_that_needs_a_later_one_is_refused(warehouse: Warehouse):
+    columns = {f"{warehouse.database}.lines": f"id = {warehouse.t}.id", warehouse.t: "who"}
+    with pytest.raises(InvalidJob, match="not before it"):
+        warehouse.erase(warehouse.job(columns=columns))
+
+
+@FAKE4
+def test_a_request_whose_process_was_killed_continues_without_its_keys(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+):
+    warehouse.fill("plain", 30)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(erasure, "run_statements", killed)
+    with pytest.raises(KeyboardInterrupt):
+        warehouse.erase()
+    monkeypatch.undo()
+    assert warehouse.left() == {*KEYS[:10]}
+    report = warehouse.eraser().advance("r1").report()
+    warehouse.require_erased(report)
+    assert report.rows_deleted == 10
 
 
 GOLDEN = ["plain_crud", "trino_crud", "originals_bucketed", "loaded", "part_dyn", "evolved"]
@@ -386,10 +455,29 @@ def test_rows_that_a_concurrent_writer_commits_after_the_delete_are_deleted_as_w
         change_rows(writer, insert, [erase])
     assert kinds(reports[0]) >= {"writer"}
     assert [row["note"] for row in warehouse.rows() if row["who"] == KEYS[0]] == ["late"]
-    assert kinds(warehouse.eraser().advance("r1").report()) == {"delete"}
-    report = warehouse.erase()
+    report = warehouse.eraser().advance("r1").report()
     warehouse.require_erased(report)
     assert report.rows_deleted == 11
+
+
+@FAKE
+def test_a_compactor_at_work_delays_the_certificate(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+):
+    """One of Hive 3 has no transaction, and may have read the rows before the delete."""
+    warehouse.fill("plain", 30)
+    working = QueuedCompaction(
+        id=1, table=TableRef.parse(warehouse.t), partition=None, type="minor", state=WORKING
+    )
+    queue = type("Queue", (CompactionQueue,), {"live": lambda *_: [working]})
+    monkeypatch.setattr(places, "CompactionQueue", queue)
+    report = warehouse.erase()
+    assert kinds(report) == {"compaction"}
+    assert "request 1 (minor of" in report.waits[0].reason
+    assert warehouse.certificate() is None
+    assert warehouse.eraser().delays("r1") == report.waits
+    monkeypatch.undo()
+    warehouse.require_erased(warehouse.eraser().advance("r1").report())
 
 
 @FAKE4
@@ -519,12 +607,19 @@ def test_requests_that_cannot_be_carried_out_are_refused_before_anything_changes
 ):
     warehouse.sql(
         "CREATE TABLE t (who string, d double) PARTITIONED BY (k int); CREATE TABLE flat (who string)"
-        " TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
+        f" CLUSTERED BY (who) INTO 2 BUCKETS{_INSERT_ONLY}; CREATE TABLE pages (who string)"
+        f" STORED AS PARQUET{_INSERT_ONLY}; CREATE TABLE twins (who string) PARTITIONED BY (k int)"
+        f" {_INSERT_ONLY}"
     )
+    twins = warehouse.client.get_table(TableRef(warehouse.database, "twins"))
+    both = [HivePartition.new(twins, [value]) for value in ("1", "01")]
+    warehouse.client.add_partitions(twins.ref, both)
     for columns, error, words in (
         ({warehouse.t: "k"}, UnsupportedTable, "partition key"),
         ({warehouse.t: "d"}, UnsupportedTable, "no keys"),
-        ({f"{warehouse.database}.flat": "who"}, HiveAcidError, "insert-only"),
+        ({f"{warehouse.database}.flat": "who"}, UnsupportedTable, "insert-only and bucketed"),
+        ({f"{warehouse.database}.pages": "who"}, UnsupportedTable, "stored as PARQUET"),
+        ({f"{warehouse.database}.twins": "who"}, UnsupportedTable, "partitions with equal values"),
     ):
         with pytest.raises(error, match=words):
             warehouse.erase(warehouse.job(columns=columns))

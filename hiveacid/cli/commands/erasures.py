@@ -52,8 +52,9 @@ def _configure_erase(parser: argparse.ArgumentParser) -> None:
         "--column",
         action="append",
         default=[],
-        metavar="DB.TABLE.COLUMN",
-        help="a table, and its column with the keys; several times for more tables",
+        metavar="DB.TABLE.COLUMN[=DB.TABLE.COLUMN]",
+        help="a table, and its column with the keys, or with values of the erased rows of an earlier "
+        "table; several times for more tables",
     )
     parser.add_argument(
         "--keys",
@@ -136,10 +137,11 @@ ERASE = Command(
 
 
 def _column(text: str) -> tuple[str, str]:
-    table, dot, column = text.rpartition(".")
+    own, equals, joined = text.partition("=")
+    table, dot, column = own.rpartition(".")
     if not dot or "." not in table:
         raise UserError(f"--column {text!r} is not DB.TABLE.COLUMN.")
-    return table, column
+    return table, f"{column}{equals}{joined}"
 
 
 def _folder(arguments: argparse.Namespace) -> str:

@@ -69,6 +69,7 @@ def certificate_of(
                 "location": each.table.location,
                 "identity": each.table.identity.text,
                 "column": each.column,
+                **({"join": each.join, "keys": each.hashes.split()} if each.join else {}),
                 "rows_deleted": each.rows_deleted,
                 "write_id": each.write_id,
                 "rows_written_later": searched[each.table.name].later,
@@ -144,7 +145,8 @@ def _lines(certificate: Mapping[str, Any]) -> Iterator[str]:
     yield f"{plural(len(certificate['keys']), 'key')}, by their salted hashes in the JSON file"
     for table in certificate["tables"]:
         rows = plural(table["rows_deleted"], "row")
-        yield f"  {table['table']}, column {table['column']}: {rows} deleted"
+        joined = f" = {table['join']} of these rows" if "join" in table else ""
+        yield f"  {table['table']}, column {table['column']}{joined}: {rows} deleted"
         if table["rows_written_later"]:
             later = plural(table["rows_written_later"], "row")
             yield f"    {later} with these keys were written after the erasure"

@@ -12,6 +12,7 @@ from hiveacid.jobs.erase_job import Wait
 from hiveacid.jobs.report import KeptDirectory
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.compactions import WORKING, CompactionQueue
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.write_events import is_replicated
 from hiveacid.records.consumers import KnownConsumer, known_consumers
@@ -21,15 +22,6 @@ from hiveacid.rules.names import plain_location, same_place
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.upkeep.erasure.key_set import KeySet
-
-# The words by which a cleaning explains kept files.
-_KINDS = (
-    ("consumers still need it", "consumer"),
-    ("earlier versions need it", "retention"),
-    ("may still read it", "reader"),
-    ("was not committed", "writer"),
-    ("staged until", "staged change"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +58,17 @@ def waits_of_writers(
         )
 
 
+def waits_of_compactors(client: MetastoreClient, table: HiveTable) -> Iterator[Wait]:
+    """Yield the compactions at work: a compactor of Hive 3 has no transaction that shows it."""
+    for entry in CompactionQueue(client).live(table.ref):
+        if entry.state == WORKING:
+            yield Wait(
+                kind="compaction",
+                table=table.ref.full_name,
+                reason=f"Another compactor may be copying keys: {entry}.",
+            )
+
+
 def waits_of_files(
     table: HiveTable, held: Iterable[HeldFile], kept: Sequence[KeptDirectory]
 ) -> Iterator[Wait]:
@@ -77,17 +80,20 @@ def waits_of_files(
         kept: The directories that the cleaning has kept.
     """
     folder = table.folder.rstrip("/")
-    reasons = {
-        (each.path if ":/" in each.path else f"{folder}/{each.path}"): each.reason for each in kept
+    causes = {
+        (each.path if ":/" in each.path else f"{folder}/{each.path}"): (
+            each.waits_for or "file",
+            each.reason,
+        )
+        for each in kept
     }
-    found: dict[str, str] = {}
+    found: dict[tuple[str, str], str] = {}
     for file in held:
-        above = [path for path in reasons if f"{file.path}/".startswith(f"{path}/")]
-        reason = reasons[max(above, key=len)] if above else file.problem
-        if reason:
-            found.setdefault(reason, file.path.removeprefix(f"{folder}/"))
-    for reason, path in found.items():
-        kind = next((kind for words, kind in _KINDS if words in reason), "file")
+        above = [path for path in causes if f"{file.path}/".startswith(f"{path}/")]
+        cause = causes[max(above, key=len)] if above else ("file", file.problem)
+        if cause[1]:
+            found.setdefault(cause, file.path.removeprefix(f"{folder}/"))
+    for (kind, reason), path in found.items():
         yield Wait(kind=kind, table=table.ref.full_name, reason=f"{path}: {reason}")
 
 

@@ -38,7 +38,7 @@ from hiveacid.rules.names import (
     Base,
     parse_directory,
 )
-from hiveacid.rules.schema import AS_STORED, Char, MappedColumns, parse_type
+from hiveacid.rules.schema import AS_STORED, Char, MappedColumns, TableKind, parse_type
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import DataFile, open_data, read_tail
@@ -90,7 +90,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class TableSearch:
-    """A search of a full ACID table for rows that a delete should have removed.
+    """A search of a table for rows that a delete should have removed.
 
     Attributes:
         client: The metastore.
@@ -224,8 +224,12 @@ class TableSearch:
             directory = parse_directory(path.rpartition("/")[2])
         except MalformedName:
             return False
-        if directory is None or isinstance(directory, Base):
+        if directory is None:
             return False
+        if isinstance(directory, Base):
+            # In a full ACID table, the rows of a base have their own write ids. In an insert-only
+            # table, no base after that of the erasure has earlier rows.
+            return self.table.kind is TableKind.INSERT_ONLY and directory.write_id > self.after
         return directory.min_write_id > self.after
 
     def _search_orc(self, storage: ReadOnlyStorage, file: DataFile, is_later: bool) -> _Found:

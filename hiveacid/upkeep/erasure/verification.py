@@ -105,4 +105,5 @@ def _searches(
         is_same = described.identity.is_same(TableIdentity.of_text(table["identity"]))
         # The write ids of a table that was created again have another meaning.
         after = table["write_id"] if is_same else None
-        yield table, TableSearch(client, described, named[0], keys, after)
+        own = KeySet(keys.salt, frozenset(table["keys"])) if "join" in table else keys
+        yield table, TableSearch(client, described, named[0], own, after)
