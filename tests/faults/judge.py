@@ -23,6 +23,7 @@ from tests.faults.definitions import (
     ViewsRun,
 )
 from tests.faults.driver import ESCAPED, Told
+from tests.faults.erasing import ErasureRun
 from tests.faults.mirror import MirrorRun
 from tests.faults.operations import FIRST, NEW, SECOND, Rows
 from tests.faults.rows import Row, write_source
@@ -211,6 +212,8 @@ _RUNS: dict[str, type[Run]] = {
     "views": ViewsRun,
     "staging": StagingRun,
     "publication": PublicationRun,
+    "erasure": ErasureRun,
+    "insert-only erasure": ErasureRun,
 }
 
 

@@ -18,6 +18,7 @@ from hiveacid.jobs.definition_jobs import (
     DropTableJob,
     PartitionsJob,
 )
+from hiveacid.jobs.erase_job import EraseJob
 from hiveacid.jobs.export_job import ExportChangesJob
 from hiveacid.jobs.iceberg_job import IcebergExportJob
 from hiveacid.jobs.job import Job
@@ -43,13 +44,13 @@ from hiveacid.rules.partitions import KeyComparison
 from hiveacid.rules.schema import ColumnChange, TableKind
 from tests.faults.after import SPECIAL, After
 from tests.faults.catalog import create_namespace
-from tests.faults.rows import DELETED, LARGEST, Change, Row, change, write_source
+from tests.faults.rows import DELETED, ERASED, LARGEST, Change, Row, change, write_source
 from tests.faults.without_spark import carry_out
 from tests.places import place_of
 from tests.versions import VERSIONS
 
 FIRST = [Row(n, "first", p) for n, p in ((1, "a"), (2, "a"), (3, "b"), (4, "b"))]
-SECOND = [Row(n, "second", p) for n, p in ((5, "a"), (6, "b"))]
+SECOND = [Row(n, ERASED, p) for n, p in ((5, "a"), (6, "b"))]
 CHANGES = [
     Row(1, "merged", "a"),
     Row(3, "merged", "b"),
@@ -259,6 +260,18 @@ def _compacted(tables: Tables, ref: TableRef) -> None:
     (staging / "file").write_text("half a file")
     tables.client.abort_txn(txn)
     tables.run(CompactJob(target=str(ref), type="major", parallel=1))
+
+
+def _erasure(tables: Tables) -> Job:
+    # Beside the table: the records of the request count as well.
+    folder = place_of(tables.client.get_table(tables.main).folder).parent / "erasures"
+    return EraseJob(
+        request="r1",
+        keys=QuerySource(f"VALUES ('{ERASED}')"),
+        columns={str(tables.main): "v"},
+        folder=f"file:{folder}",
+        retention="0",
+    )
 
 
 def _both(tables: Tables) -> Job:
@@ -478,6 +491,8 @@ OPERATIONS = {
     "cleaning": Operation(
         _compacted, lambda t: CleanJob(target=str(t.main), retention="0"), rebuild=_updated
     ),
+    "erasure": Operation(_filled, _erasure),
+    "insert-only erasure": Operation(_filled_insert_only, _erasure, excludes=_REBALANCES),
     "conversion": Operation(
         _plain_files, lambda t: ConvertJob(target=str(t.main)), excludes=_REBALANCES | _PARTITIONS
     ),

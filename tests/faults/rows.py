@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hiveacid.jobs.erase_job import EraseJob
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.quarantine import FAILED_CHECKS
 from hiveacid.jobs.sources import PathSource, QuerySource
@@ -59,6 +60,8 @@ def change(job: Job, rows: Iterable[Row]) -> Change:
             return Change(chosen, new, updated=len(new))
         case DeleteJob(where=where):
             return Change(_chosen(where, rows))
+        case EraseJob():
+            return Change([row for row in rows if row.v == ERASED])
         case MergeJob():
             return _merge(_read(job.source), {(row.id, row.p): row for row in rows})
     return Change()
@@ -101,5 +104,7 @@ def _merge(source, known) -> Change:
 
 
 DELETED = "deleted"
+# The key of an erasure: a text that each byte of an uncompressed file shows.
+ERASED = "inserted last"
 # Rows with larger numbers violate the check of a quarantine.
 LARGEST = 11
