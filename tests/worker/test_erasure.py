@@ -2,8 +2,10 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -467,6 +469,44 @@ def test_a_later_insert_of_a_key_is_a_new_row(warehouse: Warehouse):
     assert certificate is not None
     assert certificate["tables"][0]["rows_written_later"] == 1
     assert [row["note"] for row in warehouse.rows() if row["who"] in KEYS] == ["again"]
+
+
+@EACH
+@pytest.mark.parametrize("layout", ["partitioned", "insert-only partitioned"])
+def test_of_rows_of_concurrent_writers_those_stay_that_were_written_after_the_delete(
+    warehouse: Warehouse, layout: str
+):
+    warehouse.fill(layout, 30)
+    writers, rows, began = 3, 4, Event()
+
+    def write(writer: int) -> dict[int, int]:
+        """Insert rows of one person, each in its own transaction; return their write ids."""
+        found = {}
+        with MetastoreClient(warehouse.client.options) as client:
+            for number in range(1000 * writer, 1000 * writer + rows):
+                insert = InsertJob(
+                    target=warehouse.t,
+                    source=QuerySource(f"VALUES ('{KEYS[writer]}', {number}, 'n', {number % 3})"),
+                    by_position=True,
+                    run_in="worker",
+                    metastore=client.options,
+                )
+                found[number] = change_rows(client, insert).write_ids[warehouse.t]
+                began.set()
+        return found
+
+    with ThreadPoolExecutor(writers) as pool:
+        running = [pool.submit(write, writer) for writer in range(1, writers + 1)]
+        assert began.wait(120)
+        warehouse.erase()
+        written = {number: at for each in running for number, at in each.result().items()}
+    assert warehouse.eraser().advance("r1").certificate
+    certificate = warehouse.certificate()
+    assert certificate is not None
+    deleted_by = certificate["tables"][0]["write_id"]
+    later = sorted(number for number, at in written.items() if at > deleted_by)
+    assert sorted(row["id"] for row in warehouse.rows() if row["who"] in KEYS) == later
+    assert certificate["tables"][0]["rows_written_later"] == len(later)
 
 
 # Refusals
