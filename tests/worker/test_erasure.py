@@ -34,7 +34,7 @@ from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.erasure import places
 from hiveacid.upkeep.erasure.key_set import KeySet
 from hiveacid.upkeep.erasure.search import TableSearch
-from hiveacid.worker import erasure
+from hiveacid.worker import erasure_steps
 from hiveacid.worker.erasure import Eraser
 from hiveacid.worker.run import change_rows
 from tests.fakes.metastore import FakeMetastore
@@ -164,7 +164,7 @@ def test_a_request_whose_process_was_killed_continues_without_its_keys(
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(erasure, "run_statements", killed)
+    monkeypatch.setattr(erasure_steps, "run_statements", killed)
     with pytest.raises(KeyboardInterrupt):
         warehouse.erase()
     monkeypatch.undo()
