@@ -24,14 +24,15 @@ def remnants(folder: Path, texts: Iterable[str]) -> dict[str, set[str]]:
     for path in sorted(folder.rglob("*")) if folder.is_dir() else [folder]:
         if not path.is_file():
             continue
-        content = b"\0".join(_plain(path.read_bytes()))
+        content = b"\0".join(contents(path))
         if hits := {text for text, bytes_ in wanted.items() if bytes_ in content}:
             found[str(path)] = hits
     return found
 
 
-def _plain(data: bytes) -> Iterator[bytes]:
+def contents(path: Path) -> Iterator[bytes]:
     """Yield all bytes of a file, and its decompressed parts."""
+    data = path.read_bytes()
     yield data
     if data.startswith(b"PAR1"):
         yield from _parquet(data)

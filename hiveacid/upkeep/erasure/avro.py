@@ -32,7 +32,8 @@ class AvroFile:
             raise ValueError("it is no Avro file")
         self._content = content
         cursor = _Cursor(content, len(AVRO))
-        self.header: dict[str, bytes] = cursor.map_of(cursor.text)
+        entries = cursor.items(lambda: (cursor.text().decode(), cursor.text()))
+        self.header: dict[str, bytes] = dict(entries)
         self._sync = cursor.take(_SYNC)
         self._begin = cursor.at
 
@@ -90,9 +91,6 @@ class _Cursor:
             found += (read() for _ in range(self.limited(abs(count))))
         return found
 
-    def map_of(self, read: Callable[[], Any]) -> dict[str, Any]:
-        return dict(self.items(lambda: (self.text().decode(), read())))
-
     def value(self, schema: Any) -> Any:
         if isinstance(schema, list):
             return self.value(schema[self.limited(self.number())])
@@ -116,8 +114,6 @@ class _Cursor:
                 return {field["name"]: self.value(field["type"]) for field in schema["fields"]}
             case "array":
                 return self.items(lambda: self.value(schema["items"]))
-            case "map":
-                return self.map_of(lambda: self.value(schema["values"]))
         raise ValueError("it has a type that is not supported")
 
 
