@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from cpu import cpu_seconds
 from pyarrow import orc
 
 from hiveacid.jobs.erase_job import EraseJob
@@ -43,7 +44,7 @@ from tests.places import place_of
 
 PARTITIONS, DELTAS = 16, 2
 # Java compiles frequently executed code in a run with so many rows.
-SMALL = 400_000
+SMALL = 100_000
 COLUMNS = [
     HiveColumn("who", "string"),
     HiveColumn("amount", "double"),
@@ -95,13 +96,14 @@ class Bench:
 
     def delete_and_compact(self, name: str, keys: list[str]) -> dict[str, Any]:
         statement = EraseRows(TableRef.parse(name), None, "who", KeySet.of(b"bench", keys))
-        began = time.perf_counter()
+        began, used = time.perf_counter(), cpu_seconds()
         done = run_statements(ArrowEngine(), self.client, WriteOptions(), [], [statement])
         job = CompactJob(target=name, type="major", metastore=self.client.options)
         with WorkerScheduler() as scheduler:
             report = TableCompactor(scheduler, self.client, job).run()
         written = sum(each.bytes_written for each in report.partitions)
-        return {"s": time.perf_counter() - began, "bytes": written, "rows": done.rows_deleted}
+        seconds, used = time.perf_counter() - began, cpu_seconds() - used
+        return {"s": seconds, "cpu_s": used, "bytes": written, "rows": done.rows_deleted}
 
     def erase(self, name: str, keys: list[str]) -> dict[str, Any]:
         reports: list[CompactReport] = []
@@ -120,17 +122,17 @@ class Bench:
             metastore=self.client.options,
         )
         TableCompactor.run = noted  # type: ignore[method-assign]
-        began = time.perf_counter()
+        began, used = time.perf_counter(), cpu_seconds()
         try:
             report = Eraser(self.client, job.folder).run(job, keys)
         finally:
             TableCompactor.run = run  # type: ignore[method-assign]
-        seconds = time.perf_counter() - began
+        seconds, used = time.perf_counter() - began, cpu_seconds() - used
         if report.certificate is None:
             raise SystemExit(f"There is no certificate: {report.waits}")
         done = [each for compacted in reports for each in compacted.partitions]
         written = sum(each.bytes_written for each in done)
-        return {"s": seconds, "bytes": written, "rows": report.rows_deleted}
+        return {"s": seconds, "cpu_s": used, "bytes": written, "rows": report.rows_deleted}
 
     def _key(self, partition: int, row: int) -> str:
         # The bounds of texts in Iceberg have 16 characters.
@@ -181,7 +183,7 @@ def main() -> None:
                 from erasure_peers import found_keys, measure_peers
 
                 wanted = {key.encode() for key in keys}
-                both["erasure"]["after"] = found_keys(bench.place("default.b"), wanted)
+                both["erasure"]["left"] = found_keys(bench.place("default.b"), wanted)
                 little = Path(folder) / "little"
                 little.mkdir()
                 small = Bench(client, little, min(SMALL, arguments.rows)).files

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from cpu import cpu_seconds
 from delta_and_iceberg import ICEBERG_CATALOG, session_with_peers
 from pyspark.sql import SparkSession, functions
 
@@ -47,7 +48,7 @@ class Peer(ABC):
 
     @property
     @abstractmethod
-    def steps(self) -> dict[str, str]:
+    def steps(self) -> list[str]:
         """The statements that remove the rows with the keys of the view `erased`, and older files."""
 
     def rows(self, files: Sequence[Path]) -> Any:
@@ -56,17 +57,23 @@ class Peer(ABC):
         ).cast("int")
         return self.spark.read.orc([str(file) for file in files]).withColumn("p", partition)
 
-    def erase(self) -> dict[str, Any]:
-        """Run the steps, and return their seconds and the bytes of the files that they add."""
-        seconds, written, known = {}, 0, self._files()
-        for title, statement in self.steps.items():
-            began = time.perf_counter()
+    def erase(self, keys: set[bytes]) -> dict[str, Any]:
+        """Run the steps, and return the cost of each, and what is left of the keys after it."""
+        steps, known = [], self._files()
+        for statement in self.steps:
+            began, used = time.perf_counter(), cpu_seconds()
             self.spark.sql(statement).collect()
-            seconds[title] = round(time.perf_counter() - began, 2)
+            seconds, used = time.perf_counter() - began, cpu_seconds() - used
             now = self._files()
-            written += sum(size for path, size in now.items() if path not in known)
+            written = sum(size for path, size in now.items() if path not in known)
             known = {**known, **now}
-        return {"s": sum(seconds.values()), "bytes": written, "steps": seconds}
+            left = found_keys(self.place, keys, self.metadata)
+            step = {"s": round(seconds, 2), "cpu_s": round(used, 2), "bytes": written}
+            steps.append({"statement": statement, **step, "left": left})
+        total = {
+            name: round(sum(step[name] for step in steps), 2) for name in ("s", "cpu_s", "bytes")
+        }
+        return {**total, "steps": steps}
 
     def _files(self) -> dict[Path, int]:
         return {path: path.stat().st_size for path in self.place.rglob("*") if path.is_file()}
@@ -93,15 +100,20 @@ class IcebergPeer(Peer):
         self.rows(files).writeTo(self.table).append()
 
     @property
-    def steps(self) -> dict[str, str]:
+    def steps(self) -> list[str]:
         procedures = f"CALL {ICEBERG_CATALOG}.system"
-        return {
-            "DELETE": f"DELETE FROM {self.table} WHERE who IN (SELECT who FROM erased)",
-            "rewrite_manifests": f"{procedures}.rewrite_manifests('bench.{self.name}')",
-            "expire_snapshots": f"{procedures}.expire_snapshots(table => 'bench.{self.name}',"
-            " older_than => TIMESTAMP '2100-01-01', retain_last => 1)",
-            "remove_orphan_files": f"{procedures}.remove_orphan_files(table => 'bench.{self.name}')",
-        }
+        expire = (
+            f"{procedures}.expire_snapshots(table => 'bench.{self.name}',"
+            " older_than => TIMESTAMP '2100-01-01', retain_last => 1)"
+        )
+        return [
+            f"DELETE FROM {self.table} WHERE who IN (SELECT who FROM erased)",
+            expire,
+            f"{procedures}.remove_orphan_files(table => 'bench.{self.name}')",
+            # The manifests of the newest snapshot describe the files that the DELETE has removed.
+            f"{procedures}.rewrite_manifests('bench.{self.name}')",
+            expire,
+        ]
 
 
 class DeltaPeer(Peer):
@@ -128,15 +140,13 @@ class DeltaPeer(Peer):
         rows.write.format("delta").mode("append").save(str(self.place))
 
     @property
-    def steps(self) -> dict[str, str]:
-        purge = {"REORG": f"REORG TABLE {self.table} APPLY (PURGE)"}
-        return {
+    def steps(self) -> list[str]:
+        return [
             # A DELETE of Delta Lake accepts no subquery.
-            "MERGE": f"MERGE INTO {self.table} t USING erased e ON t.who = e.who"
-            " WHEN MATCHED THEN DELETE",
-            **(purge if self.vectors == "true" else {}),
-            "VACUUM": f"VACUUM {self.table} RETAIN 0 HOURS",
-        }
+            f"MERGE INTO {self.table} t USING erased e ON t.who = e.who WHEN MATCHED THEN DELETE",
+            *([f"REORG TABLE {self.table} APPLY (PURGE)"] if self.vectors == "true" else []),
+            f"VACUUM {self.table} RETAIN 0 HOURS",
+        ]
 
 
 class DeltaVectorsPeer(DeltaPeer):
@@ -183,9 +193,8 @@ def measure_peers(
                     peer.append(given[part::2])
                 size = sum(peer._files().values())
                 before = found_keys(peer.place, wanted, kind.metadata)
-                erased = peer.erase()
-                after = found_keys(peer.place, wanted, kind.metadata)
-            result[kind.title] = {**erased, "size": size, "before": before, "after": after}
+                erased = peer.erase(wanted)
+            result[kind.title] = {"size": size, "before": before, **erased}
             print({kind.title: result[kind.title]}, file=sys.stderr, flush=True)
     finally:
         spark.stop()

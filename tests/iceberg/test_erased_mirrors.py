@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
@@ -210,6 +212,15 @@ def test_other_files_in_the_folder_of_a_mirror_are_named(
     path.unlink()
     (warehouse.mirror() / "metadata" / "version-hint.text").write_text("2")
     (warehouse.mirror() / "metadata" / ".version-hint.text.crc").write_bytes(b"crc\0\0\0\0")
+    warehouse.require_erased(warehouse.advance())
+
+
+def test_a_column_of_an_unknown_type_counts(warehouse: Mirrored):
+    warehouse.mirrored_delete()
+    path = warehouse.mirror() / "data" / "x.parquet"
+    parquet.write_table(pa.table({"who": [b"a"]}), path)
+    warehouse.require_waiting(warehouse.advance(), "are no keys")
+    path.unlink()
     warehouse.require_erased(warehouse.advance())
 
 

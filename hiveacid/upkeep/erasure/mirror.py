@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from hiveacid.errors import TypeMismatch
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import DataFile
 from hiveacid.upkeep.erasure.avro import AVRO, AvroFile
@@ -84,43 +83,30 @@ class MirrorSearch(TableSearch):
         return _Found(problem="" if is_metadata else _UNKNOWN)
 
     def _is_in_parquet(self, storage: ReadOnlyStorage, path: str) -> bool:
-        wanted = self.column.name.lower()
         with storage.open_input(path) as source, pq.ParquetFile(source) as opened:
-            names = [name for name in opened.schema_arrow.names if name.lower() == wanted]
-            for batch in opened.iter_batches(columns=names) if names else ():
-                for column in batch.columns:
-                    try:
-                        if self.keys.mask(column).any():
-                            return True
-                    except TypeMismatch:
-                        continue  # A column of the same name in another table.
-        return False
+            names = [name for name in opened.schema_arrow.names if self._is_column(name)]
+            batches = opened.iter_batches(columns=names) if names else ()
+            return any(
+                self.keys.mask(column).any() for batch in batches for column in batch.columns
+            )
 
     def _in_manifest(self, manifest: AvroFile) -> str:
         """Return why a manifest counts; a list of manifests has bounds of partition keys only."""
+        schema = manifest.header.get("schema")
+        columns = json.loads(schema)["fields"] if schema else ()
+        ids = {each["id"] for each in columns if self._is_column(each["name"])}
         for entry in manifest.records():
             if "manifest_path" in entry:
                 continue
             file = entry["data_file"]
-            if (
-                self._has_bounds(manifest, file)
-                and self._place(file["file_path"]) not in self.listed
-            ):
+            bounds = [*(file.get("lower_bounds") or ()), *(file.get("upper_bounds") or ())]
+            is_bounded = not schema or any(bound["key"] in ids for bound in bounds)
+            if is_bounded and place_below(self.location, file["file_path"]) not in self.listed:
                 return _BOUNDS.format(file["file_path"])
         return ""
 
-    def _has_bounds(self, manifest: AvroFile, file: Mapping[str, Any]) -> bool:
-        columns = json.loads(manifest.header["schema"])["fields"]
-        ids = {each["id"] for each in columns if each["name"].lower() == self.column.name.lower()}
-        bounds = [*(file.get("lower_bounds") or ()), *(file.get("upper_bounds") or ())]
-        return any(bound["key"] in ids for bound in bounds)
-
-    def _place(self, location: str) -> str | None:
-        """Return the path of a file below the folder; None if it is elsewhere."""
-        (kind, host, folder), (own_kind, own_host, path) = map(_parts, (self.location, location))
-        if any(a and b and a != b for a, b in ((kind, own_kind), (host, own_host))):
-            return None
-        return path.removeprefix(f"{folder}/") if path.startswith(f"{folder}/") else None
+    def _is_column(self, name: str) -> bool:
+        return name.lower() == self.column.name.lower()
 
     def _in_statistics(self, storage: ReadOnlyStorage, content: bytes) -> str:
         """Return why a file of statistics counts: they are made of all values of a column."""
@@ -138,6 +124,19 @@ class MirrorSearch(TableSearch):
                 for snapshot in metadata.get("snapshots", ()):
                     if int(snapshot.get("summary", {}).get(_VERSION, -1)) >= self.deleted_by:
                         yield snapshot["snapshot-id"]
+
+
+def place_below(folder: str, location: str) -> str | None:
+    """Return the path of a file relative to a folder; None if it is elsewhere.
+
+    Args:
+        folder: The location of the folder.
+        location: The location of the file, which may be written in another way.
+    """
+    (kind, host, root), (own_kind, own_host, path) = map(_parts, (folder, location))
+    if any(a and b and a != b for a, b in ((kind, own_kind), (host, own_host))):
+        return None
+    return path.removeprefix(f"{root}/") if path.startswith(f"{root}/") else None
 
 
 def _parts(location: str) -> tuple[str, str, str]:
