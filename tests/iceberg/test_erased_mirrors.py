@@ -105,7 +105,7 @@ def test_no_byte_of_a_key_is_left_in_a_mirror(warehouse: Mirrored, format_: Iceb
     warehouse.remove_orphans(format_)
     left = remnants(warehouse.mirror(), PERSONS)
     assert {Path(name).suffix for name in left} == {".avro"}
-    warehouse.require_waiting(warehouse.advance(), "bounds of the column with the keys")
+    warehouse.require_waiting(warehouse.advance(), "bounds of columns of a file")
     warehouse.remove_orphans(".avro")
     warehouse.require_erased(warehouse.advance())
     assert warehouse.in_mirror() == set()

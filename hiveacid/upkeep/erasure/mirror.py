@@ -1,6 +1,6 @@
 """Search for keys in the folder of a mirror in Iceberg, in its data files and in its metadata.
 
-A manifest has bounds of each column of each data file. The bound of a text is a part of it, which
+A manifest has bounds of all columns of each data file. The bound of a text is a part of it, which
 the hashes of keys do not find. So bounds are not compared: each must belong to a data file that
 exists, because all of these are searched. The bounds of a removed file, or of one elsewhere, count.
 """
@@ -32,7 +32,7 @@ _POSITIONS = "deletion-vector-v1"
 _LOCATION = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
 _KINDS = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}
 _KEYS = "Rows have keys."
-_BOUNDS = "It has bounds of the column with the keys for a file that does not exist any more: {}."
+_BOUNDS = "It has bounds of columns of a file that does not exist below the folder: {}."
 _SKETCHES = "It has statistics of a snapshot without the delete, or of an unknown snapshot."
 _NAMED = "A key is in its text."
 _UNKNOWN = "It is no file of an Iceberg table."
@@ -83,8 +83,9 @@ class MirrorSearch(TableSearch):
         return _Found(problem="" if is_metadata else _UNKNOWN)
 
     def _is_in_parquet(self, storage: ReadOnlyStorage, path: str) -> bool:
+        wanted = self.column.name.lower()
         with storage.open_input(path) as source, pq.ParquetFile(source) as opened:
-            names = [name for name in opened.schema_arrow.names if self._is_column(name)]
+            names = [name for name in opened.schema_arrow.names if name.lower() == wanted]
             batches = opened.iter_batches(columns=names) if names else ()
             return any(
                 self.keys.mask(column).any() for batch in batches for column in batch.columns
@@ -92,21 +93,14 @@ class MirrorSearch(TableSearch):
 
     def _in_manifest(self, manifest: AvroFile) -> str:
         """Return why a manifest counts; a list of manifests has bounds of partition keys only."""
-        schema = manifest.header.get("schema")
-        columns = json.loads(schema)["fields"] if schema else ()
-        ids = {each["id"] for each in columns if self._is_column(each["name"])}
         for entry in manifest.records():
             if "manifest_path" in entry:
                 continue
             file = entry["data_file"]
-            bounds = [*(file.get("lower_bounds") or ()), *(file.get("upper_bounds") or ())]
-            is_bounded = not schema or any(bound["key"] in ids for bound in bounds)
+            is_bounded = file.get("lower_bounds") or file.get("upper_bounds")
             if is_bounded and place_below(self.location, file["file_path"]) not in self.listed:
                 return _BOUNDS.format(file["file_path"])
         return ""
-
-    def _is_column(self, name: str) -> bool:
-        return name.lower() == self.column.name.lower()
 
     def _in_statistics(self, storage: ReadOnlyStorage, content: bytes) -> str:
         """Return why a file of statistics counts: they are made of all values of a column."""

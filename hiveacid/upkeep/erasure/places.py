@@ -260,6 +260,13 @@ def other_places(
         ),
         Place("Change manager of the metastore (cmroot)", "named", kept_by),
         Place(
+            "Events of the metastore (NOTIFICATION_LOG)",
+            "named",
+            "Those on statistics of columns have bounds until"
+            " metastore.event.db.listener.timetolive has passed.",
+        ),
+        Place("Other columns of rows with other keys", "not covered", ""),
+        Place(
             "Quarantine tables, targets of consumers, and tables of reports",
             "named",
             "They are searched as tables of a request.",
