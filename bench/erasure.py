@@ -3,9 +3,13 @@
     PYTHONPATH=. python bench/erasure.py --rows 16000000 --erased 100000 --json build/erasure.json
 
 The table has 16 partitions with two deltas each, and a text key of each row. The rows of the erased keys
-are in some partitions (``--partitions``), all over them. The bytes are those of the files that the
-compactions of both ways have written; the delete events are the same. The metastore is that
-of the tests, in the process that measures.
+are in some partitions (``--partitions``), all over them, with the smallest and the largest key of
+each. The bytes are those of the files that the compactions of both ways have written; the delete
+events are the same. The metastore is that of the tests, in the process that measures.
+
+With ``--peers``, Spark erases the same keys from tables of Iceberg and Delta Lake with the same rows.
+Their bytes are those of all files that their statements add. Afterwards the bytes of all files below
+the folders of the tables, decompressed, are searched for the keys, without readers of this package.
 """
 
 import argparse
@@ -16,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from cpu import cpu_seconds
 from pyarrow import orc
 
 from hiveacid.jobs.erase_job import EraseJob
@@ -39,6 +44,8 @@ from tests.fakes.metastore import FakeMetastore
 from tests.places import place_of
 
 PARTITIONS, DELTAS = 16, 2
+# Java compiles frequently executed code in a run with so many rows.
+SMALL = 100_000
 COLUMNS = [
     HiveColumn("who", "string"),
     HiveColumn("amount", "double"),
@@ -59,7 +66,15 @@ class Bench:
         """Keys of as many rows, all over some partitions."""
         of_each = erased // partitions
         step = self.rows // of_each
-        return [self._key(p, row * step) for p in range(partitions) for row in range(of_each)]
+        keys = []
+        for p in range(partitions):
+            ordered = sorted(self._key(p, row) for row in range(self.rows))
+            spread = [self._key(p, row * step) for row in range(of_each)]
+            keys += [*dict.fromkeys((ordered[0], ordered[-1], *spread))][:of_each]
+        return keys
+
+    def place(self, name: str) -> Path:
+        return Path(place_of(self.client.get_table(TableRef.parse(name)).folder))
 
     def table(self, name: str) -> str:
         ref = TableRef("default", name)
@@ -83,13 +98,14 @@ class Bench:
     def delete_and_compact(self, name: str, keys: list[str]) -> dict[str, Any]:
         found = KeySet.of(b"bench", keys)
         statement = EraseRows(TableRef.parse(name), None, "who", lambda _: found)
-        began = time.perf_counter()
+        began, used = time.perf_counter(), cpu_seconds()
         done = run_statements(ArrowEngine(), self.client, WriteOptions(), [], [statement])
         job = CompactJob(target=name, type="major", metastore=self.client.options)
         with WorkerScheduler() as scheduler:
             report = TableCompactor(scheduler, self.client, job).run()
         written = sum(each.bytes_written for each in report.partitions)
-        return {"s": time.perf_counter() - began, "bytes": written, "rows": done.rows_deleted}
+        seconds, used = time.perf_counter() - began, cpu_seconds() - used
+        return {"s": seconds, "cpu_s": used, "bytes": written, "rows": done.rows_deleted}
 
     def erase(self, name: str, keys: list[str]) -> dict[str, Any]:
         reports: list[CompactReport] = []
@@ -108,20 +124,21 @@ class Bench:
             metastore=self.client.options,
         )
         TableCompactor.run = noted  # type: ignore[method-assign]
-        began = time.perf_counter()
+        began, used = time.perf_counter(), cpu_seconds()
         try:
             report = Eraser(self.client, job.folder).run(job, keys)
         finally:
             TableCompactor.run = run  # type: ignore[method-assign]
-        seconds = time.perf_counter() - began
+        seconds, used = time.perf_counter() - began, cpu_seconds() - used
         if report.certificate is None:
             raise SystemExit(f"There is no certificate: {report.waits}")
         done = [each for compacted in reports for each in compacted.partitions]
         written = sum(each.bytes_written for each in done)
-        return {"s": seconds, "bytes": written, "rows": report.rows_deleted}
+        return {"s": seconds, "cpu_s": used, "bytes": written, "rows": report.rows_deleted}
 
     def _key(self, partition: int, row: int) -> str:
-        return f"person-{partition:02}-{row * 2654435761 % 2**32:010}"
+        # The bounds of texts in Iceberg have 16 characters.
+        return f"person{partition:02x}{row * 2654435761 % 2**32:08x}"
 
     def _flat(self, partition: int, part: int) -> Path:
         path = self.folder / f"{partition}-{part}.orc"
@@ -144,6 +161,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=16_000_000)
     parser.add_argument("--erased", type=int, default=100_000)
     parser.add_argument("--partitions", type=int, nargs="+", default=[4, PARTITIONS])
+    parser.add_argument("--peers", action="store_true")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     result: dict[str, Any] = {"rows": arguments.rows, "erased": arguments.erased}
@@ -163,6 +181,16 @@ def main() -> None:
             whole, erased = (each["bytes"] for each in both.values())
             result[f"{partitions} partitions"] = {**both, "share": round(erased / whole, 3)}
             print(json.dumps({partitions: both, "share": erased / whole}), flush=True)
+            if arguments.peers:
+                from erasure_peers import found_keys, measure_peers
+
+                wanted = {key.encode() for key in keys}
+                both["erasure"]["left"] = found_keys(bench.place("default.b"), wanted)
+                little = Path(folder) / "little"
+                little.mkdir()
+                small = Bench(client, little, min(SMALL, arguments.rows)).files
+                peers = measure_peers(Path(folder) / "peers", bench.files, small, keys)
+                result[f"{partitions} partitions"]["peers"] = peers
     if arguments.json:
         arguments.json.write_text(json.dumps(result, indent=2))
 

@@ -28,6 +28,7 @@ from pyiceberg.exceptions import (
     ValidationError,
 )
 from pyiceberg.manifest import (
+    DATA_FILE_TYPE,
     DataFile,
     ManifestContent,
     ManifestEntry,
@@ -232,7 +233,7 @@ class SnapshotUpdate(_SnapshotProducer["SnapshotUpdate"]):
             with self._writer(manifest.content, manifest.partition_spec_id) as writer:
                 for entry in entries:
                     if entry.data_file in self._deleted_data_files:
-                        writer.delete(entry)
+                        writer.delete(_without_bounds(entry))
                     else:
                         writer.existing(entry)
             found.append(writer.to_manifest_file())
@@ -251,6 +252,18 @@ class SnapshotUpdate(_SnapshotProducer["SnapshotUpdate"]):
     def _deleted_entries(self) -> list[ManifestEntry]:
         # The manifests above contain them.
         return []
+
+
+_BOUNDS = [
+    place for place, field in enumerate(DATA_FILE_TYPE[2].fields) if field.name.endswith("_bounds")
+]
+
+
+def _without_bounds(entry: ManifestEntry) -> ManifestEntry:
+    """Remove the bounds of a removed file, whose values would remain in the newest snapshot."""
+    for place in _BOUNDS:
+        entry.data_file[place] = None
+    return entry
 
 
 class _DeleteManifestWriter(ManifestWriterV2):

@@ -5,9 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import pyarrow.parquet as pq
-
-from hiveacid.errors import HiveAcidError, TypeMismatch
 from hiveacid.jobs.erase_job import Wait
 from hiveacid.jobs.report import KeptDirectory
 from hiveacid.metastore.catalog import HiveTable
@@ -19,9 +16,10 @@ from hiveacid.records.consumers import KnownConsumer, known_consumers
 from hiveacid.records.erasures import Erasure, HeldFile
 from hiveacid.records.mirror_notes import KnownMirror, known_mirrors
 from hiveacid.rules.names import plain_location, same_place
+from hiveacid.rules.texts import plural
 from hiveacid.rules.write_ids import ValidWriteIdList
-from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.upkeep.erasure.key_set import KeySet
+from hiveacid.upkeep.erasure.mirror import MirrorSearch
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +154,7 @@ class Copies:
         waits = self.lags()
         for location in self.mirrors:
             place = f"Mirror of {name} in {location}"
-            places.append(Place(place, "searched", "All Parquet files below its folder."))
+            places.append(Place(place, "searched", "All files below its folder."))
             if not any(wait.kind == "mirror" for wait in waits):
                 waits += self._held_by_mirror(location)
         return waits, places
@@ -204,38 +202,24 @@ class Copies:
 
     def _held_by_mirror(self, location: str) -> Iterator[Wait]:
         self.client.allowed_locations.require(location)
-        storage = ReadOnlyStorage.of(location)
-        held = []
-        for file in storage.list_files(recursive=True, missing_ok=True):
-            if not file.path.endswith(".parquet"):
-                continue
-            try:
-                if self._holds_key(storage, file.path):
-                    held.append(file.path)
-            except (HiveAcidError, OSError, ValueError) as error:
-                if storage.exists(file.path):
-                    held.append(f"{file.path} ({error})")
-        if held:
+        (column,) = (c for c in self.table.columns if c.name.lower() == self.column.lower())
+        search = MirrorSearch(
+            client=self.client,
+            table=self.table,
+            column=column,
+            keys=self.keys,
+            location=location,
+            deleted_by=self.deleted_by,
+        )
+        if held := search.run().held:
+            first = held[0]
             yield Wait(
                 kind="mirror",
                 table=self.table.ref.full_name,
-                reason=f"{len(held)} files of earlier snapshots in {location} hold"
-                f" keys, such as {held[0]}: expire the snapshots, and remove orphan files.",
+                reason=f"{plural(len(held), 'file')} of earlier snapshots in {location} may hold keys:"
+                f" expire the snapshots, and remove orphan files. The first is {first.path}:"
+                f" {first.problem or 'It holds keys.'}",
             )
-
-    def _holds_key(self, storage: ReadOnlyStorage, path: str) -> bool:
-        with storage.open_input(path) as source, pq.ParquetFile(source) as opened:
-            names = [
-                name for name in opened.schema_arrow.names if name.lower() == self.column.lower()
-            ]
-            for batch in opened.iter_batches(columns=names) if names else ():
-                for column in batch.columns:
-                    try:
-                        if self.keys.mask(column).any():
-                            return True
-                    except TypeMismatch:
-                        continue  # A column of the same name in another table.
-        return False
 
 
 def waits_of_tables(erasure: Erasure, tables: Mapping[str, HiveTable | None]) -> Iterator[Wait]:
@@ -281,6 +265,13 @@ def other_places(
             "No key column is a partition key; other names and comments are not searched.",
         ),
         Place("Change manager of the metastore (cmroot)", "named", kept_by),
+        Place(
+            "Events of the metastore (NOTIFICATION_LOG)",
+            "named",
+            "Those on statistics of columns have bounds until"
+            " metastore.event.db.listener.timetolive has passed.",
+        ),
+        Place("Other columns of rows with other keys", "not covered", ""),
         Place(
             "Quarantine tables, targets of consumers, and tables of reports",
             "named",

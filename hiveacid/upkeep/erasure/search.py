@@ -126,9 +126,7 @@ class TableSearch:
             paths = sorted(
                 (path, bytes_) for path, bytes_, _ in storage.walk() if bytes_ is not None
             )
-            links = self._links(storage, [path for path, _ in paths])
-            found = in_threads(partial(self._look, storage, links), paths)
-            for (path, bytes_), each in zip(paths, found, strict=True):
+            for (path, bytes_), each in zip(paths, self._found(storage, paths), strict=True):
                 files, size, later = files + 1, size + bytes_, later + each.later
                 if each.rows or each.problem:
                     held.append(self._held(location, path, partitions, bytes_, each))
@@ -170,6 +168,10 @@ class TableSearch:
             problem=found.problem,
             found_at=now_text(),
         )
+
+    def _found(self, storage: ReadOnlyStorage, paths: Sequence[tuple[str, int]]) -> list[_Found]:
+        links = self._links(storage, [path for path, _ in paths])
+        return in_threads(partial(self._look, storage, links), paths)
 
     @staticmethod
     def _links(storage: ReadOnlyStorage, paths: Iterable[str]) -> frozenset[str]:

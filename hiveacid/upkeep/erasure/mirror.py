@@ -1,0 +1,148 @@
+"""Search for keys in the folder of a mirror in Iceberg, in its data files and in its metadata.
+
+A manifest has bounds of all columns of each data file. The bound of a text is a part of it, which
+the hashes of keys do not find. So bounds are not compared: each must belong to a data file that
+exists, because all of these are searched. The bounds of a removed file, or of one elsewhere, count.
+"""
+
+import json
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.listing import DataFile
+from hiveacid.upkeep.erasure.avro import AVRO, AvroFile
+from hiveacid.upkeep.erasure.search import TableSearch, _Found
+
+_ORC, _PARQUET, _PUFFIN, _CHECKSUM = b"ORC", b"PAR1", b"PFA1", b"crc\0"
+_GZIP = b"\x1f\x8b"
+_METADATA = (".metadata.json", ".metadata.json.gz")
+_NOTES = frozenset({"_attempt.json", "version-hint.text"})
+_LARGEST = 256 << 20
+# The property of a snapshot with the version of the Hive table.
+_VERSION = "hiveacid.write-id"
+# The end of a Puffin file: the size of the description of its parts, flags, and the magic number.
+_PUFFIN_END = 12
+_POSITIONS = "deletion-vector-v1"
+_LOCATION = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
+_KINDS = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}
+_KEYS = "Rows have keys."
+_BOUNDS = "It has bounds of columns of a file that does not exist below the folder: {}."
+_SKETCHES = "It has statistics of a snapshot without the delete, or of an unknown snapshot."
+_NAMED = "A key is in its text."
+_UNKNOWN = "It is no file of an Iceberg table."
+
+
+@dataclass(frozen=True, kw_only=True)
+class MirrorSearch(TableSearch):
+    """A search of the folder of a mirror.
+
+    Attributes:
+        location: The folder.
+        deleted_by: The write id of the delete.
+        listed: The files that the search has found, which are all searched.
+    """
+
+    location: str
+    deleted_by: int
+    listed: frozenset[str] = frozenset()
+
+    def _roots(self) -> Mapping[str, Sequence[tuple[str, str]]]:
+        return {self.location: []}
+
+    def _found(self, storage: ReadOnlyStorage, paths: Sequence[tuple[str, int]]) -> list[_Found]:
+        listed = frozenset(path for path, _ in paths)
+        return TableSearch._found(replace(self, listed=listed), storage, paths)
+
+    def _search(self, storage: ReadOnlyStorage, path: str, size: int) -> _Found:
+        name = path.rpartition("/")[2]
+        with storage.open_input(path) as source:
+            start = source.read(4)
+        if start.startswith(_ORC):
+            return self._search_orc(storage, DataFile(path, size, None, None), is_later=False)
+        if start == _PARQUET:
+            return _Found(problem=_KEYS if self._is_in_parquet(storage, path) else "")
+        if not size or (start == _CHECKSUM and name.endswith(".crc")):
+            return _Found()
+        content = storage.read_small(path, _LARGEST)
+        if content is None:
+            return _Found(problem=_UNKNOWN)
+        if start == AVRO:
+            return _Found(problem=self._in_manifest(AvroFile(content)))
+        if start == _PUFFIN:
+            return _Found(problem=self._in_statistics(storage, content))
+        if name in _NOTES:
+            return _Found(problem=_NAMED if self.keys.is_named_in(content) else "")
+        # The metadata of a table have names, counters, and locations, and no values of columns.
+        is_metadata = name.endswith(_METADATA) and "format-version" in _parsed(content)
+        return _Found(problem="" if is_metadata else _UNKNOWN)
+
+    def _is_in_parquet(self, storage: ReadOnlyStorage, path: str) -> bool:
+        wanted = self.column.name.lower()
+        with storage.open_input(path) as source, pq.ParquetFile(source) as opened:
+            names = [name for name in opened.schema_arrow.names if name.lower() == wanted]
+            batches = opened.iter_batches(columns=names) if names else ()
+            return any(
+                self.keys.mask(column).any() for batch in batches for column in batch.columns
+            )
+
+    def _in_manifest(self, manifest: AvroFile) -> str:
+        """Return why a manifest counts; a list of manifests has bounds of partition keys only."""
+        for entry in manifest.records():
+            if "manifest_path" in entry:
+                continue
+            file = entry["data_file"]
+            is_bounded = file.get("lower_bounds") or file.get("upper_bounds")
+            if is_bounded and place_below(self.location, file["file_path"]) not in self.listed:
+                return _BOUNDS.format(file["file_path"])
+        return ""
+
+    def _in_statistics(self, storage: ReadOnlyStorage, content: bytes) -> str:
+        """Return why a file of statistics counts: they are made of all values of a column."""
+        end = len(content) - _PUFFIN_END
+        size = int.from_bytes(content[end : end + 4], "little")
+        described = json.loads(content[end - size : end])
+        of = {each["snapshot-id"] for each in described["blobs"] if each["type"] != _POSITIONS}
+        return "" if of <= {*self._snapshots(storage)} else _SKETCHES
+
+    def _snapshots(self, storage: ReadOnlyStorage) -> Iterator[int]:
+        """Yield the snapshots that have the delete."""
+        for path in self.listed:
+            if path.endswith(_METADATA):
+                metadata = _parsed(storage.read_small(path, _LARGEST) or b"")
+                for snapshot in metadata.get("snapshots", ()):
+                    if int(snapshot.get("summary", {}).get(_VERSION, -1)) >= self.deleted_by:
+                        yield snapshot["snapshot-id"]
+
+
+def place_below(folder: str, location: str) -> str | None:
+    """Return the path of a file relative to a folder; None if it is elsewhere.
+
+    Args:
+        folder: The location of the folder.
+        location: The location of the file, which may be written in another way.
+    """
+    (kind, host, root), (own_kind, own_host, path) = map(_parts, (folder, location))
+    if any(a and b and a != b for a, b in ((kind, own_kind), (host, own_host))):
+        return None
+    return path.removeprefix(f"{root}/") if path.startswith(f"{root}/") else None
+
+
+def _parts(location: str) -> tuple[str, str, str]:
+    match = _LOCATION.fullmatch(location)
+    assert match is not None
+    kind, host, path = match.groups("")
+    return _KINDS.get(kind.lower(), kind.lower()), host.lower(), re.sub("/+", "/", path).rstrip("/")
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
+    """Parse the metadata of a table, which may be compressed; return nothing for other content."""
+    if content.startswith(_GZIP):
+        content = zlib.decompressobj(31).decompress(content, _LARGEST)
+    found = json.loads(content)
+    return found if isinstance(found, dict) else {}
