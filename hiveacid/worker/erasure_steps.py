@@ -11,9 +11,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from hiveacid.errors import (
-    TableNotFound,
-)
+from hiveacid.errors import LockTimeout, TableNotFound, WriteConflict
 from hiveacid.jobs.erase_job import (
     MOST_ROUNDS,
     Wait,
@@ -167,7 +165,11 @@ class Steps:
             return waits, False
         described = {name: table for name, table in tables.items() if table is not None}
         if self.erasure.needs_delete:
-            self._delete()
+            try:
+                self._delete()
+            except (LockTimeout, WriteConflict) as other:
+                reason = f"The rows are not deleted yet: {other.what}"
+                return [self._wait("writer", reason)], isinstance(other, WriteConflict)
         if self.erasure.searched_at is None:
             self._search(described)
         waits = [*self._writers(described)]

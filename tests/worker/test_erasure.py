@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
-from hiveacid.errors import InvalidJob, SharedLocation, UnsupportedTable
+from hiveacid.errors import InvalidJob, LockTimeout, SharedLocation, UnsupportedTable
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.jobs.erase_job import EraseJob, EraseReport
 from hiveacid.jobs.maintenance_jobs import CompactJob
@@ -156,7 +156,7 @@ def test_a_table_that_needs_a_later_one_is_refused(warehouse: Warehouse):
 
 
 @FAKE4
-def test_a_request_whose_process_was_killed_continues_without_its_keys(
+def test_a_request_whose_delete_was_not_done_continues_without_its_keys(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ):
     warehouse.fill("plain", 30)
@@ -164,10 +164,17 @@ def test_a_request_whose_process_was_killed_continues_without_its_keys(
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
+    def locked(*_: object) -> None:
+        raise LockTimeout("It waited 300 s for writer 7.")
+
     monkeypatch.setattr(erasure_steps, "run_statements", killed)
     with pytest.raises(KeyboardInterrupt):
         warehouse.erase()
+    monkeypatch.setattr(erasure_steps, "run_statements", locked)
+    report = warehouse.eraser().advance("r1").report()
+    assert [(wait.kind, "writer 7" in wait.reason) for wait in report.waits] == [("writer", True)]
     monkeypatch.undo()
+    assert warehouse.eraser().delays("r1") == ()
     assert warehouse.left() == {*KEYS[:10]}
     report = warehouse.eraser().advance("r1").report()
     warehouse.require_erased(report)
