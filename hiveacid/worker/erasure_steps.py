@@ -463,7 +463,8 @@ class Steps:
         assert erased.write_id is not None
         column, keys = column_of(table, erased.column).name, self._keys(erased)
         client, mirrors = self.client, self.erasure.mirrors
-        return Copies(client, table, column, keys, erased.write_id, mirrors)
+        others = frozenset(each.table.name for each in self.erasure.tables if each is not erased)
+        return Copies(client, table, column, keys, erased.write_id, mirrors, others)
 
     def _unexplained(self) -> list[Wait]:
         """Return the files that the last search has found."""

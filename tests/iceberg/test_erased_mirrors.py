@@ -215,6 +215,32 @@ def test_other_files_in_the_folder_of_a_mirror_are_named(
     warehouse.require_erased(warehouse.advance())
 
 
+def test_each_mirror_is_searched_for_the_keys_of_its_own_table(warehouse: Mirrored):
+    """The other table has a column of the same name, whose values are no keys of this one."""
+    other = Mirrored(warehouse.client, warehouse.database, warehouse.folder)
+    other.lake.target, other.lake.name = f"{warehouse.database}.u", "ns.u"
+    warehouse.fill("plain", 30)
+    warehouse.sql(
+        f"CREATE TABLE u (person string, who double); INSERT INTO u VALUES ('{KEYS[0]}', 1.5e0)"
+    )
+    for each in (warehouse, other):
+        each.lake.run()
+    mirrors = [f"file:{each.mirror()}" for each in (warehouse, other)]
+    columns = {warehouse.t: "who", other.lake.target: "person"}
+    report = warehouse.erase(warehouse.job(columns=columns, mirrors=mirrors))
+    assert [wait.kind for wait in report.waits] == ["mirror", "mirror"]
+    for each in (warehouse, other):
+        each.lake.run()
+    report = warehouse.advance()
+    assert [wait.table for wait in report.waits] == [warehouse.t, other.lake.target]
+    for each in (warehouse, other):
+        each.expire()
+    used = warehouse.lake.used_files() | other.lake.used_files()
+    for name in warehouse.lake.files() - used:
+        (warehouse.lake.lake / name).unlink()
+    warehouse.require_erased(warehouse.advance())
+
+
 def test_a_column_of_an_unknown_type_counts(warehouse: Mirrored):
     warehouse.mirrored_delete()
     path = warehouse.mirror() / "data" / "x.parquet"

@@ -8,7 +8,8 @@ exists, because all of these are searched. The bounds of a removed file, or of o
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,20 +18,21 @@ import pyarrow.parquet as pq
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import DataFile
 from hiveacid.upkeep.erasure.avro import AVRO, AvroFile
-from hiveacid.upkeep.erasure.search import TableSearch, _Found
+from hiveacid.upkeep.erasure.search import Searched, TableSearch, _Found
 
 _ORC, _PARQUET, _PUFFIN, _CHECKSUM = b"ORC", b"PAR1", b"PFA1", b"crc\0"
 _GZIP = b"\x1f\x8b"
 _METADATA = (".metadata.json", ".metadata.json.gz")
 _NOTES = frozenset({"_attempt.json", "version-hint.text"})
 _LARGEST = 256 << 20
-# The property of a snapshot with the version of the Hive table.
-_VERSION = "hiveacid.write-id"
+# The properties of a snapshot with the name and the version of the Hive table.
+_SOURCE, _VERSION = "hiveacid.table", "hiveacid.write-id"
 # The end of a Puffin file: the size of the description of its parts, flags, and the magic number.
 _PUFFIN_END = 12
 _POSITIONS = "deletion-vector-v1"
 _LOCATION = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
 _KINDS = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}
+_INVALID = (ValueError, LookupError, TypeError, RecursionError, zlib.error)
 _KEYS = "Rows have keys."
 _BOUNDS = "It has bounds of columns of a file that does not exist below the folder: {}."
 _SKETCHES = "It has statistics of a snapshot without the delete, or of an unknown snapshot."
@@ -45,12 +47,22 @@ class MirrorSearch(TableSearch):
     Attributes:
         location: The folder.
         deleted_by: The write id of the delete.
+        others: The other tables of the request, whose mirrors are searched for their own keys.
         listed: The files that the search has found, which are all searched.
     """
 
     location: str
     deleted_by: int
+    others: frozenset[str] = frozenset()
     listed: frozenset[str] = frozenset()
+
+    def run(self) -> Searched:
+        """Search the folder, unless it is the mirror of another table of the request."""
+        storage = ReadOnlyStorage.of(self.location)
+        paths = [path for path, size, _ in storage.walk() if size is not None]
+        sources = {each.get(_SOURCE) for each in _summaries(storage, paths).values()}
+        is_own = self.table.ref.full_name in sources or sources.isdisjoint(self.others)
+        return super().run() if is_own else Searched((), 0, 0, 0)
 
     def _roots(self) -> Mapping[str, Sequence[tuple[str, str]]]:
         return {self.location: []}
@@ -108,16 +120,23 @@ class MirrorSearch(TableSearch):
         size = int.from_bytes(content[end : end + 4], "little")
         described = json.loads(content[end - size : end])
         of = {each["snapshot-id"] for each in described["blobs"] if each["type"] != _POSITIONS}
-        return "" if of <= {*self._snapshots(storage)} else _SKETCHES
+        summaries = _summaries(storage, self.listed)
+        known = [
+            each for each in of if int(summaries.get(each, {}).get(_VERSION, -1)) >= self.deleted_by
+        ]
+        return "" if len(known) == len(of) else _SKETCHES
 
-    def _snapshots(self, storage: ReadOnlyStorage) -> Iterator[int]:
-        """Yield the snapshots that have the delete."""
-        for path in self.listed:
-            if path.endswith(_METADATA):
-                metadata = _parsed(storage.read_small(path, _LARGEST) or b"")
-                for snapshot in metadata.get("snapshots", ()):
-                    if int(snapshot.get("summary", {}).get(_VERSION, -1)) >= self.deleted_by:
-                        yield snapshot["snapshot-id"]
+
+def _summaries(storage: ReadOnlyStorage, paths: Iterable[str]) -> dict[int, Mapping[str, str]]:
+    """Read the properties of all snapshots that some metadata of the table describe."""
+    found: dict[int, Mapping[str, str]] = {}
+    for path in paths:
+        content = storage.read_small(path, _LARGEST) if path.endswith(_METADATA) else None
+        # The search names a file that is no metadata of a table.
+        with suppress(*_INVALID):
+            for each in _parsed(content or b"{}").get("snapshots", ()):
+                found[each["snapshot-id"]] = dict(each["summary"])
+    return found
 
 
 def place_below(folder: str, location: str) -> str | None:

@@ -126,6 +126,7 @@ class Copies:
         deleted_by: The write id of the delete.
         mirrors: The folders of mirrors that the request names. A location in a note is never opened:
             every writer of the table's folder can forge a note.
+        others: The other tables of the request.
     """
 
     client: MetastoreClient
@@ -134,6 +135,7 @@ class Copies:
     keys: KeySet
     deleted_by: int
     mirrors: Sequence[str] = ()
+    others: frozenset[str] = frozenset()
 
     def lags(self) -> list[Wait]:
         """Return the copies that have not received the delete, without a search of their files."""
@@ -210,6 +212,7 @@ class Copies:
             keys=self.keys,
             location=location,
             deleted_by=self.deleted_by,
+            others=self.others,
         )
         if held := search.run().held:
             first = held[0]
