@@ -239,6 +239,12 @@ def test_each_mirror_is_searched_for_the_keys_of_its_own_table(warehouse: Mirror
     for name in warehouse.lake.files() - used:
         (warehouse.lake.lake / name).unlink()
     warehouse.require_erased(warehouse.advance())
+    certificate = warehouse.certificate()
+    assert certificate is not None
+    named = [place["place"] for place in certificate["places"] if "Mirror" in place["place"]]
+    assert named == [
+        f"Mirror of {table} in {mirror}" for table, mirror in zip(columns, mirrors, strict=True)
+    ]
 
 
 def test_a_column_of_an_unknown_type_counts(warehouse: Mirrored):

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import DataFile
 from hiveacid.upkeep.erasure.avro import AVRO, AvroFile
-from hiveacid.upkeep.erasure.search import Searched, TableSearch, _Found
+from hiveacid.upkeep.erasure.search import TableSearch, _Found
 
 _ORC, _PARQUET, _PUFFIN, _CHECKSUM = b"ORC", b"PAR1", b"PFA1", b"crc\0"
 _GZIP = b"\x1f\x8b"
@@ -56,13 +56,13 @@ class MirrorSearch(TableSearch):
     others: frozenset[str] = frozenset()
     listed: frozenset[str] = frozenset()
 
-    def run(self) -> Searched:
-        """Search the folder, unless it is the mirror of another table of the request."""
+    @property
+    def is_own(self) -> bool:
+        """Whether the folder is a mirror of the table, as far as its snapshots name one of the request."""
         storage = ReadOnlyStorage.of(self.location)
         paths = [path for path, size, _ in storage.walk() if size is not None]
         sources = {each.get(_SOURCE) for each in _summaries(storage, paths).values()}
-        is_own = self.table.ref.full_name in sources or sources.isdisjoint(self.others)
-        return super().run() if is_own else Searched((), 0, 0, 0)
+        return self.table.ref.full_name in sources or sources.isdisjoint(self.others)
 
     def _roots(self) -> Mapping[str, Sequence[tuple[str, str]]]:
         return {self.location: []}

@@ -154,11 +154,12 @@ class Copies:
             for consumer in self._consumers
         ]
         waits = self.lags()
-        for location in self.mirrors:
-            place = f"Mirror of {name} in {location}"
+        is_late = any(wait.kind == "mirror" for wait in waits)
+        for search in filter(lambda each: each.is_own, map(self._mirror_in, self.mirrors)):
+            place = f"Mirror of {name} in {search.location}"
             places.append(Place(place, "searched", "All files below its folder."))
-            if not any(wait.kind == "mirror" for wait in waits):
-                waits += self._held_by_mirror(location)
+            if not is_late:
+                waits += self._held_by(search)
         return waits, places
 
     @cached_property
@@ -202,10 +203,10 @@ class Copies:
                     f" delete is version {self.deleted_by}: export the table.",
                 )
 
-    def _held_by_mirror(self, location: str) -> Iterator[Wait]:
+    def _mirror_in(self, location: str) -> MirrorSearch:
         self.client.allowed_locations.require(location)
         (column,) = (c for c in self.table.columns if c.name.lower() == self.column.lower())
-        search = MirrorSearch(
+        return MirrorSearch(
             client=self.client,
             table=self.table,
             column=column,
@@ -214,12 +215,14 @@ class Copies:
             deleted_by=self.deleted_by,
             others=self.others,
         )
-        if held := search.run().held:
+
+    def _held_by(self, mirror: MirrorSearch) -> Iterator[Wait]:
+        if held := mirror.run().held:
             first = held[0]
             yield Wait(
                 kind="mirror",
                 table=self.table.ref.full_name,
-                reason=f"{plural(len(held), 'file')} of earlier snapshots in {location} may hold keys:"
+                reason=f"{plural(len(held), 'file')} in the mirror {mirror.location} may hold keys:"
                 f" expire the snapshots, and remove orphan files. The first is {first.path}:"
                 f" {first.problem or 'It holds keys.'}",
             )
