@@ -277,6 +277,8 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run
 		--rows $(call scaled,4000000) --json build/partitions.json
 	@$(BENCH) bench/many_deletes.py --json build/many_deletes.json
 	@$(BENCH) bench/erasure.py --rows $(call scaled,16000000) --erased $(call scaled,100000) --json build/erasure.json
+	@$(BENCH) bench/erasure.py --rows $(call scaled,4000000) --erased $(call scaled,25000) --partitions 4 \
+		--peers --json build/erasure_peers.json
 	@$(BENCH) bench/object_store.py --rows $(call scaled,400000) --json build/object_store.json
 
 docs: setup ## Write the reference in docs/ from the code, and the site into build/site
