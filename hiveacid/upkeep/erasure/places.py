@@ -155,11 +155,11 @@ class Copies:
         ]
         waits = self.lags()
         is_late = any(wait.kind == "mirror" for wait in waits)
-        for search in filter(lambda each: each.is_own, map(self._mirror_in, self.mirrors)):
-            place = f"Mirror of {name} in {search.location}"
+        for mirror in self._searched_mirrors():
+            place = f"Mirror of {name} in {mirror.location}"
             places.append(Place(place, "searched", "All files below its folder."))
             if not is_late:
-                waits += self._held_by(search)
+                waits += self._held_by(mirror)
         return waits, places
 
     @cached_property
@@ -203,18 +203,21 @@ class Copies:
                     f" delete is version {self.deleted_by}: export the table.",
                 )
 
-    def _mirror_in(self, location: str) -> MirrorSearch:
-        self.client.allowed_locations.require(location)
+    def _searched_mirrors(self) -> Iterator[MirrorSearch]:
         (column,) = (c for c in self.table.columns if c.name.lower() == self.column.lower())
-        return MirrorSearch(
-            client=self.client,
-            table=self.table,
-            column=column,
-            keys=self.keys,
-            location=location,
-            deleted_by=self.deleted_by,
-            others=self.others,
-        )
+        for location in self.mirrors:
+            self.client.allowed_locations.require(location)
+            search = MirrorSearch(
+                client=self.client,
+                table=self.table,
+                column=column,
+                keys=self.keys,
+                location=location,
+                deleted_by=self.deleted_by,
+                others=self.others,
+            )
+            if search.is_own:
+                yield search
 
     def _held_by(self, mirror: MirrorSearch) -> Iterator[Wait]:
         if held := mirror.run().held:
