@@ -21,7 +21,7 @@ from sqlalchemy import select
 
 from airflow_hiveacid.plugin.metastores import Measured, instance_id
 from hiveacid.errors import HiveAcidError
-from hiveacid.jobs.erase_job import EraseJob
+from hiveacid.jobs.erase_job import EraseJob, Wait
 from hiveacid.jobs.job import SHOW, Access, accesses_of
 from hiveacid.jobs.options import dag_of
 from hiveacid.metastore.authorizer import may_access
@@ -190,6 +190,11 @@ def _assets(value: Any) -> Iterator[str]:
             yield from _assets(entry)
 
 
+# The runs in a reason, as ``Blocker.describe`` names them: of several ones, also all in between.
+_RUN_IN_WORDS = re.compile(r" \((?:Airflow task|run) .*\)")
+_DAG_IN_WORDS = re.compile(r" of DAG ([\w.~+-]+)(?: in Airflow ([\w.~+-]+))?")
+
+
 class PageAccess:
     """Permissions of the user of one request; each is asked for once."""
 
@@ -268,16 +273,29 @@ class PageAccess:
         return list(map(self._shown, found)) if isinstance(found, Sequence) else found
 
     def erasures(self, erasures: Sequence[KnownErasure]) -> list[KnownErasure]:
-        """Return the requests to erase keys of which the user may see all tables.
+        """Return the requests to erase keys that the user may see, without hidden runs.
 
         Args:
             erasures: The requests.
         """
-        return [each for each in erasures if self.sees_all(table.table for table in each.tables)]
+        return [
+            replace(each, waits=tuple(map(self._wait, each.waits)))
+            for each in erasures
+            if self.sees_erasure(each.user, (table.table for table in each.tables))
+        ]
 
-    def sees_all(self, tables: Iterable[str]) -> bool:
-        """Return whether the user may see all of some tables; see ``sees``."""
-        return all(map(self.sees, tables))
+    def sees_erasure(self, user: str, tables: Iterable[str]) -> bool:
+        """Return whether the user may see a request.
+
+        All of its tables have to be visible, and the DAG that made it has to be readable.
+
+        Args:
+            user: The user who made it.
+            tables: Its tables.
+        """
+        kind, _, name = user.partition(":")
+        readable = kind != "dag" or self._reads_dag(name)
+        return readable and all(map(self.sees, tables))
 
     def may_save(self, tables: Iterable[str]) -> bool:
         """Return whether the user may save a certificate.
@@ -304,6 +322,15 @@ class PageAccess:
         if hasattr(entry, "tables"):
             hidden["tables"] = tuple(filter(self.sees, entry.tables))
         return replace(entry, **hidden)
+
+    def _wait(self, wait: Wait) -> Wait:
+        if _RUN_IN_WORDS.search(wait.reason) is None:
+            return wait
+        dags = _DAG_IN_WORDS.findall(wait.reason)
+        tokens = [f"{airflow}:{dag}/" if airflow else f"{dag}/" for dag, airflow in dags]
+        if " (run " not in wait.reason and all(map(self._sees_run, tokens)):
+            return wait
+        return replace(wait, reason=_RUN_IN_WORDS.sub("", wait.reason))
 
     def _sees_run(self, token: str | None) -> bool:
         if token is None:

@@ -17,12 +17,14 @@ class Certificate:
 
     Attributes:
         content: The file, with hashes of the keys.
+        user: The user who made the request.
         tables: The tables of the request.
         text: The text for people, without hashes.
         signature: Whether it is unchanged; see ``signature_state``.
     """
 
     content: bytes
+    user: str
     tables: tuple[str, ...]
     text: str
     signature: str
@@ -36,4 +38,5 @@ class Certificate:
         except InvalidJob:  # The key is a file of the workers, which this server need not have.
             signature = "no key"
         tables = tuple(each["table"] for each in certificate["tables"])
-        return cls(content, tables, certificate_text(certificate), signature)
+        user, text = str(certificate["user"]), certificate_text(certificate)
+        return cls(content, user, tables, text, signature)

@@ -59,7 +59,8 @@ function erasureDetails(erasure, certificateOf) {
       ]),
     ]),
     grid(["Table", "Column", "Deleted rows"], erasure.tables.map((each) => [each.table, each.column, number.format(each.rows_deleted)])),
-    erasure.waits.length ? grid(["Waits for", "Table", "Why"], erasure.waits.map((each) => [each.kind, each.table, each.reason])) : "",
+    erasure.waits.length ? make("div", { class: "waits" },
+      grid(["Waits for", "Table", "Why"], erasure.waits.map((each) => [each.kind, each.table, each.reason]))) : "",
     erasure.is_certified ? certificatePart(erasure, certificateOf(erasure.request)) : "",
   ];
 }

@@ -488,7 +488,7 @@ async def _certificate(request: str, metastore: OfMetastore, access: UserAccess)
             found = await LOOKUPS.answer(folder, (id(metastore), "certificate", request), read)
         except HiveAcidError as error:
             raise HTTPException(503, str(error)) from error
-    if found is None or not await run_in_threadpool(access.sees_all, found.tables):
+    if found is None or not await run_in_threadpool(access.sees_erasure, found.user, found.tables):
         raise HTTPException(404, "The request does not exist, or has no certificate yet.")
     return found
 

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from airflow.api_fastapi.app import get_auth_manager
 
 from airflow_hiveacid.plugin import metastores
 from hiveacid.cli.main import main
@@ -28,12 +29,15 @@ class Shop:
     def __init__(self, browser, client, folder):
         self.browser, self.client, self.folder = browser, client, folder
         for name in ("orders", "visits"):
-            script = (
-                f"CREATE TABLE {name} (customer bigint, n int);"
-                f" INSERT INTO {name} VALUES (7, 1), (8, 2), (9, 3)"
-            )
-            uris = client.options.uris
-            assert main(["sql", script, "--run-in", "worker", "--metastore", uris]) == 0
+            self.sql(f"CREATE TABLE {name} (customer bigint, n int)")
+            self.insert(name)
+
+    def sql(self, script):
+        uris = self.client.options.uris
+        assert main(["sql", script, "--run-in", "worker", "--metastore", uris]) == 0
+
+    def insert(self, table):
+        self.sql(f"INSERT INTO {table} VALUES (7, 1), (8, 2), (9, 3)")
 
     def erase(self, request, *tables, within_days=30):
         job = EraseJob(
@@ -160,6 +164,33 @@ def test_other_names_are_no_requests(shop, name):
 def refuse_visits(*, user, table, columns, action):
     assert user == "user:jane"
     return table != "default.visits"
+
+
+def test_dags_that_a_user_may_not_read_are_hidden(shop, monkeypatch):
+    """Runs that a request waits for are not named, and a request of a DAG is its own."""
+    runs = ("of_john/manual__1/export/-1", "of_jane/manual__2/export/-1", "nightly")
+    for number, run in enumerate(runs):
+        shop.insert("orders")
+        with Transaction(shop.client, reads=[TableRef.parse("default.orders")], run_token=run):
+            shop.erase(f"r{number}", "orders")
+    monkeypatch.setenv("AIRFLOW_CTX_DAG_ID", "of_john")
+    shop.erase("done", "visits")
+
+    def reads_dag(*, details=None, **_):
+        return details is None or details.id != "of_john"
+
+    before = {each["request"]: each["waits"] for each in shop.listed()}
+    assert shop.get(CERTIFICATE).status_code == 200
+    monkeypatch.setattr(get_auth_manager(), "is_authorized_dag", reads_dag)
+    after = {each["request"]: each["waits"] for each in shop.listed()}
+    assert (sorted(before), sorted(after)) == (["done", "r0", "r1", "r2"], ["r0", "r1", "r2"])
+    assert "of DAG of_john" in json.dumps(before)
+    assert "of_john" not in json.dumps(after)
+    assert after["r0"] != before["r0"]
+    assert "may still read it: transaction " in json.dumps(after["r0"])
+    assert "of DAG of_jane" in json.dumps(after["r1"])
+    assert "nightly" not in json.dumps(before)
+    assert shop.get(CERTIFICATE).status_code == 404
 
 
 def refuse_erasures(*, user, table, columns, action):

@@ -347,13 +347,18 @@ def make_erasures(client: MetastoreClient, folder: str, key_file: Path) -> None:
         folder=folder,
         retention="0",
     )
-    with patch.dict(os.environ, {"AIRFLOW__HIVE_ACID__ERASURE_KEY_FILE": str(key_file)}):
+    task = {
+        "AIRFLOW__HIVE_ACID__ERASURE_KEY_FILE": str(key_file),
+        "AIRFLOW_CTX_DAG_ID": "erasure",
+    }
+    with patch.dict(os.environ, task):
         Eraser(client, folder, clock=lambda: now - timedelta(days=3)).run(job, ["7", "8", "9"])
-    write_mirror_note(table, mirror, is_new=True)
-    late = replace(job, request="2026-03-02", retention=None, mirrors=[mirror.location])
-    with held(client.options, "crm.people"):
-        Eraser(client, folder, clock=lambda: now - timedelta(days=26)).run(late, ["40", "41"])
-        Eraser(client, folder).advance(late.request)
+        write_mirror_note(table, mirror, is_new=True)
+        late = replace(job, request="2026-03-02", retention=None, mirrors=[mirror.location])
+        with held(client.options, "crm.people"):
+            begun = Eraser(client, folder, clock=lambda: now - timedelta(days=26))
+            begun.run(late, ["40", "41"])
+            Eraser(client, folder).advance(late.request)
 
 
 def _orders(orders: PageTable, begin: datetime, dice: random.Random) -> None:
