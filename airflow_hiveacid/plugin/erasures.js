@@ -58,7 +58,7 @@ function erasureDetails(erasure, certificateOf) {
         ["Checked", checked === null ? "—" : ago(checked)],
       ]),
     ]),
-    grid(["Table", "Column", "Deleted rows"], erasure.tables.map((each) => [each.table, each.column, number.format(each.rows_deleted)])),
+    grid(["Table", "Column", "Deleted rows"], erasure.tables.map((each) => [each.table, each.join ? `${each.column} = ${each.join}` : each.column, number.format(each.rows_deleted)])),
     erasure.waits.length ? make("div", { class: "waits" },
       grid(["Waits for", "Table", "Why"], erasure.waits.map((each) => [each.kind, each.table, each.reason]))) : "",
     erasure.is_certified ? certificatePart(erasure, certificateOf(erasure.request)) : "",

@@ -15,11 +15,14 @@ class KnownErasedTable:
     Attributes:
         table: The table, "database.table".
         column: The column with the keys.
+        join: The column of another table of the request whose values are the keys; empty if they are
+            those of the request.
         rows_deleted: The number of deleted rows.
     """
 
     table: str
     column: str
+    join: str
     rows_deleted: int
 
     @classmethod
