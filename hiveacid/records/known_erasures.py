@@ -28,7 +28,12 @@ class KnownErasedTable:
     @classmethod
     def of(cls, erased: ErasedTable) -> Self:
         """Summarize a table of a record."""
-        return cls(table=erased.table.name, column=erased.column, rows_deleted=erased.rows_deleted)
+        return cls(
+            table=erased.table.name,
+            column=erased.column,
+            join=erased.join,
+            rows_deleted=erased.rows_deleted,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
