@@ -22,10 +22,14 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.names import TableRef
 
 IMAGES = Path(__file__).parent / "images"
-WIDE, NARROW = 118, 58
+WIDE, USUAL, NARROW = 118, 80, 58
 # The displayed size relative to the drawn one.
 LETTERS = 0.62
 _INSERTS = "".join(
@@ -48,6 +52,14 @@ CHECKS = """[
   {"kind": "not_null", "columns": ["id"]},
   {"kind": "unique", "columns": ["id"], "whole_table": true}
 ]"""
+ERASE = (
+    "hiveacid erase {} --keys {}.txt --column shop.customers.id --column shop.visits.customer"
+    " --retention 0"
+)
+VISITS = """
+CREATE TABLE shop.visits (customer bigint, page string);
+INSERT INTO shop.visits SELECT id % 2000, concat('/', id) FROM range(9000)
+"""
 # The fonts are those that the reader has: nothing is fetched from elsewhere.
 _FORMAT = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
     "Fira Code, monospace", "ui-monospace, SFMono-Regular, Menlo, Consolas, monospace"
@@ -76,17 +88,43 @@ def main() -> None:
         draw("terminal-check", CHECKED, WIDE, environment)
         draw("terminal-plan", "hiveacid plan shop.orders", WIDE, environment)
         draw("terminal-compact", "hiveacid compact shop.orders", WIDE, environment, bar=True)
+        draw_erasures({**environment, "AIRFLOW__HIVE_ACID__ERASURES": f"file:{folder}/erasures"})
 
 
 DOUBLE = "'\"'\"'"
 
 
+def draw_erasures(environment: Mapping[str, str]) -> None:
+    """Draw requests to erase customers, of which one waits for a reader, and a certificate."""
+    printed(f"hiveacid sql '{VISITS.replace(chr(39), DOUBLE)}'", WIDE, environment)
+    for request, keys in (("2026-11-19", "7\n8\n"), ("2026-11-20", "9\n")):
+        Path(f"{request}.txt").write_text(keys)
+    printed(ERASE.format(*["2026-11-19"] * 2), USUAL, environment)
+    options = MetastoreOptions(uris=environment["HIVEACID_METASTORE"])
+    report = TableRef("shop", "visits")
+    run = "weekly_report/scheduled__2026-11-20T00:00:00+00:00/export/-1"
+    with MetastoreClient(options) as client, Transaction(client, reads=[report], run_token=run):
+        printed(ERASE.format(*["2026-11-20"] * 2), USUAL, environment)
+    draw("terminal-erasures", "hiveacid erasures", USUAL, environment, gaps=True)
+    with chdir("erasures"):
+        shown = "cat 2026-11-19/certificate.txt"
+        draw("terminal-certificate", shown, USUAL, environment, gaps=True)
+
+
 def draw(
-    name: str, command: str, width: int, environment: Mapping[str, str], bar: bool = False
+    name: str,
+    command: str,
+    width: int,
+    environment: Mapping[str, str],
+    bar: bool = False,
+    gaps: bool = False,
 ) -> None:
-    """Draw the output of a command; with a bar, its state halfway, and the final output."""
+    """Draw the output of a command; with a bar, its state halfway, and the final output.
+
+    With gaps, empty lines of the output are kept: it has no bars.
+    """
     output = printed(command, width, environment)
-    text = Text.from_ansi("\n".join(screen(output, bar)))
+    text = Text.from_ansi("\n".join(output.splitlines() if gaps else screen(output, bar)))
     title = command
     dark, light = (
         exported(text, title, width, theme)

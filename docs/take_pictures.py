@@ -33,6 +33,7 @@ from tests.live.page_tables import (
     held,
     make_busy,
     make_checked,
+    make_erasures,
     make_many,
     make_mirrors,
     make_streams,
@@ -195,11 +196,24 @@ def of_tests_tables(folder: Path) -> None:
         try:
             airflow.start()
             camera = Camera(airflow.url, airflow.token("rosa"), folder)
+            of_erasures(airflow, metastore.options, folder)
             of_checks(camera, airflow, metastore.options)
             of_three(camera, airflow, metastore.options)
             of_many(camera, airflow, metastore.options)
         finally:
             airflow.processes.stop()
+
+
+def of_erasures(airflow: PageAirflow, options: MetastoreOptions, folder: Path) -> None:
+    """Take the requests to erase keys, and the certificate of one, as an administrator sees them."""
+    with MetastoreClient(options) as client:
+        make_erasures(client, airflow.erasures, airflow.key_file)
+        airflow.measured(2)
+        camera = Camera(airflow.url, airflow.token("admin"), folder)
+        path, told = f"{PAGE}?table=erasures", f"{FRAME}.querySelector('#details summary')"
+        camera.take("page-erasures", path, f"{AT_REST} && {told}")
+        camera.take("page-erasures-certificate", path, f"{AT_REST} && {told}", to_certificate)
+        client.drop_database("crm", cascade=True)
 
 
 def of_checks(camera: Camera, airflow: PageAirflow, options: MetastoreOptions) -> None:
@@ -316,6 +330,13 @@ def of_many(camera: Camera, airflow: PageAirflow, options: MetastoreOptions) -> 
 def to_streams(browser: Chromium) -> None:
     """Scroll to the streams."""
     browser.evaluate(f"{FRAME}.querySelector('#streams').scrollIntoView()")
+
+
+def to_certificate(browser: Chromium) -> None:
+    """Open the certificate, and scroll to its request."""
+    browser.evaluate(f"{FRAME}.querySelector('#details summary').click()")
+    browser.wait_until(f"{FRAME}.querySelector('#details pre')")
+    browser.evaluate(f"{FRAME}.querySelector('.erasure:last-child').scrollIntoView()")
 
 
 def to_staged(browser: Chromium) -> None:

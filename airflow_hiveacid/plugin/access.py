@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
@@ -21,13 +21,11 @@ from sqlalchemy import select
 
 from airflow_hiveacid.plugin.metastores import Measured, instance_id
 from hiveacid.errors import HiveAcidError
+from hiveacid.jobs.erase_job import EraseJob, Wait
 from hiveacid.jobs.job import SHOW, Access, accesses_of
 from hiveacid.jobs.options import dag_of
 from hiveacid.metastore.authorizer import may_access
-from hiveacid.records.history_entries import HistoryEntry
-from hiveacid.records.mirror_notes import KnownMirror
-from hiveacid.records.staged_changes import KnownStagedChange
-from hiveacid.records.stream_places import StreamState
+from hiveacid.records.known_erasures import KnownErasure
 from hiveacid.upkeep.health_score import TableHealth
 
 # Tables of a DAG, as far as its tasks determine them before they run
@@ -192,6 +190,11 @@ def _assets(value: Any) -> Iterator[str]:
             yield from _assets(entry)
 
 
+# The runs in a reason, as ``Blocker.describe`` names them: of several ones, also all in between.
+_RUN_IN_WORDS = re.compile(r" \((?:Airflow task|run) .*\)")
+_DAG_IN_WORDS = re.compile(r" of DAG ([\w.~+-]+)(?: in Airflow ([\w.~+-]+))?")
+
+
 class PageAccess:
     """Permissions of the user of one request; each is asked for once."""
 
@@ -248,7 +251,7 @@ class PageAccess:
             )
         if not readable:
             return False
-        return may_access(f"user:{self._user.get_name()}", Access(table, (), SHOW))
+        return may_access(self._name, Access(table, (), SHOW))
 
     def health(self, health: TableHealth) -> TableHealth:
         """Return the health of a table without runs that are hidden from the user.
@@ -261,52 +264,73 @@ class PageAccess:
             return health
         return replace(health, oldest_txn=replace(txn, run_token=None))
 
-    def history(self, entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
-        """Return a history without runs that are hidden from the user.
+    def shown(self, found: Any) -> Any:
+        """Return what was looked up of a table without hidden runs, and other hidden tables.
 
         Args:
-            entries: The history.
+            found: Its history, streams, mirrors, staged changes, or oldest version.
         """
-        return [
-            entry
-            if self._sees_run(entry.run_token)
-            else replace(entry, run_token=None, run_id=None)
-            for entry in entries
-        ]
+        return list(map(self._shown, found)) if isinstance(found, Sequence) else found
 
-    def streams(self, streams: Sequence[StreamState]) -> list[StreamState]:
-        """Return the states of streams without runs that are hidden from the user.
+    def erasures(self, erasures: Sequence[KnownErasure]) -> list[KnownErasure]:
+        """Return the requests to erase keys that the user may see, without hidden runs.
 
         Args:
-            streams: The states.
+            erasures: The requests.
         """
         return [
-            stream if self._sees_run(stream.run_token) else replace(stream, run_token=None)
-            for stream in streams
+            replace(each, waits=tuple(map(self._wait, each.waits)))
+            for each in erasures
+            if self.sees_erasure(each.user, (table.table for table in each.tables))
         ]
 
-    def mirrors(self, mirrors: Sequence[KnownMirror]) -> list[KnownMirror]:
-        """Return mirrors without runs that are hidden from the user.
+    def sees_erasure(self, user: str, tables: Iterable[str]) -> bool:
+        """Return whether the user may see a request.
+
+        All of its tables have to be visible, and the DAG that made it has to be readable.
 
         Args:
-            mirrors: The mirrors.
+            user: The user who made it.
+            tables: Its tables.
         """
-        return [
-            mirror if self._sees_run(mirror.run_token) else replace(mirror, run_token=None)
-            for mirror in mirrors
-        ]
+        kind, _, name = user.partition(":")
+        readable = kind != "dag" or self._reads_dag(name)
+        return readable and all(map(self.sees, tables))
 
-    def staged(self, changes: Sequence[KnownStagedChange]) -> list[KnownStagedChange]:
-        """Return staged changes without runs and other tables that are hidden from the user.
+    def may_save(self, tables: Iterable[str]) -> bool:
+        """Return whether the user may save a certificate.
+
+        Its hashes tell everyone who can guess keys which keys were erased. So it is for users who may
+        do more with assets than read them, and whom the authorizer allows to erase.
 
         Args:
-            changes: The staged changes.
+            tables: The tables of the request.
         """
-        seen = [replace(each, tables=tuple(filter(self.sees, each.tables))) for each in changes]
-        return [
-            each if self._sees_run(each.run_token) else replace(each, run_token=None, run_id=None)
-            for each in seen
-        ]
+        auth = get_auth_manager()
+        return auth.is_authorized_asset(method="POST", user=self._user) and all(
+            may_access(self._name, Access(table, None, EraseJob.tag)) for table in tables
+        )
+
+    @property
+    def _name(self) -> str:
+        return f"user:{self._user.get_name()}"
+
+    def _shown(self, entry: Any) -> Any:
+        hidden: dict[str, Any] = {}
+        if not self._sees_run(entry.run_token):
+            hidden = {name: None for name in ("run_token", "run_id") if hasattr(entry, name)}
+        if hasattr(entry, "tables"):
+            hidden["tables"] = tuple(filter(self.sees, entry.tables))
+        return replace(entry, **hidden)
+
+    def _wait(self, wait: Wait) -> Wait:
+        if _RUN_IN_WORDS.search(wait.reason) is None:
+            return wait
+        dags = _DAG_IN_WORDS.findall(wait.reason)
+        tokens = [f"{airflow}:{dag}/" if airflow else f"{dag}/" for dag, airflow in dags]
+        if " (run " not in wait.reason and all(map(self._sees_run, tokens)):
+            return wait
+        return replace(wait, reason=_RUN_IN_WORDS.sub("", wait.reason))
 
     def _sees_run(self, token: str | None) -> bool:
         if token is None:

@@ -3,13 +3,14 @@
 const SHOWN_VERSIONS = 12;
 const SHOWN_NEEDS = 8;
 
+const heading = (close, ...title) => make("div", { class: "heading" },
+  make("h2", { id: "details-title" }, ...title),
+  make("button", { type: "button", class: "close", "aria-label": "Close", onclick: close }, "✕"));
+
 function details(health, close) {
   const dot = health.table.indexOf(".");
   return [
-    make("div", { class: "heading" },
-      make("h2", { id: "details-title" },
-        make("span", { class: "database" }, health.table.slice(0, dot + 1)), health.table.slice(dot + 1)),
-      make("button", { type: "button", class: "close", "aria-label": "Close", onclick: close }, "✕")),
+    heading(close, make("span", { class: "database" }, health.table.slice(0, dot + 1)), health.table.slice(dot + 1)),
     make("p", { class: "verdict" }, health.verdict),
     make("section", { id: "maintenance", hidden: true }),
     make("section", { class: "points" },
@@ -45,8 +46,16 @@ function facts(health) {
     ["Kind", health.kind === "full_acid" ? "full ACID" : health.kind.replace("_", "-")],
     ["Measured", clock.format(health.measured_at * 1000)],
   ];
-  return make("dl", { class: "facts" }, rows.map(([name, value]) =>
-    make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+  return factList(rows);
+}
+
+// A section whose entries are looked up; returns them.
+async function lookAt(place, part, title, ask, parts) {
+  const answer = await ask(part).catch((error) => ({ [part]: [], error }));
+  const problem = answer.error ? [make("p", { class: "problem" }, trouble(answer.error))] : [];
+  const found = [...problem, ...answer[part].flatMap((entry) => parts(entry, answer.instance))];
+  if (place.isConnected) place.replaceChildren(...(found.length ? [make("h3", {}, title), ...found] : []));
+  return answer[part];
 }
 
 async function lookAtOldest(place, look) {
@@ -96,12 +105,12 @@ function needs(wanted) {
 const VERSION_HEADS = ["Version", "Written", "What", "Rows", "Partitions", "Size", "Took", "State"];
 const COUNTS = [5, 6];
 
-function versions(history, ask) {
+function versions({ history, instance }, ask) {
   const body = make("tbody");
   const show = (from) => {
-    const next = history.entries.slice(from, from + SHOWN_VERSIONS);
-    body.append(...next.flatMap((entry) => versionRows(entry, history.instance, ask)));
-    more.hidden = from + SHOWN_VERSIONS >= history.entries.length;
+    const next = history.slice(from, from + SHOWN_VERSIONS);
+    body.append(...next.flatMap((entry) => versionRows(entry, instance, ask)));
+    more.hidden = from + SHOWN_VERSIONS >= history.length;
     more.onclick = () => show(from + SHOWN_VERSIONS);
   };
   const more = make("button", { type: "button" }, "Show more");
@@ -221,17 +230,17 @@ function legend() {
     keys.map(([key, text]) => make("li", {}, make("i", { class: key }), text)));
 }
 
-function showHistory(history, ask) {
+function showHistory(answer, ask) {
   const place = byId("history");
   if (place === null) return;
   place.replaceChildren(make("h3", {}, "History"));
-  if (history.error) {
-    place.append(make("p", { class: "problem" }, trouble(history.error)));
-  } else if (!history.entries.length) {
+  if (answer.error) {
+    place.append(make("p", { class: "problem" }, trouble(answer.error)));
+  } else if (!answer.history.length) {
     place.append(make("p", { class: "picture waiting" }, "It has no writes yet."));
   } else {
-    place.append(followedPicture(history.entries), legend());
-    byId("versions").replaceChildren(...versions(history, ask));
+    place.append(followedPicture(answer.history), legend());
+    byId("versions").replaceChildren(...versions(answer, ask));
   }
 }
 

@@ -46,6 +46,7 @@ function duration(seconds) {
 
 const now = () => Date.now() / 1000;
 const age = (time) => (time === null ? "" : duration(now() - time));
+const seconds = (text) => (text === null ? null : Date.parse(text) / 1000);
 const timestamp = (time) => (time === null ? "" : calendar.format(time * 1000));
 
 // "dag/run/task/map index", behind "airflow:" where it has an id, before "#2", or a digest, where a script has statements: only the first and the last two parts are sure to be free of slashes. Where once_per stands for the run, a write tells the run beside it.
@@ -150,3 +151,10 @@ const trouble = (error) => [
   make("strong", {}, error.message),
   error.remedy ? ` ${error.remedy}` : "",
 ];
+
+// Names and values.
+const factList = (rows) =>
+  make("dl", { class: "facts" }, rows.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+
+// With the moment itself as a hint.
+const ago = (time) => make("span", { title: timestamp(time) }, `${age(time)} ago`);

@@ -15,13 +15,16 @@ from typing import Any, TypeVar
 from airflow.providers.common.compat.sdk import conf
 
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.plugin.certificate import Certificate
 from hiveacid.errors import InvalidJob, StorageUnreachable
 from hiveacid.jobs import codec
-from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.options import AllowedLocations, MetastoreOptions
 from hiveacid.jobs.report import ErrorReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
+from hiveacid.records.erasures import ErasureFolder
 from hiveacid.records.history_entries import HistoryDirectory, HistoryEntry
+from hiveacid.records.known_erasures import KnownErasure, KnownErasures
 from hiveacid.records.mirror_notes import KnownMirror, known_mirrors
 from hiveacid.records.staged_changes import KnownStagedChange, StagedChangeFolder
 from hiveacid.records.stream_places import StreamState, stream_states
@@ -281,6 +284,7 @@ class Metastore:
         self._meter: HealthMeter | None = None
         self._client: MetastoreClient | None = None
         self._measured_with: tuple[MetastoreOptions, CompactionPolicy] | None = None
+        self._erasures: dict[str, KnownErasures] = {}
 
     def history(self, table: str) -> list[HistoryEntry]:
         """The newest writes and compactions of a table, looked up now.
@@ -330,7 +334,7 @@ class Metastore:
             return oldest_version(client, TableRef.parse(table))
 
     def streams(self, table: str) -> list[StreamState]:
-        """Return the current progress of the streams into a table.
+        """Return the current progress of the streams into a table, the last to report first.
 
         Args:
             table: "database.table".
@@ -340,7 +344,8 @@ class Metastore:
         """
         with self._connect() as client:
             folder = client.get_table(TableRef.parse(table)).folder
-        return stream_states(ReadOnlyStorage.of(folder))
+        states = stream_states(ReadOnlyStorage.of(folder))
+        return sorted(states, key=lambda state: state.told_at, reverse=True)
 
     def mirrors(self, table: str) -> tuple[KnownMirror, ...]:
         """Return the mirrors of a table in Iceberg with their current lag.
@@ -369,6 +374,35 @@ class Metastore:
         with self._connect() as client:
             described = client.get_table(TableRef.parse(table))
         return [KnownStagedChange.of(each) for each in StagedChangeFolder(described).changes()[0]]
+
+    def erasures(self, folder: str) -> list[KnownErasure]:
+        """Return the requests to erase keys.
+
+        Args:
+            folder: The folder of requests.
+
+        Raises:
+            HiveAcidError: They cannot be read.
+        """
+        self._require_allowed(folder)
+        return self._erasures.setdefault(folder, KnownErasures(folder)).read()
+
+    def certificate(self, folder: str, request: str) -> Certificate | None:
+        """Return the certificate of a request; None before it is issued.
+
+        Args:
+            folder: The folder of requests.
+            request: The name of the request.
+
+        Raises:
+            HiveAcidError: It cannot be read.
+        """
+        self._require_allowed(folder)
+        content = ErasureFolder(folder).open(request).certificate()
+        return None if content is None else Certificate.of(request, content)
+
+    def _require_allowed(self, location: str) -> None:
+        AllowedLocations.parse(self._options().allowed_locations or "").require(location)
 
     def _connect(self) -> MetastoreClient:
         options = self._options()
@@ -410,6 +444,12 @@ def metastore_of(conn_id: str) -> Metastore:
 def page_dag() -> str | None:
     """The DAG that the page's buttons start."""
     configured: str = conf.get(_SECTION, "page_dag", fallback="")
+    return configured.strip() or None
+
+
+def erasure_folder() -> str | None:
+    """The folder of requests to erase keys."""
+    configured: str = conf.get(_SECTION, "erasures", fallback="")
     return configured.strip() or None
 
 

@@ -245,8 +245,13 @@ async function open(name, quietly = false) {
   const aside = byId("details");
   opened = table = name;
   for (const row of byId("rows").children) row.classList.toggle("opened", row.dataset.table === name);
+  if (name === ERASURES) {
+    await openErasures(aside);
+    return;
+  }
   const path = `api/tables/${encodeURIComponent(name)}`;
-  const query = state.connection ? `?connection=${encodeURIComponent(state.connection)}` : "";
+  const query = ofConnection();
+  const askFor = (part) => ask(`${path}/${part}${query}`);
   try {
     const health = await ask(path + query);
     if (opened !== name) return;
@@ -264,34 +269,58 @@ async function open(name, quietly = false) {
     for (const [id, parts] of before) byId(id).replaceChildren(...parts);
     aside.dataset.about = about;
     aside.hidden = false;
-    if (!quietly) {
-      aside.scrollTop = 0;
-      aside.focus({ preventScroll: true });
-    }
+    if (!quietly) begin(aside);
     if (kept !== null && !kept.hidden) byId("maintenance").replaceWith(kept);
     else offerMaintenance(name, health);
-    lookAtStaged(byId("staged"), () => ask(`${path}/staged${query}`));
-    lookAtMirrors(byId("mirrors"), () => ask(`${path}/mirrors${query}`));
-    followStreams(byId("streams"), () => ask(`${path}/streams${query}`), () => opened === name);
-    const tableHistory = await ask(`${path}/history${query}`).catch((error) => ({ entries: [], error }));
+    lookAt(byId("staged"), "staged", "Staged changes", askFor, stagedParts);
+    lookAt(byId("mirrors"), "mirrors", "Iceberg mirrors", askFor, mirrorParts);
+    followStreams(byId("streams"), askFor, () => opened === name);
+    const tableHistory = await askFor("history").catch((error) => ({ history: [], error }));
     const told = JSON.stringify(tableHistory);
     if (opened !== name || (same && told === historyShown)) return;
     historyShown = told;
     // Whatever ends versions changes the history, too.
-    lookAtOldest(byId("oldest"), () => ask(`${path}/oldest${query}`));
-    showHistory(tableHistory, (writeId) => ask(`${path}/versions/${writeId}${query}`));
+    lookAtOldest(byId("oldest"), () => askFor("oldest"));
+    showHistory(tableHistory, (writeId) => askFor(`versions/${writeId}`));
   } catch (error) {
     if (!("remedy" in error)) throw error;
-    aside.replaceChildren(make("div", { class: "heading" }, make("h2", { id: "details-title" }, name),
-      make("button", { type: "button", class: "close", "aria-label": "Close", onclick: close }, "✕")),
-    make("p", { class: "problem" }, trouble(error)));
+    aside.replaceChildren(heading(close, name), make("p", { class: "problem" }, trouble(error)));
     aside.hidden = false;
   }
+}
+
+function begin(aside) {
+  aside.scrollTop = 0;
+  aside.focus({ preventScroll: true });
+}
+
+const ofConnection = () => (state.connection ? `?connection=${encodeURIComponent(state.connection)}` : "");
+
+async function openErasures(aside) {
+  detailed = null;
+  const answer = await lookForErasures();
+  if (opened !== ERASURES) return;
+  const certificateOf = (request) => {
+    const path = `api/erasures/${encodeURIComponent(request)}/certificate`;
+    const file = new URL(`${path}.json${ofConnection()}`, document.baseURI).href;
+    return { read: () => ask(path + ofConnection()), address: file };
+  };
+  aside.replaceChildren(heading(close, "Erasures"), ...erasureParts(answer, certificateOf));
+  aside.dataset.about = ERASURES;
+  aside.hidden = false;
+  begin(aside);
+}
+
+async function lookForErasures() {
+  const answer = await ask(`api/erasures${ofConnection()}`).catch((error) => ({ erasures: [], error }));
+  erasuresButton(byId("erasures"), answer);
+  return answer;
 }
 
 // All figures, regardless of age.
 function measureAnew() {
   load(true);
+  if (opened !== ERASURES) lookForErasures();
   if (opened !== null) open(opened);
 }
 
@@ -317,6 +346,7 @@ async function offerMaintenance(name, health) {
 
 function close() {
   const row = byId("rows").querySelector(".opened");
+  if (opened === ERASURES) byId("erasures").focus();
   byId("details").hidden = true;
   opened = table = detailed = null;
   if (row) {
@@ -336,6 +366,7 @@ function start() {
     shown = null;
     close();
     change({ connection: event.target.value, database: "" });
+    lookForErasures();
   });
   let typing = 0;
   byId("text").value = state.text;
@@ -347,6 +378,7 @@ function start() {
   byId("previous").addEventListener("click", () => change({ page: state.page - 1 }));
   byId("next").addEventListener("click", () => change({ page: state.page + 1 }));
   byId("refresh").addEventListener("click", measureAnew);
+  byId("erasures").addEventListener("click", () => open(ERASURES));
   byId("save").addEventListener("click", save);
   for (const query of [NARROW, LAPTOP]) query.addEventListener("change", redraw);
   document.addEventListener("keydown", (event) => {
@@ -357,6 +389,7 @@ function start() {
   heads();
   waiting();
   load();
+  lookForErasures();
 }
 
 start();

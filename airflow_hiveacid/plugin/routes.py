@@ -27,11 +27,13 @@ from fastapi.responses import HTMLResponse
 
 from airflow_hiveacid.links import page_connections
 from airflow_hiveacid.plugin.access import UserAccess, tables_of_dag
+from airflow_hiveacid.plugin.certificate import Certificate
 from airflow_hiveacid.plugin.metastores import (
     PATIENCE_SECONDS,
     FileAccess,
     Measured,
     Metastore,
+    erasure_folder,
     instance_id,
     metastore_of,
     page_dag,
@@ -53,7 +55,7 @@ def _read(*names: str) -> str:
 
 _STYLE = _read("page.css")
 # In a function, so that no name of ours hides one of the browser.
-_PROGRAM = f"(() => {{\n{_read('elements.js', 'picture.js', 'details.js', 'streams.js', 'mirrors.js', 'staged.js', 'maintenance.js', 'columns.js', 'page.js')}\n}})();"
+_PROGRAM = f"(() => {{\n{_read('elements.js', 'picture.js', 'details.js', 'streams.js', 'mirrors.js', 'staged.js', 'erasures.js', 'maintenance.js', 'columns.js', 'page.js')}\n}})();"
 
 
 def _hash(text: str) -> str:
@@ -435,6 +437,8 @@ def _health(table: str, metastore: OfMetastore, access: UserAccess) -> TableHeal
 
 
 WantedTable = Annotated[TableHealth, Depends(_health)]
+# Methods of Metastore.
+Part = Literal["history", "streams", "mirrors", "staged", "oldest"]
 
 
 @app.get("/api/tables/{table}")
@@ -446,50 +450,14 @@ def show_table(wanted: WantedTable) -> dict[str, Any]:
 
 # Routes that open files are not plain functions: Airflow runs plain functions of all routes in the
 # same 40 threads.
-@app.get("/api/tables/{table}/history")
-async def show_history(
-    wanted: WantedTable, metastore: OfMetastore, access: UserAccess
+@app.get("/api/tables/{table}/{part}")
+async def show_part(
+    part: Part, wanted: WantedTable, metastore: OfMetastore, access: UserAccess
 ) -> dict[str, Any]:
-    """The writes and compactions of a table, looked up now."""
-    read = partial(metastore.history, wanted.table)
-    answer = await _answer("entries", metastore, wanted, read, access.history)
+    """A part of the details of a table, looked up now."""
+    read = partial(getattr(metastore, part), wanted.table)
+    answer = await _answer(part, metastore, wanted.table, read, access.shown)
     return {"instance": instance_id(), **answer}
-
-
-@app.get("/api/tables/{table}/streams")
-async def show_streams(
-    wanted: WantedTable, metastore: OfMetastore, access: UserAccess
-) -> dict[str, Any]:
-    """The states of the streams into a table, looked up now."""
-    read = partial(metastore.streams, wanted.table)
-    answer = await _answer("streams", metastore, wanted, read, access.streams)
-    return {"instance": instance_id(), **answer}
-
-
-@app.get("/api/tables/{table}/mirrors")
-async def show_mirrors(
-    wanted: WantedTable, metastore: OfMetastore, access: UserAccess
-) -> dict[str, Any]:
-    """The mirrors of a table in Iceberg with their lag, looked up now."""
-    read = partial(metastore.mirrors, wanted.table)
-    answer = await _answer("mirrors", metastore, wanted, read, access.mirrors)
-    return {"instance": instance_id(), **answer}
-
-
-@app.get("/api/tables/{table}/staged")
-async def show_staged(
-    wanted: WantedTable, metastore: OfMetastore, access: UserAccess
-) -> dict[str, Any]:
-    """The staged changes of a table, looked up now."""
-    read = partial(metastore.staged, wanted.table)
-    answer = await _answer("staged", metastore, wanted, read, access.staged)
-    return {"instance": instance_id(), **answer}
-
-
-@app.get("/api/tables/{table}/oldest")
-async def show_oldest(wanted: WantedTable, metastore: OfMetastore) -> dict[str, Any]:
-    """The oldest version of a table that can be read, looked up now."""
-    return await _answer("oldest", metastore, wanted, partial(metastore.oldest, wanted.table))
 
 
 @app.get("/api/tables/{table}/versions/{write_id}")
@@ -498,20 +466,62 @@ async def show_version(
 ) -> dict[str, Any]:
     """The directories of one write, looked up now."""
     read = partial(metastore.directories, wanted.table, write_id)
-    return await _answer("directories", metastore, wanted, read)
+    return await _answer("directories", metastore, wanted.table, read)
+
+
+@app.get("/api/erasures")
+async def list_erasures(metastore: OfMetastore, access: UserAccess) -> dict[str, Any]:
+    """The requests to erase keys, looked up now."""
+    folder = erasure_folder()
+    if folder is None:
+        return {"erasures": [], "error": None}
+    read = partial(metastore.erasures, folder)
+    return await _answer("erasures", metastore, folder, read, access.erasures)
+
+
+async def _certificate(request: str, metastore: OfMetastore, access: UserAccess) -> Certificate:
+    folder = erasure_folder()
+    found = None
+    if folder is not None:
+        read = partial(metastore.certificate, folder, request)
+        try:
+            found = await LOOKUPS.answer(folder, (id(metastore), "certificate", request), read)
+        except HiveAcidError as error:
+            raise HTTPException(503, str(error)) from error
+    if found is None or not await run_in_threadpool(access.sees_erasure, found.user, found.tables):
+        raise HTTPException(404, "The request does not exist, or has no certificate yet.")
+    return found
+
+
+WantedCertificate = Annotated[Certificate, Depends(_certificate)]
+
+
+@app.get("/api/erasures/{request}/certificate")
+def show_certificate(wanted: WantedCertificate, access: UserAccess) -> dict[str, Any]:
+    """A certificate as text, and the state of its signature."""
+    may_save = access.may_save(wanted.tables)
+    return {"text": wanted.text, "signature": wanted.signature, "may_save": may_save}
+
+
+@app.get("/api/erasures/{request}/certificate.json")
+def download_certificate(request: str, wanted: WantedCertificate, access: UserAccess) -> Response:
+    """A certificate as a file, with hashes of the keys."""
+    if not access.may_save(wanted.tables):
+        raise HTTPException(403, "You may not save certificates.")
+    return _file(wanted.content, "application/json", f"erasure-{request}.json")
 
 
 async def _answer(
     name: str,
     metastore: Metastore,
-    wanted: TableHealth,
+    place: str,
     read: partial[T],
     permitted: Callable[[T], object] = lambda found: found,
 ) -> dict[str, Any]:
-    """Look into a table, and return the data that the user may see."""
+    """Look into a table or a folder, and return the data that the user may see."""
     try:
         kind = id(metastore), name, read.args
-        found = await LOOKUPS.answer(wanted.table, kind, read)
+        found = await LOOKUPS.answer(place, kind, read)
     except HiveAcidError as error:
         return {name: [], "error": codec.encode(ErrorReport.of(error))}
     # Permissions are looked up in Airflow's database.
@@ -522,11 +532,12 @@ async def _answer(
 def _download(known: Measured, query: TableQuery) -> Response:
     # A file must not look complete if it is not.
     complete = () if known.at is None else known.tables or ()
-    return Response(
-        table_csv(complete, query),
-        media_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": 'attachment; filename="hive-acid-tables.csv"'},
-    )
+    return _file(table_csv(complete, query), "text/csv; charset=utf-8", "hive-acid-tables.csv")
+
+
+def _file(content: str | bytes, media_type: str, name: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=media_type, headers=headers)
 
 
 def _list(known: Measured, query: TableQuery) -> dict[str, Any]:

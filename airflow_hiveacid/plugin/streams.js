@@ -4,23 +4,13 @@ const AGAIN = 5000;
 // A driver reports every minute.
 const SILENT = 180;
 
-async function followStreams(place, look, wanted) {
+async function followStreams(place, ask, wanted) {
   while (place.isConnected && wanted()) {
     if (!document.hidden) {
-      const answer = await look().catch((error) => ({ streams: [], error }));
-      showStreams(place, answer);
-      if (!answer.streams.some((stream) => stream.ended === null)) return;
+      const streams = await lookAt(place, "streams", "Streams", ask, streamParts);
+      if (!streams.some((stream) => stream.ended === null)) return;
     }
     await new Promise((next) => setTimeout(next, AGAIN));
-  }
-}
-
-function showStreams(place, answer) {
-  if (answer.error) {
-    place.replaceChildren(make("h3", {}, "Streams"), make("p", { class: "problem" }, trouble(answer.error)));
-  } else if (answer.streams.length) {
-    const newest = [...answer.streams].sort((one, other) => other.told_at - one.told_at);
-    place.replaceChildren(make("h3", {}, "Streams"), ...newest.flatMap((stream) => streamParts(stream, answer.instance)));
   }
 }
 
@@ -32,14 +22,14 @@ function streamParts(stream, instance) {
     ["Rows a second", told((each) => each.rows_per_second, (rate) => number.format(Math.round(rate)))],
     ["Readable after", told((each) => each.latency, (seconds) => `${seconds.toFixed(1)} s`)],
     ["Rows behind", told((each) => each.backlog, (behind) => number.format(behind))],
-    ["Last commit", told((each) => each.committed_at, (time) => make("span", { title: timestamp(time) }, `${age(time)} ago`))],
+    ["Last commit", told((each) => each.committed_at, ago)],
     ["In this run", `${plural(stream.rows, "row")}, ${plural(stream.batches, "batch", "batches")}`],
   ];
   return [
     make("p", { class: "stream", title: `Writes ${stream.tables.join(", ")}` },
       make("b", {}, stream.name), " ", streamState(stream),
       stream.run_token ? [", ", ...[runLinks(stream.run_token, instance)].flat()] : ""),
-    make("dl", { class: "facts" }, rows.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)))),
+    factList(rows),
   ];
 }
 

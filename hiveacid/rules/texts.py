@@ -2,6 +2,7 @@
 
 import re
 import sys
+import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -192,6 +193,10 @@ def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:
 # Rows as tables: of text for terminals, and of HTML for notebooks
 
 
+_GAP = re.compile("^ *|  +")
+_INDENT = 4
+
+
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
     """Arrange the cells of each row in columns, indented by two.
 
@@ -207,6 +212,21 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Itera
             for number, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         yield f"  {'  '.join(cells)}".rstrip()
+
+
+def folded(line: str, width: int = 80) -> str:
+    """Fold a line below the beginning of its last column, which at least two spaces precede.
+
+    Args:
+        line: The line.
+        width: The width; a longer word, such as a path, has a line of its own.
+    """
+    column = max(gap.end() for gap in _GAP.finditer(line))
+    indent = " " * (column if column <= width // 2 else _INDENT)
+    lines = textwrap.wrap(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines)
 
 
 def html_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

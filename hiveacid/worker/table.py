@@ -7,6 +7,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from hiveacid.errors import SparkNeeded, UnknownColumn
+from hiveacid.jobs.erase_job import WITHIN_DAYS, EraseReport
 from hiveacid.jobs.fields import Parameters, require_list
 from hiveacid.jobs.job import Access
 from hiveacid.jobs.options import MetastoreOptions
@@ -22,6 +23,7 @@ from hiveacid.tables.locations import require_job_access
 from hiveacid.tables.scan.row_filter import Expression
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.worker.engine import ArrowEngine
+from hiveacid.worker.erase_keys import erase_keys
 from hiveacid.worker.run import change_rows
 from hiveacid.worker.sources import source_of_rows
 from hiveacid.worker.statements import InsertRows, MergeRows
@@ -140,6 +142,62 @@ class WorkerTable:
     ) -> RunReport:
         """Delete rows; see ``update``."""
         return self._change(DeleteJob, where=where, params=params or {}, all_rows=all_rows)
+
+    def erase(
+        self,
+        keys: Any,
+        column: str,
+        *,
+        request: str,
+        folder: str = "",
+        mirrors: Sequence[str] = (),
+        within_days: int = WITHIN_DAYS,
+        retention: str | None = None,
+        dry_run: bool = False,
+    ) -> EraseReport:
+        """Erase the rows with some keys from the table, its earlier versions, and its files.
+
+        The rows are deleted, and their files are rewritten and removed as soon as no reader, consumer, or retention needs them.
+        Call it again with the same request and keys until the report has a certificate. An erasure in
+        several tables is an ``EraseJob``.
+
+        Example::
+
+            report = orders.erase([7, 8], "customer", request="2026-03-01", retention="0")
+            print(report.certificate or report.waits)
+
+        Args:
+            keys: A list of values, a frame with one column of Arrow, pandas, or Polars, or a
+                source such as ``TableSource("privacy.requests")``. They are integers, decimals, texts,
+                or dates.
+            column: The column with the keys.
+            request: The name of the request, which identifies it in the folder.
+            folder: The folder of requests and certificates, outside of all tables; the option erasures
+                of ``[hive_acid]`` by default.
+            mirrors: The folders of mirrors of the table in Iceberg, which are searched as well.
+            within_days: The days after the request in which the erasure must be complete.
+            retention: The time in which files are kept for earlier versions, like ``"7 days"``; ``"0"``
+                removes them as soon as no open reader needs them. None uses that of the table.
+            dry_run: Only report the rows, the files, and everything that would delay the erasure.
+
+        Raises:
+            InvalidJob: The request exists with other keys or another table.
+            UnsupportedTable: Rows of the table cannot be deleted, or its keys cannot be compared.
+        """
+        return erase_keys(
+            self._client,
+            self.ref,
+            column,
+            keys,
+            self._observers,
+            request=request,
+            folder=folder,
+            mirrors=mirrors,
+            within_days=within_days,
+            retention=retention,
+            dry_run=dry_run,
+            **self._options.options,
+        )
 
     def scan(
         self, columns: Sequence[str] | None = None, filter: Expression | None = None

@@ -42,10 +42,15 @@ except ImportError:  # Before Airflow 3.2.
 pytestmark = pytest.mark.filterwarnings("ignore:The HMAC key is")
 
 ROUTES = [route for route in page_routes.app.routes if isinstance(route, APIRoute)]
+PARTS = ("history", "streams", "mirrors", "staged", "oldest")
 PATHS = [
-    f"/hiveacid{route.path}".format(dag_id="some_dag", table="shop.orders", write_id=7)
+    f"/hiveacid{route.path}".replace("{part}", part).format(
+        dag_id="some_dag", table="shop.orders", write_id=7, request="r1"
+    )
     for route in ROUTES
+    for part in (PARTS if "{part}" in route.path else PARTS[:1])
 ]
+CERTIFICATES = [path for path in PATHS if "certificate" in path]
 TABLES = (
     TableHealth(table="shop.orders", kind="full_acid", deltas=3, measured_at=1.0),
     TableHealth(table="shop.<b>bold</b>", kind="full_acid", measured_at=1.0),
@@ -93,12 +98,11 @@ def test_the_page_has_these_routes_and_no_others():
         "/api/dags/{dag_id}/tables.csv",
         "/api/maintenance",
         "/api/tables/{table}",
-        "/api/tables/{table}/history",
-        "/api/tables/{table}/streams",
-        "/api/tables/{table}/mirrors",
-        "/api/tables/{table}/staged",
-        "/api/tables/{table}/oldest",
+        "/api/tables/{table}/{part}",
         "/api/tables/{table}/versions/{write_id}",
+        "/api/erasures",
+        "/api/erasures/{request}/certificate",
+        "/api/erasures/{request}/certificate.json",
     }
     # The buttons start DAGs by Airflow's own API: nothing here changes anything.
     assert {method for route in ROUTES for method in route.methods} == {"GET"}
@@ -120,7 +124,9 @@ def test_a_user_without_rights_is_turned_away(browser, path):
 @pytest.mark.usefixtures("measured")
 @pytest.mark.parametrize("path", PATHS)
 def test_a_viewer_sees_everything(browser, path):
-    assert browser.get(path, headers=bearer("viewer")).status_code == 200
+    # There is no folder of requests, and no certificate.
+    status = 404 if path in CERTIFICATES else 200
+    assert browser.get(path, headers=bearer("viewer")).status_code == status
 
 
 @pytest.mark.usefixtures("measured")
@@ -248,14 +254,11 @@ def test_all_tables_are_a_file(browser):
 
 
 @pytest.mark.usefixtures("measured")
-def test_an_unreadable_history_has_a_reason(browser):
-    answer = browser.get("/hiveacid/api/tables/shop.orders/history", headers=bearer("viewer"))
-    assert answer.status_code == 200
-    assert answer.json()["entries"] == []
-    assert answer.json()["error"]["message"] == "No metastore answers."
-    for kind in ("streams", "mirrors", "staged"):
+def test_unreadable_parts_have_a_reason(browser):
+    for kind in PARTS:
         path = f"/hiveacid/api/tables/shop.orders/{kind}"
         answer = browser.get(path, headers=bearer("viewer"))
+        assert answer.status_code == 200
         assert answer.json()[kind] == []
         assert answer.json()["error"]["message"] == "No metastore answers."
     answer = browser.get("/hiveacid/api/tables/shop.orders/versions/7", headers=bearer("viewer"))
@@ -325,7 +328,7 @@ def test_it_shows_real_tables_and_no_secret(
     health = browser.get(path, headers=bearer("viewer")).json()
     history = browser.get(f"{path}/history", headers=bearer("viewer")).json()
     assert health["deltas"] == 1
-    write, compaction = history["entries"]
+    write, compaction = history["history"]
     assert (compaction["write_id"], compaction["operation"]) == (None, "major")
     below = browser.get(f"{path}/versions/{write['write_id']}", headers=bearer("viewer")).json()
     assert [each["name"] for each in below["directories"]] == [
@@ -360,7 +363,7 @@ def test_it_shows_real_tables_and_no_secret(
     assert (oldest["oldest"]["version"], oldest["error"]) == (1, None)
     assert oldest["oldest"]["at"] <= time.time()
     monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_LOCATIONS", "s3a://bucket")
-    for kind in ("streams", "mirrors", "staged", "oldest"):
+    for kind in PARTS:
         refused = browser.get(f"{path}/{kind}", headers=bearer("viewer")).json()
         assert (refused[kind], refused["error"]["id"]) == ([], "AccessRefused")
 

@@ -82,7 +82,13 @@ def two_teams(two_dags, monkeypatch):
         for number, dag in enumerate(("of_jane", "of_john"), start=1)
     ]
     streams = [
-        StreamState(name="feed", run_token=run(dag), started_at=1.0, told_at=2.0)
+        StreamState(
+            name="feed",
+            run_token=run(dag),
+            tables=("shop.orders", "shop.returns"),
+            started_at=1.0,
+            told_at=2.0,
+        )
         for dag in ("of_jane", "of_john")
     ]
     mirrors = [
@@ -161,14 +167,14 @@ def test_each_of_two_users_sees_permitted_tables_and_runs_alone(browser, user, o
         assert browser.get(path(own), headers=headers).status_code == 200
     history = browser.get(f"/hiveacid/api/tables/{own}/history", headers=headers).json()
     own_run = f"of_{user}/manual__1/clean/-1"
-    assert [(entry["run_token"], entry["run_id"]) for entry in history["entries"]].count(
+    assert [(entry["run_token"], entry["run_id"]) for entry in history["history"]].count(
         (None, None)
     ) == 1
-    assert own_run in [entry["run_token"] for entry in history["entries"]]
+    assert own_run in [entry["run_token"] for entry in history["history"]]
     for kind in ("streams", "mirrors", "staged"):
         found = browser.get(f"/hiveacid/api/tables/{own}/{kind}", headers=headers).json()[kind]
         assert {each["run_token"] for each in found} == {None, own_run}
-    assert all(each["tables"] == [own] for each in found)
+        assert all(each.get("tables", [own]) == [own] for each in found)
 
 
 SQL_DAGS = """

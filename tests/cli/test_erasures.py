@@ -82,6 +82,8 @@ def test_requests_are_listed_with_what_they_wait_for_and_continued(shell: Shell)
         status, printed = shell.erasures("--continue")
         assert status == 0
         assert "waits: reader" in printed
+        # An empty line separates what it waits for.
+        assert "\n\nr1, at " in printed
     assert "waits: reader" in shell.erasures()[1]
     assert "erased" in shell.erasures("r1", "--continue")[1]
     (listed,) = json.loads(shell.erasures("--json")[1])

@@ -23,11 +23,14 @@ class PageAirflow:
     def __init__(self, home: Path, metastore: EmbeddedMetastore) -> None:
         host, port = metastore.uri.removeprefix("thrift://").split(":")
         connection = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
+        self.erasures, self.key_file = f"file:{home}/erasures", home / "erasure.key"
         settings = {
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,rosa:user,jane:viewer,guest:",
             "AIRFLOW__HIVE_ACID__PAGE_REFRESH_SECONDS": "2",
             "AIRFLOW__HIVE_ACID__PAGE_DAG": "compact_or_clean",
+            "AIRFLOW__HIVE_ACID__ERASURES": self.erasures,
+            "AIRFLOW__HIVE_ACID__ERASURE_KEY_FILE": str(self.key_file),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": "http://localhost:9/execution/",
         }
         self.processes = AirflowProcesses(

@@ -10,10 +10,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import patch
+
+import pyarrow as pa
 
 from hiveacid.jobs.checks import InRange, NotNull, Unique
+from hiveacid.jobs.erase_job import EraseJob
 from hiveacid.jobs.options import MetastoreOptions
-from hiveacid.jobs.sources import QuerySource
+from hiveacid.jobs.sources import BatchSource, QuerySource
 from hiveacid.jobs.stage_jobs import StageJob
 from hiveacid.jobs.stream_job import StreamProgress
 from hiveacid.jobs.write_jobs import InsertJob, UpdateJob
@@ -27,8 +31,10 @@ from hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
 from hiveacid.records.stream_places import StreamState
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import SIDECAR_FILE, Base, Delta, TableRef
+from hiveacid.worker.erasure import Eraser
 from hiveacid.worker.run import change_rows
 from hiveacid.worker.staged_changes import stage_change
+from hiveacid.worker.table import WorkerTable
 from tests.places import place_of
 
 DATABASES = ("crm", "finance", "logistics", "sales", "web")
@@ -301,6 +307,58 @@ def make_mirrors(client: MetastoreClient, ref: TableRef) -> None:
             run_token="iceberg_mirror/scheduled__2026-11-20T02:00:00+00:00/to_iceberg/-1",
         )
         write_mirror_note(table, note, is_new=True)
+
+
+def make_erasures(client: MetastoreClient, folder: str, key_file: Path) -> None:
+    """Make a request whose keys are erased, and a later one that waits.
+
+    Args:
+        client: The metastore.
+        folder: The folder of requests.
+        key_file: A new file for the key of signatures.
+    """
+    key_file.write_text("the key of signatures of the tests")
+    client.create_database("crm")
+    people = pa.table({"id": range(5000), "name": [f"person {id}" for id in range(5000)]})
+    visits = pa.table({"person": [id % 5000 for id in range(20000)], "page": ["/"] * 20000})
+    for name, rows in (("crm.people", people), ("crm.visits", visits)):
+        columns = [
+            HiveColumn(each.name, "bigint" if pa.types.is_integer(each.type) else "string")
+            for each in rows.schema
+        ]
+        client.create_table(HiveTable.new(TableRef.parse(name), columns))
+        with WorkerTable(name, client.options) as table:
+            table.append(rows)
+    table = client.get_table(TableRef.parse("crm.visits"))
+    mirror = MirrorNote(
+        mirror="lake.visits",
+        catalog="lake",
+        location="file:/lake/visits",
+        table=located(table),
+        write_ids=f"crm.visits:1:{2**63 - 1}::",
+        complete_at=time.time(),
+        run_token="iceberg_mirror/scheduled__2026-11-20T02:00:00+00:00/to_iceberg/-1",
+    )
+    now = datetime.now(UTC)
+    job = EraseJob(
+        request="2026-03-01",
+        keys=BatchSource("keys"),
+        columns={"crm.people": "id", "crm.visits": "person"},
+        folder=folder,
+        retention="0",
+    )
+    task = {
+        "AIRFLOW__HIVE_ACID__ERASURE_KEY_FILE": str(key_file),
+        "AIRFLOW_CTX_DAG_ID": "erasure",
+    }
+    with patch.dict(os.environ, task):
+        Eraser(client, folder, clock=lambda: now - timedelta(days=3)).run(job, ["7", "8", "9"])
+        write_mirror_note(table, mirror, is_new=True)
+        late = replace(job, request="2026-03-02", retention=None, mirrors=[mirror.location])
+        with held(client.options, "crm.people"):
+            begun = Eraser(client, folder, clock=lambda: now - timedelta(days=26))
+            begun.run(late, ["40", "41"])
+            Eraser(client, folder).advance(late.request)
 
 
 def _orders(orders: PageTable, begin: datetime, dice: random.Random) -> None:

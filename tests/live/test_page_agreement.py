@@ -53,6 +53,7 @@ class Answers:
         self.started: list[dict[str, Any]] = []
         self.history: list[dict[str, Any]] = []
         self.mirrors: list[dict[str, Any]] = []
+        self.erasures: list[dict[str, Any]] = []
         self.running = False
         self.measured = True
         self.complete = True
@@ -69,13 +70,13 @@ class Answers:
             case ["hiveacid", "api", "tables", name]:
                 return codec.encode(self.details[name]) | {"instance": ""}
             case ["hiveacid", "api", "tables", _, "history"]:
-                return {"instance": "", "entries": self.history, "error": None}
-            case ["hiveacid", "api", "tables", _, "streams"]:
-                return {"instance": "", "streams": [], "error": None}
-            case ["hiveacid", "api", "tables", _, "staged"]:
-                return {"instance": "", "staged": [], "error": None}
+                return {"instance": "", "history": self.history, "error": None}
             case ["hiveacid", "api", "tables", _, "mirrors"]:
                 return {"instance": "", "mirrors": self.mirrors, "error": None}
+            case ["hiveacid", "api", "tables", _, ("streams" | "staged") as part]:
+                return {"instance": "", part: [], "error": None}
+            case ["hiveacid", "api", "erasures"]:
+                return {"erasures": self.erasures, "error": None}
             case ["hiveacid", "api", "tables", _, "oldest"]:
                 return {"oldest": {"version": 0, "at": None}, "error": None}
             case [*_, "taskInstances"]:

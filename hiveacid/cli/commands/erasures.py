@@ -222,11 +222,12 @@ def run_erasures(arguments: argparse.Namespace) -> int:
         return 0
     print(f"{location}: {plural(len(found), 'request')}")
     if found:
-        head = ("request", "age", "deadline in", "state", "files with keys", "tables")
+        head = ("request", "age", "time left", "state", "files left", "tables")
         print_table(head, [_row(each, now) for each in found])
     for each in found:
         if each.waits:
-            print(f"\n{each.request}, at {each.checked_at}:")
+            print()
+            print(f"{each.request}, at {each.checked_at}:")
             _print_waits(each.waits)
     return 0
 

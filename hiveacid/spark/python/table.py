@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from hiveacid.errors import HiveAcidError, TransactionAborted
 from hiveacid.iceberg.run import compare_with_iceberg, export_to_iceberg
 from hiveacid.jobs.definition_jobs import AnalyzeJob
+from hiveacid.jobs.erase_job import WITHIN_DAYS, EraseReport
 from hiveacid.jobs.fields import Parameters
 from hiveacid.jobs.iceberg_job import (
     IcebergCompareJob,
@@ -48,6 +49,7 @@ from hiveacid.spark.read.flat_snapshot import text_counter
 from hiveacid.spark.read.table_reader import RowQuery, TableReader
 from hiveacid.spark.rows.columns import all_columns, check_readable, spark_struct
 from hiveacid.spark.session import end_reads_on_stop, in_session, reading_session, session_holding
+from hiveacid.spark.spark_versions import to_arrow
 from hiveacid.spark.statements.conditions import Expression, Expressions
 from hiveacid.spark.statements.engine import SparkEngine
 from hiveacid.spark.statements.methods import TableChanges
@@ -58,6 +60,7 @@ from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.tables.statistics import analyze
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.table_detail import TableDetail, table_detail
+from hiveacid.worker.erase_keys import erase_keys
 from hiveacid.writes.atomic_write import run_statements
 from hiveacid.writes.statement import Statement, WriteOptions, require_statement_access
 
@@ -625,6 +628,65 @@ class AcidTable(TableChanges[RunReport]):
         if report.error is not None:
             raise report.error.exception()
         return report
+
+    def erase(
+        self,
+        keys: Any,
+        column: str,
+        *,
+        request: str,
+        folder: str = "",
+        mirrors: Sequence[str] = (),
+        within_days: int = WITHIN_DAYS,
+        retention: str | None = None,
+        dry_run: bool = False,
+    ) -> EraseReport:
+        """Erase the rows with some keys from the table, its versions, and its files; Spark does not take part.
+
+        The rows are deleted, and their files are rewritten and removed as soon as no reader, consumer, or retention needs them.
+        Frames that were read before delay this until they end. Call it again with the same request and keys until the report has a certificate. An erasure in
+        several tables is an ``EraseJob``.
+
+        Example::
+
+            report = orders.erase([7, 8], "customer", request="2026-03-01", retention="0")
+            print(report.certificate or report.waits)
+
+        Args:
+            keys: A list of values, a frame with one column of Spark, Arrow, pandas, or Polars, or a
+                source such as ``TableSource("privacy.requests")``. They are integers, decimals, texts,
+                or dates.
+            column: The column with the keys.
+            request: The name of the request, which identifies it in the folder.
+            folder: The folder of requests and certificates, outside of all tables; the option erasures
+                of ``[hive_acid]`` by default.
+            mirrors: The folders of mirrors of the table in Iceberg, which are searched as well.
+            within_days: The days after the request in which the erasure must be complete.
+            retention: The time in which files are kept for earlier versions, like ``"7 days"``; ``"0"``
+                removes them as soon as no open reader needs them. None uses that of the table.
+            dry_run: Only report the rows, the files, and everything that would delay the erasure.
+
+        Raises:
+            InvalidJob: The request exists with other keys or another table.
+            UnsupportedTable: Rows of the table cannot be deleted, or its keys cannot be compared.
+        """
+        if isinstance(keys, DataFrame):
+            keys = to_arrow(keys)
+        self._reads.renew()
+        return erase_keys(
+            self._client,
+            self.ref,
+            column,
+            keys,
+            self._observers,
+            request=request,
+            folder=folder,
+            mirrors=mirrors,
+            within_days=within_days,
+            retention=retention,
+            dry_run=dry_run,
+            **self._options.options,
+        )
 
     def _require_access(self, job: object) -> None:
         require_job_access(self._client, program_user(), job)

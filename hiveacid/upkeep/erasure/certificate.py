@@ -10,7 +10,7 @@ from hiveacid import __version__
 from hiveacid.errors import CorruptFile, InvalidJob
 from hiveacid.jobs.options import setting
 from hiveacid.records.erasures import Erasure, signature_of
-from hiveacid.rules.texts import bytes_in_words, plural
+from hiveacid.rules.texts import bytes_in_words, folded, plural
 from hiveacid.upkeep.erasure.key_set import KeySet
 from hiveacid.upkeep.erasure.places import Place
 from hiveacid.upkeep.erasure.search import Searched
@@ -129,7 +129,7 @@ def signature_state(certificate: Mapping[str, Any]) -> str:
 
 def certificate_text(certificate: Mapping[str, Any]) -> str:
     """Return a certificate as text for people."""
-    return "\n".join(_lines(certificate)) + "\n"
+    return "\n".join(map(folded, _lines(certificate))) + "\n"
 
 
 def _lines(certificate: Mapping[str, Any]) -> Iterator[str]:
