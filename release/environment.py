@@ -47,10 +47,18 @@ class CleanEnvironment:
 
         Args:
             wheels: The wheels of the library and of the provider.
-            spark: The version, such as 4.1.
+            spark: A minor version with a `pyspark-client`, such as 4.1, or 3.5, or an exact one without
+                a client, such as 4.3.0.
             constraints: Constraints for all other packages.
         """
         library, provider = (wheel.as_uri() for wheel in wheels)
+        if spark.count(".") == 2:
+            # The extra allows only versions that have a client of the same version.
+            self.install([f"hiveacid @ {library}", f"airflow-hiveacid @ {provider}"], constraints)
+            self._uv("pip", "uninstall", "--quiet", "pyspark-client")
+            pin = ("--constraint", str(constraints))
+            self._uv("pip", "install", "--quiet", *pin, f"pyspark=={spark}")
+            return
         both = [f"hiveacid[spark] @ {library}", f"airflow-hiveacid[spark] @ {provider}"]
         if int(spark.partition(".")[0]) >= 4:
             # Their files overlap, so that only equal versions work, and the client may be published later.

@@ -24,7 +24,7 @@ from pyiceberg.io.pyarrow import (
 )
 from pyiceberg.schema import Schema
 
-from hiveacid.errors import DataError, NanosecondsLost, ProofFailed
+from hiveacid.errors import CorruptFile, DataError, NanosecondsLost, ProofFailed
 from hiveacid.iceberg.data_file_task import (
     CopyShares,
     DataFileMeasures,
@@ -37,6 +37,7 @@ from hiveacid.iceberg.data_file_task import (
     WrittenDeleteFile,
 )
 from hiveacid.iceberg.mirror_state import PROVENANCE, Provenance, SourceStripes
+from hiveacid.iceberg.parquet_copy import CopiedFooter, copied_footer
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.orc.copying.assemble import Part
 from hiveacid.orc.copying.reencode import reencode, reencoded_part, values_of
@@ -57,7 +58,9 @@ from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.storage.filesystems import translated_os_errors
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 from hiveacid.storage.listing import DataFile, open_data
+from hiveacid.tables.scan.parquet_file import ParquetFile
 from hiveacid.tables.scan.table_part import VisibleRows
+from hiveacid.tables.scan.times import has_finer_times
 
 # Timestamps with more digits than microseconds, which readers of Iceberg cut or round
 
@@ -81,11 +84,15 @@ def require_microseconds(
         return
     column = finer_column(source, with_stripes(tail, stripes), columns)
     if column is not None:
-        raise NanosecondsLost(
-            f"{path} has timestamps of more digits than microseconds in the column {column}, which"
-            " readers of Iceberg cut or round.",
-            remedy="Round the values in the table first.",
-        )
+        raise _nanoseconds(path, column)
+
+
+def _nanoseconds(path: str, column: str) -> NanosecondsLost:
+    return NanosecondsLost(
+        f"{path} has timestamps of more digits than microseconds in the column {column}, which"
+        " readers of Iceberg cut or round.",
+        remedy="Round the values in the table first.",
+    )
 
 
 def require_microseconds_in_keys(
@@ -125,6 +132,8 @@ _ALL_WRITE_IDS = (1 << 63) - 1
 def write_parquet(task: DataFileTask, wanted: ParquetRows) -> WrittenDataFile | None:
     """Write a data file, unless none of its rows is visible.
 
+    A Parquet file of the Hive table is copied if it can be.
+
     Args:
         task: The task.
         wanted: The rows of the file.
@@ -133,15 +142,21 @@ def write_parquet(task: DataFileTask, wanted: ParquetRows) -> WrittenDataFile | 
         DataError: A value cannot be decoded or converted.
         NanosecondsLost: Timestamps have more digits than microseconds.
     """
-    source = _Source(task, wanted)
-    groups = _row_groups(source.rows())
+    if task.from_parquet:
+        with _opened_parquet(task) as (source, footer):
+            if footer is not None:
+                return _write_copy(task, wanted, source, footer)
+        rows: _ParquetSource | _Source = _ParquetSource(task, wanted)
+    else:
+        rows = _Source(task, wanted)
+    groups = _row_groups(rows.rows())
     first = next(groups, None)
     if first is None:
         return None
     path = f"{task.target.rstrip('/')}/{task.name}"
     with translated_os_errors(path), Storage.of(task.target).create(task.name) as sink:
         counted = _Counted(sink)
-        written = _write(counted, chain([first], groups), wanted.schema, source.provenance())
+        written = _write(counted, chain([first], groups), wanted.schema, rows.provenance())
     return_memory()
     return WrittenDataFile(
         name=task.name,
@@ -151,6 +166,100 @@ def write_parquet(task: DataFileTask, wanted: ParquetRows) -> WrittenDataFile | 
         measures=_measures(written, wanted.schema),
         shares=CopyShares.encoding(task),
     )
+
+
+@contextmanager
+def _opened_parquet(task: DataFileTask) -> Iterator[tuple[BinaryIO, CopiedFooter | None]]:
+    """Open the Parquet file with the rows of a data file, and read its footer if it is copied.
+
+    Raises:
+        CorruptFile: It cannot be read.
+    """
+    assert task.parquet is not None
+    (file,) = task.files
+    path, columns = _location(task, file), task.parquet.columns.columns
+    with translated_os_errors(path), ReadOnlyStorage.of(task.root).open_input(file.path) as source:
+        try:
+            yield source, copied_footer(source, file.size, task.columns, columns, task.fields)
+        except pa.ArrowException as error:
+            raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
+        except CorruptFile as error:
+            raise CorruptFile(f"{path}: {error.what}", remedy=error.remedy) from error
+
+
+def _write_copy(
+    task: DataFileTask, wanted: ParquetRows, source: BinaryIO, footer: CopiedFooter
+) -> WrittenDataFile | None:
+    """Copy a Parquet file, unless it has no rows."""
+    if not footer.metadata.num_rows:
+        return None
+    path = f"{task.target.rstrip('/')}/{task.name}"
+    origin = _parquet_origin(task, complete=True)
+    with translated_os_errors(path), Storage.of(task.target).create(task.name) as sink:
+        size = footer.write(source, sink, {PROVENANCE.encode(): origin.encode()})
+    return WrittenDataFile(
+        name=task.name,
+        rows=footer.metadata.num_rows,
+        bytes=size,
+        split_offsets=_split_offsets(footer.metadata),
+        measures=footer.measures(wanted.schema),
+        shares=_copied_shares(footer),
+    )
+
+
+def _copied_shares(footer: CopiedFooter) -> CopyShares:
+    return CopyShares(footer.metadata.num_row_groups, footer.start)
+
+
+def _parquet_origin(task: DataFileTask, *, complete: bool) -> Provenance:
+    (file,) = task.files
+    return Provenance(
+        partition=task.partition,
+        location=task.root,
+        sources=(SourceStripes(file.path, file.size, 1, file.stripes),),
+        complete=complete,
+        whole=True,
+    )
+
+
+def _location(task: DataFileTask, file: SourceFile) -> str:
+    return f"{task.root.rstrip('/')}/{file.path}"
+
+
+class _ParquetSource:
+    """The rows of a Parquet file of the Hive table, which are decoded."""
+
+    def __init__(self, task: DataFileTask, wanted: ParquetRows) -> None:
+        self._task = task
+        self._wanted = wanted
+        self._storage = ReadOnlyStorage.of(task.root)
+
+    def provenance(self) -> Provenance:
+        """The origin of the rows."""
+        # Fields inside of columns are not compared.
+        (file,) = self._task.files
+        path = _location(self._task, file)
+        with translated_os_errors(path), self._storage.open_input(file.path) as source:
+            stored = parquet.read_schema(source)
+        names = self._task.columns.renamed(stored.names)
+        complete = all(name.lower() in self._task.fields for name in names)
+        flat = not any(field.type.num_fields for field in stored)
+        return _parquet_origin(self._task, complete=complete and flat)
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows as rows of the Hive table."""
+        (file,) = self._task.files
+        columns, location = self._wanted.columns, _location(self._task, file)
+        keys = columns.values(self._wanted.values)
+        opened = ParquetFile(self._storage, file.path, self._task.columns)
+        for batch in opened.batches([column.name for column in columns.columns]):
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                if has_finer_times(column):
+                    raise _nanoseconds(location, name)
+            try:
+                yield columns.batch(batch, keys)
+            except DataError as error:
+                raise type(error)(f"{location}: {error.what}", remedy=error.remedy) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +315,7 @@ class _Source:
                 try:
                     yield columns.batch(batch.columns, keys)
                 except DataError as error:
-                    what = f"{self._location(file)}: {error.what}"
+                    what = f"{_location(self._task, file)}: {error.what}"
                     raise type(error)(what, remedy=error.remedy) from error
 
     def _checked(self, file: SourceFile) -> OrcTail:
@@ -215,14 +324,11 @@ class _Source:
             tail = OrcTail.read(opened, file.size)
             named = replace(tail, types=with_column_names(tail.types, self._task.columns))
             require_microseconds(
-                self._location(file), opened, named, file.stripes, self._task.fields.keys()
+                _location(self._task, file), opened, named, file.stripes, self._task.fields.keys()
             )
         # Rows without stored ids are numbered from the beginning of their file.
         assert file.ids is None or len(file.stripes) == len(tail.stripes)
         return tail
-
-    def _location(self, file: SourceFile) -> str:
-        return f"{self._task.root.rstrip('/')}/{file.path}"
 
 
 class _Counted:
@@ -320,6 +426,9 @@ _GROUP_BYTES = 16 << 20
 
 def share_task(task: DataFileTask) -> CopyShares:
     """Determine how the stripes of a data file would be made, without writing."""
+    if task.from_parquet:
+        with _opened_parquet(task) as (_, footer):
+            return CopyShares.encoding(task) if footer is None else _copied_shares(footer)
     if task.parquet is not None:
         return CopyShares.encoding(task)
     with _Opened(task) as opened:

@@ -72,6 +72,8 @@ class DataFileTask:
         complete: Whether all columns of the files are columns of the table, with types at least as
             wide.
         parquet: The rows of a Parquet file; None for an ORC file.
+        from_parquet: Whether the only file with the rows is a Parquet file, which is copied if it can
+            be. It counts as one stripe.
         named: The same stripes with the delete events that name some of their rows, if the file also
             contains deleted rows.
     """
@@ -89,6 +91,7 @@ class DataFileTask:
     bytes: int = 0
     complete: bool = True
     parquet: ParquetRows | None = None
+    from_parquet: bool = False
     named: "DataFileTask | None" = None
 
     @property
@@ -99,8 +102,8 @@ class DataFileTask:
 
     @property
     def is_copied(self) -> bool:
-        """Whether all stripes are copied."""
-        return self.types is None and self.parquet is None
+        """Whether all stripes are copied, of Parquet files usually."""
+        return self.types is None and (self.parquet is None or self.from_parquet)
 
     @property
     def search_effort(self) -> int:

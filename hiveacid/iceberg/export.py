@@ -55,7 +55,7 @@ from hiveacid.jobs.iceberg_job import (
     IcebergFileFormat,
 )
 from hiveacid.jobs.table_properties import COLUMN_MAPPING
-from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseClock
@@ -127,7 +127,7 @@ class Export:
         mirror: tuple[Table, MirrorState] | None,
     ) -> IcebergExportReport:
         target = self._changed(table, visible, definition, mirror)
-        format_ = mirror[1].format if mirror is not None else self._job.format or "orc"
+        format_ = mirror[1].format if mirror is not None else self._job.format or _format_of(table)
         _require_separate(target.location, table, visible)
         if mirror is None:
             self._require_free(target.location)
@@ -390,6 +390,12 @@ class Export:
             f" {first.reason}.{others}",
             remedy="A dry run lists all of them. Export a table without these columns.",
         )
+
+
+def _format_of(table: HiveTable) -> IcebergFileFormat:
+    """Return the format to which the files of a table are copied."""
+    is_parquet = StorageFormat.of(table.serde, table.ref.full_name) is StorageFormat.PARQUET
+    return "parquet" if is_parquet else "orc"
 
 
 def _mirrored(mirror: tuple[Table, MirrorState], table: HiveTable) -> Mirrored:

@@ -263,7 +263,7 @@ class PartitionFiles:
 
     Raises:
         NanosecondsLost: A partition key has more digits than microseconds.
-        UnsupportedTable: The files of the partition are not ORC files.
+        UnsupportedTable: The files of the partition have another format.
     """
 
     def __init__(
@@ -276,10 +276,15 @@ class PartitionFiles:
         parquet: Schema | None = None,
         deletes_stay: bool = False,
     ) -> None:
-        if directory.format is not StorageFormat.ORC:
+        if directory.format.is_text:
             raise UnsupportedTable(
                 f"{visible.title} has files of the format {directory.format.name}.",
-                remedy="Only ORC files are exported; copy the table with Spark.",
+                remedy="Only ORC and Parquet files are exported; copy the table with Spark.",
+            )
+        if directory.format is StorageFormat.PARQUET and parquet is None:
+            raise UnsupportedTable(
+                f"{visible.title} has Parquet files, which are not exported to ORC files.",
+                remedy="Export the table with format='parquet', to another name if it exists.",
             )
         assert visible.table is not None
         require_microseconds_in_keys(visible.title, visible.table.partition_keys, directory.values)
@@ -325,6 +330,9 @@ class PartitionFiles:
             UnsupportedFile: A column has another name in a file, and engines map it differently.
         """
         covered = covered or {}
+        if self.directory.format is StorageFormat.PARQUET:
+            yield from self._parquet_tasks({*covered, *skipped})
+            return
         copied: dict[_LayoutKey, list[_Run]] = {}
         decoded: dict[_Deletes, list[_Run]] = {}
         for opened in self._opened([file for file in self.rows if file.path not in skipped]):
@@ -362,6 +370,21 @@ class PartitionFiles:
             for chosen in _joined(group, file_bytes):
                 task = self._task(chosen, deletes=files, invisible=invisible, types=self._types)
                 yield self._with_named(task, chosen, unnamed)
+
+    def _parquet_tasks(self, omitted: Collection[str]) -> Iterator[DataFileTask]:
+        """Yield one data file for each Parquet file of an insert-only table."""
+        for file in self.rows:
+            if file.path not in omitted:
+                yield DataFileTask(
+                    root=self._part.location,
+                    partition=self.directory.name,
+                    files=(SourceFile(file.path, file.size, (0,)),),
+                    columns=self._part.columns,
+                    fields=self._fields,
+                    bytes=file.size,
+                    parquet=self._parquet,
+                    from_parquet=True,
+                )
 
     def check(self, file: MirroredFile, deletes: Sequence[DataFile]) -> DataFileTask:
         """Return a task that looks for rows of a data file that some delete events name.

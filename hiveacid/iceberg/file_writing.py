@@ -338,20 +338,22 @@ class WrittenFiles:
         def record(part: PartitionDirectory) -> Record:
             return partition_record(keys.values(part.values))
 
+        # Each of them applies all pending changes to the metadata of the table.
+        schema, spec_id, key_names = target.schema, target.spec_id, target.key_names
         return ChangedFiles(
             added=[
                 manifest_entry(
                     file,
                     f"{self.folder}/{file.name}",
-                    target.schema,
+                    schema,
                     record(part),
-                    target.spec_id,
-                    target.key_names,
+                    spec_id,
+                    key_names,
                 )
                 for part, file in self.data
             ],
             added_deletes=[
-                delete_entry(file, f"{self.folder}/{file.name}", record(part), target.spec_id)
+                delete_entry(file, f"{self.folder}/{file.name}", record(part), spec_id)
                 for part, file in self.deletes
             ],
         )

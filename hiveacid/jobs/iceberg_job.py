@@ -301,8 +301,8 @@ class IcebergExportJob(IcebergJob):
             Without a type and a uri it is the metastore of the Hive table. The option ``locations``
             lists folders, besides the warehouse, with files of its tables.
         format: The format of the data files. ORC files are copies of stripes. Parquet files contain
-            decoded rows, for engines that read only Parquet. If None, it is the format of the
-            existing table, and ORC for a new one.
+            decoded rows, for engines that read only Parquet, or copied pages of a Parquet table. If
+            None, it is the format of the existing table, and for a new one that of the Hive table.
         deletes: How deletes are carried out. "apply" writes data files without deleted rows, and
             replaces the data files of a mirror with newly deleted rows. "positions" keeps deleted rows
             in the data files, and writes their positions to delete files, so that the cost of a run

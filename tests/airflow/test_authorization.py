@@ -5,8 +5,8 @@ import logging
 from dataclasses import replace
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowTaskTimeout
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from airflow_hiveacid import (
     HiveAcidCleanOperator,

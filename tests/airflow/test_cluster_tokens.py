@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowException
-from airflow.sdk.exceptions import AirflowTaskTimeout
+from airflow.providers.common.compat.sdk import AirflowException, AirflowTaskTimeout
 
 from airflow_hiveacid import HiveAcidDeleteOperator
 from airflow_hiveacid.cluster.runs import ClusterRun

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from airflow.exceptions import AirflowFailException
-from airflow.sdk import DAG, macros, task
+from airflow.sdk import DAG, task
+from airflow.sdk.execution_time import macros
 
 from airflow_hiveacid import (
     ChangesSource,

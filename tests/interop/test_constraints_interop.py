@@ -114,3 +114,37 @@ def test_a_constraint_that_hive_declares_later_is_enforced_for_updates_of_old_ro
         assert with_us == in_hive, statement
     rows = [sorted(hive.sql(f"SELECT w FROM default.late_{name}")) for name in ("here", "theirs")]
     assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize(
+    ("type_", "condition", "value"),
+    [
+        ("double", "x = x", "CAST('NaN' AS double)"),
+        ("char(3)", "x > 'a'", "'a\\t'"),
+        ("string", "x > 0", "'NaN'"),
+    ],
+)
+def test_hive_contradicts_itself_about_conditions_that_are_refused_here(
+    hive, type_, condition, value
+):
+    word, _, _ = type_.partition("(")
+    name = f"default.both_{word}"
+    create = (
+        f"CREATE TABLE {{}} (x {type_}{{}}) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    )
+    hive.sql(create.format(name, ""))
+    hive.sql(create.format(f"{name}_checked", f", CHECK ({condition})"))
+    hive.sql(f"INSERT INTO {name} SELECT {value}")
+    accepted = outcome(hive.sql, f"INSERT INTO {name}_checked SELECT * FROM {name}", EngineError)
+    found = hive.sql(f"SELECT count(*) FROM {name} WHERE {condition}")
+    assert (accepted == "done") != (found == [("1",)])
+
+
+def test_blanks_behind_a_char_count_in_hive_if_the_inserted_value_is_a_string(hive):
+    hive.sql(
+        "CREATE TABLE default.blanks (c char(3), CHECK (c = 'a')) STORED AS ORC"
+        " TBLPROPERTIES ('transactional' = 'true')"
+    )
+    for value, wanted in (("CAST('a ' AS char(3))", "done"), ("'a '", "refused")):
+        statement = f"INSERT INTO default.blanks SELECT {value}"
+        assert outcome(hive.sql, statement, EngineError) == wanted

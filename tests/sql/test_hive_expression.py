@@ -87,10 +87,11 @@ REFUSED = {
     "what differs each time": "rand() > 0.5",
     "the time": "ts < current_timestamp()",
     "subqueries": "a in (select 1)",
-    # Hive compares them as doubles, Spark as whole numbers or not at all.
+    # Hive contradicts itself about the next ones: see tests/interop/test_constraints_interop.py.
     "texts with numbers": "s > 3",
-    "casts": "cast(s as int) > 3",
     "blanks at the end of a char": "c = 'a'",
+    "the order of a char": "c > 'a'",
+    "casts": "cast(s as int) > 3",
     "decimals and floats": "g > 0.5",
     "arithmetic on decimals": "d + d > 1",
     "divisions by what may be zero": "a / b > 1",

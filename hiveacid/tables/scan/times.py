@@ -215,6 +215,22 @@ def parse_timestamp(text: str) -> pa.Array:
     return _timestamps(_numbers(seconds), nanos, seconds.is_null())
 
 
+def has_finer_times(array: pa.Array) -> bool:
+    """Return whether timestamps of the type TIMESTAMP have more digits than microseconds.
+
+    Args:
+        array: Any array, whose timestamps may be nested.
+    """
+    if array.type == TIMESTAMP:
+        return bool((_numbers(array.field(1)) % 1000).any())
+    if types.is_struct(array.type):
+        fields = (array.field(number) for number in range(array.type.num_fields))
+        return any(map(has_finer_times, fields))
+    if types.is_map(array.type):
+        return any(map(has_finer_times, entries(array)))
+    return bool(types.is_list(array.type)) and has_finer_times(elements(array))
+
+
 def as_unit(array: pa.Array, unit: str, zone: str | None = None) -> pa.Array:
     """Convert to Arrow's own timestamps.
 
