@@ -4,6 +4,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -173,28 +174,35 @@ def _rows(folder: Path, table: str, uri: str) -> list[tuple[object, ...]]:
     )
 
 
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(7200)
 def test_killed_runs_leave_the_rows_of_undisturbed_ones(kill_project, metastore):
-    kills = int(os.environ.get("DBT_KILLS", "3"))
+    kills = int(os.environ.get("DBT_KILLS", "6"))
     seed = int(os.environ.get("DBT_KILL_SEED", random.randrange(10**6)))
     times = random.Random(seed)
     print(f"DBT_KILL_SEED={seed}")
-    for run in ("first", "second"):
-        for _ in range(kills):
-            if _build(kill_project, run, times.uniform(10, 60)) == 0:
+    start = time.monotonic()
+    assert _build(kill_project, "undisturbed") == 0
+    duration = time.monotonic() - start
+    runs, killed = 1, 0
+    while killed < kills:
+        runs += 1
+        while _build(kill_project, f"run {runs}", times.uniform(0.2, 1.2) * duration) is None:
+            killed += 1
+            print(f"{killed} kills in {runs} runs", flush=True)
+            if killed == kills:
                 break
-        assert _build(kill_project, run) == 0
+        assert _build(kill_project, f"run {runs}") == 0
     raw = [("1", "10", "2026-01-01"), ("2", "20", "2026-01-01"), ("3", "30", "2026-01-02")]
     once = [(key, amount) for key, amount, _ in raw]
-    assert _rows(kill_project, "appended", metastore.uri) == sorted(once * 2)
+    assert _rows(kill_project, "appended", metastore.uri) == sorted(once * runs)
     assert _rows(kill_project, "merged", metastore.uri) == raw
     assert _rows(kill_project, "keyed", metastore.uri) == raw
     assert _rows(kill_project, "replaced", metastore.uri) == sorted(
         (day, key, amount) for key, amount, day in raw
     )
     assert _rows(kill_project, "totals", metastore.uri) == [
-        ("2026-01-01", "60", "4"),
-        ("2026-01-02", "60", "2"),
+        ("2026-01-01", str(30 * runs), str(2 * runs)),
+        ("2026-01-02", str(30 * runs), str(runs)),
     ]
     assert _rows(kill_project, "states", metastore.uri) == sorted(
         (key, day, amount) for key, amount, day in raw
