@@ -146,6 +146,39 @@ class TestPartitions:
             assert client.get_table(ref).identity == before
 
 
+CONSTRAINTS = """
+models:
+  - name: {name}
+    config: {{materialized: table, contract: {{enforced: true}}}}
+    constraints:
+      - {{type: check, name: positive, expression: id > 0}}
+      - {{type: primary_key, name: the_key, columns: [id]}}
+    columns:
+      - name: id
+        data_type: int
+        constraints: [{{type: not_null}}, {{type: check, expression: id < 9}}]
+"""
+
+
+class TestConstraintNames:
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {
+            f"{name}.{kind}": text.format(name=name)
+            for name in ("one", "other")
+            for kind, text in (("sql", "select 1 as id"), ("yml", CONSTRAINTS))
+        }
+
+    def test_tables_have_constraints_of_the_same_name(self, project):
+        run_dbt(["run"])
+        run_dbt(["run", "--full-refresh"])
+        for name in ("one", "other"):
+            for wrong in ("0", "9", "null"):
+                with pytest.raises(Exception, match="refuses the row"):
+                    project.run_sql(f"insert into {{schema}}.{name} values ({wrong})")
+            assert project.run_sql(f"select id from {{schema}}.{name}", fetch="all") == [(1,)]
+
+
 class TestUnreachable:
     @pytest.fixture(scope="class")
     def models(self):
