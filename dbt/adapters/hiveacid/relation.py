@@ -11,4 +11,4 @@ class HiveAcidRelation(SparkRelation):
     """A table or view; its name has no case, like all names of the metastore."""
 
     def _is_exactish_match(self, field: ComponentName, value: str) -> bool:
-        return self.path.get_lowered_part(field) == value.lower()
+        return bool(self.path.get_lowered_part(field) == value.lower())
