@@ -207,9 +207,10 @@ $(DBT)/.installed: dbt/pyproject.toml hiveacid/pyproject.toml | $(INSTALLED)
 		--group dbt/pyproject.toml:test --editable hiveacid --editable dbt
 	@touch $@
 
-dbt: setup $(DBT)/.installed ## Run all suites of dbt on its adapter, on both metastores (two hours; ONLY=basic)
+dbt: setup $(DBT)/.installed ## Run all suites of dbt on its adapter, on both metastores (two hours; ONLY=basic, SPARK=3.5)
 	@$(compile_jar)
 	@for version in 4.0.1 3.1.3; do PATH="$(CURDIR)/$(DBT)/bin:$$PATH" METASTORE=$$version \
+		$(call on_spark,$(SPARK)) \
 		python -m pytest --rootdir dbt/acceptance -c dbt/acceptance/pytest.ini dbt/acceptance \
 		$(if $(ONLY),-k '$(ONLY)') || exit 1; done
 

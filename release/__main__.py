@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report(state_problems(source_state()), fatal=not options.rehearsal)
     say("Wheels and source distributions of the commit")
     built = build(REPOSITORY, folder)
-    library, provider, _ = built
+    library, provider, adapter = built
     say("Contents")
     for each in built:
         report(contents_problems(each, folder / "source"))
@@ -68,6 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ]
         environment.install(both, pins)
         environment.verify(__version__)
+        file = getattr(adapter, kind)
+        say(f"{file.name} in an environment without Airflow")
+        of_dbt = CleanEnvironment(folder / f"dbt-{kind}", options.python)
+        of_dbt.install_adapter(
+            [f"hiveacid @ {files[0].as_uri()}", f"dbt-hiveacid @ {file.as_uri()}"]
+        )
+        of_dbt.verify_adapter(__version__, folder / "source" / "dbt" / "example")
         if kind == "wheel":
             say("Spark of the extra [spark] without constraints")
             resolved = environment.resolve(

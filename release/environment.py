@@ -16,6 +16,17 @@ _IMPORT = (
 # What needs neither Airflow nor Spark.
 _USE = "import sys; from hiveacid import MetastoreOptions, TableScan; sys.exit('airflow' in sys.modules)"
 
+# Reads a project with the adapter of dbt, which starts no Spark for it.
+_PARSE = """
+import os, sys
+from dbt.adapters.hiveacid.__version__ import version
+from dbt.cli.main import dbtRunner
+os.environ["HIVEACID_METASTORE"] = "thrift://127.0.0.1:1"
+folders = ["--target-path", "target", "--log-path", "logs"]
+project = ["--project-dir", sys.argv[1], "--profiles-dir", sys.argv[1]]
+sys.exit(version != sys.argv[2] or not dbtRunner().invoke(["parse", *project, *folders]).success)
+"""
+
 
 class CleanEnvironment:
     """A virtual environment that sees neither the repository nor the user's packages.
@@ -73,6 +84,16 @@ class CleanEnvironment:
             again = ["--reinstall", "--no-deps", f"pyspark=={spark}.*"]
             self._uv("pip", "install", "--quiet", *again)
 
+    def install_adapter(self, requirements: Sequence[str]) -> None:
+        """Install the adapter of dbt, without the parser of dbt 2, whose package downloads a program.
+
+        Args:
+            requirements: The library and the adapter.
+        """
+        left_out = self.work / "left-out.txt"
+        left_out.write_text("dbt-core-experimental-parser; python_version < '3'", encoding="utf-8")
+        self._uv("pip", "install", "--quiet", "--override", str(left_out), *requirements)
+
     def installed(self) -> dict[str, str]:
         """Return the version of each installed distribution."""
         listed = self._uv("pip", "list", "--quiet", "--format", "json")
@@ -111,6 +132,18 @@ class CleanEnvironment:
         found = {entry["package_name"]: entry["version"] for entry in providers}
         if found.get("airflow-hiveacid") != version:
             raise SystemExit(f"Airflow does not list the provider with the version {version}.")
+
+    def verify_adapter(self, version: str, project: Path) -> None:
+        """Verify that the adapter of dbt has this version, and reads a project.
+
+        Args:
+            version: The version.
+            project: The folder of the project.
+
+        Raises:
+            SystemExit: It does not.
+        """
+        self.run("python", "-c", _PARSE, str(project.absolute()), version)
 
     def resolve(self, requirements: Sequence[str]) -> dict[str, str]:
         """Return the versions that an installation without constraints selects."""

@@ -26,7 +26,7 @@ _RULES = [
     (r"target\.type == 'postgres'", "target.type == 'hiveacid'"),
     (r"'09/(01|12)/2023'", r"'2023-09-\1'"),
     # Types
-    (r"\bnull as (actual|expected)\b", r"cast(null as int) as \1"),
+    (r"(?<!input, )\bnull as (actual|expected)\b", r"cast(null as int) as \1"),
     (r"::\s*(?:text|varchar)\b(?!\()", "::string"),
     (r"(?<=\s)(?:TEXT|text)(?=\s*(?:,|\)|\n|not null|primary))", "string"),
     (r"::double precision", "::double"),

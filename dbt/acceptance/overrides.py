@@ -7,10 +7,13 @@ import pytest
 from dbt.tests.adapter.basic import expected_catalog
 from dbt.tests.adapter.basic import test_docs_generate as docs
 from dbt.tests.adapter.basic import test_get_catalog_for_single_relation as single
+from dbt.tests.adapter.catalog import files as catalog_files
+from dbt.tests.adapter.catalog import relation_types
 from dbt.tests.adapter.constraints import test_constraints as constraints
 from dbt.tests.adapter.dbt_show import test_dbt_show as show
 from dbt.tests.adapter.incremental import test_incremental_on_schema_change as schema_change
 from dbt.tests.adapter.python_model import test_spark as python_models
+from dbt.tests.adapter.simple_copy import test_copy_uppercase as uppercase
 from dbt.tests.adapter.simple_copy import test_simple_copy as copies
 from dbt.tests.adapter.simple_seed import seeds as texts
 from dbt.tests.adapter.simple_seed import test_seed as seeds
@@ -104,6 +107,23 @@ class BaseGetCatalogForSingleRelation(single.BaseGetCatalogForSingleRelation):
     @pytest.fixture(scope="class")
     def expected_catalog_my_view_model(self, project):
         return _entry(project, "my_view_model", "view", {})
+
+
+class CatalogRelationTypes(relation_types.CatalogRelationTypes):
+    @pytest.fixture(scope="class", autouse=True)
+    def models(self):
+        return {"my_table.sql": catalog_files.MY_TABLE, "my_view.sql": catalog_files.MY_VIEW}
+
+    @pytest.mark.parametrize(
+        ("node_name", "relation_type"),
+        [
+            ("seed.test.my_seed", "table"),
+            ("model.test.my_table", "table"),
+            ("model.test.my_view", "view"),
+        ],
+    )
+    def test_relation_types_populate_correctly(self, docs, node_name, relation_type):
+        super().test_relation_types_populate_correctly(docs, node_name, relation_type)
 
 
 # Contracts: types of Spark, and constraints as the metastore knows them
@@ -267,6 +287,12 @@ class TestSimpleSeedWithBOM(seeds.BaseSimpleSeedWithBOM):
 class TestSimpleCopyBase(copies.SimpleCopyBase):
     # It needs materialized views.
     test_simple_copy_with_materialized_views = None
+
+
+class TestSimpleCopyUppercase(uppercase.BaseSimpleCopyUppercase):
+    @pytest.fixture(scope="class")
+    def dbt_profile_target(self, dbt_profile_target):
+        return dbt_profile_target
 
 
 class TestPostgresUnitTestingTypes(unit_types.BaseUnitTestingTypes):

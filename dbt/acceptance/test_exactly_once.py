@@ -4,6 +4,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -146,21 +147,28 @@ def kill_project(tmp_path, metastore):
     return folder
 
 
-def _build(folder: Path, once_per: str, timeout: float | None = None) -> int | None:
-    """Build a project, or kill the process after some time.
+def _build(folder: Path, once_per: str, kill_after: float | None = None) -> float | None:
+    """Build a project, or kill the process some time after its first model has begun.
 
     Returns:
-        The status; None if the process was killed.
+        The seconds since then; None if the process was killed.
     """
-    environment = {**os.environ, "DBT_ONCE_PER": once_per}
-    command = [sys.executable, "-m", "dbt.cli.main", "build"]
-    options = ["--project-dir", str(folder), "--profiles-dir", str(folder), "--quiet"]
-    with subprocess.Popen([*command, *options], env=environment, cwd=folder) as process:
+    options = ["--project-dir", str(folder), "--profiles-dir", str(folder)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "dbt.cli.main", "build", *options],
+        env={**os.environ, "DBT_ONCE_PER": once_per},
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        next((line for line in process.stdout if " START " in line), None)
+        begun = time.monotonic()
         try:
-            return process.wait(timeout)
+            assert process.wait(kill_after) == 0
         except subprocess.TimeoutExpired:
             process.kill()
             return None
+        return time.monotonic() - begun
 
 
 def _rows(folder: Path, table: str, uri: str) -> list[tuple[object, ...]]:
@@ -173,28 +181,33 @@ def _rows(folder: Path, table: str, uri: str) -> list[tuple[object, ...]]:
     )
 
 
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(7200)
 def test_killed_runs_leave_the_rows_of_undisturbed_ones(kill_project, metastore):
-    kills = int(os.environ.get("DBT_KILLS", "3"))
+    kills = int(os.environ.get("DBT_KILLS", "6"))
     seed = int(os.environ.get("DBT_KILL_SEED", random.randrange(10**6)))
     times = random.Random(seed)
     print(f"DBT_KILL_SEED={seed}")
-    for run in ("first", "second"):
-        for _ in range(kills):
-            if _build(kill_project, run, times.uniform(10, 60)) == 0:
+    duration = _build(kill_project, "undisturbed")
+    runs, killed = 1, 0
+    while killed < kills:
+        runs += 1
+        for _ in range(4):
+            if _build(kill_project, f"run {runs}", times.uniform(0, duration)) is not None:
                 break
-        assert _build(kill_project, run) == 0
+            killed += 1
+            print(f"{killed} kills in {runs} runs", flush=True)
+        _build(kill_project, f"run {runs}")
     raw = [("1", "10", "2026-01-01"), ("2", "20", "2026-01-01"), ("3", "30", "2026-01-02")]
     once = [(key, amount) for key, amount, _ in raw]
-    assert _rows(kill_project, "appended", metastore.uri) == sorted(once * 2)
+    assert _rows(kill_project, "appended", metastore.uri) == sorted(once * runs)
     assert _rows(kill_project, "merged", metastore.uri) == raw
     assert _rows(kill_project, "keyed", metastore.uri) == raw
     assert _rows(kill_project, "replaced", metastore.uri) == sorted(
         (day, key, amount) for key, amount, day in raw
     )
     assert _rows(kill_project, "totals", metastore.uri) == [
-        ("2026-01-01", "60", "4"),
-        ("2026-01-02", "60", "2"),
+        ("2026-01-01", str(30 * runs), str(2 * runs)),
+        ("2026-01-02", str(30 * runs), str(runs)),
     ]
     assert _rows(kill_project, "states", metastore.uri) == sorted(
         (key, day, amount) for key, amount, day in raw

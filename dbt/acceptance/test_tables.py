@@ -1,5 +1,9 @@
 """Replacement of tables, and a run without a metastore."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 from dbt.tests.util import run_dbt, write_file
 
@@ -84,6 +88,95 @@ class TestReplacement:
         run_dbt(["run", "--select", "plain"])
         assert project.run_sql("select id from {schema}.plain", fetch="all") == [(6,)]
         assert [each for each in self._names(project, metastore) if "__dbt" in each] == []
+
+
+DAYS = """
+{{ config(partition_by='day', insert_only=$only) }}
+select id, cast(2 * id + $shift as string) as day, $version as version from range(3)
+"""
+
+
+class TestPartitions:
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {
+            f"{name}.sql": DAYS.replace("$only", value)
+            .replace("$shift", "0")
+            .replace("$version", "0")
+            for name, value in (("full", "false"), ("only", "true"))
+        }
+
+    @pytest.fixture(scope="class")
+    def project_config_update(self):
+        return {"models": {"+materialized": "table"}}
+
+    @pytest.mark.parametrize("name", ["full", "only"])
+    def test_readers_see_all_rows_of_one_version(self, project, metastore, name):
+        run_dbt(["run", "--select", name])
+        file = f"{name}.sql"
+        text = (Path(project.project_root) / "models" / file).read_text()
+        ref = TableRef(project.test_schema, name)
+        with MetastoreClient(metastore.options) as client:
+            before = client.get_table(ref).identity
+        seen, done = [], threading.Event()
+
+        def read():
+            while not done.is_set():
+                rows = TableScan(ref.full_name, metastore.uri).to_arrow().to_pylist()
+                seen.append(tuple(sorted((int(r["version"]), int(r["day"])) for r in rows)))
+
+        with ThreadPoolExecutor(1) as pool:
+            reader = pool.submit(read)
+            try:
+                for version in (1, 2):
+                    # Other partitions: those of the old version get no rows.
+                    new = text.replace("* id + 0", f"* id + {version}")
+                    new = new.replace("0 as version", f"{version} as version")
+                    write_file(new, "models", file)
+                    run_dbt(["run", "--select", name])
+            finally:
+                done.set()
+            reader.result()
+        expected = [tuple((version, 2 * id + version) for id in range(3)) for version in range(3)]
+        assert set(seen) <= set(expected)
+        assert seen[0] == expected[0]
+        rows = TableScan(ref.full_name, metastore.uri).to_arrow().to_pylist()
+        assert sorted((r["version"], int(r["day"])) for r in rows) == [*expected[2]]
+        with MetastoreClient(metastore.options) as client:
+            assert client.get_table(ref).identity == before
+
+
+CONSTRAINTS = """
+models:
+  - name: {name}
+    config: {{materialized: table, contract: {{enforced: true}}}}
+    constraints:
+      - {{type: check, name: positive, expression: id > 0}}
+      - {{type: primary_key, name: the_key, columns: [id]}}
+    columns:
+      - name: id
+        data_type: int
+        constraints: [{{type: not_null}}, {{type: check, expression: id < 9}}]
+"""
+
+
+class TestConstraintNames:
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {
+            f"{name}.{kind}": text.format(name=name)
+            for name in ("one", "other")
+            for kind, text in (("sql", "select 1 as id"), ("yml", CONSTRAINTS))
+        }
+
+    def test_tables_have_constraints_of_the_same_name(self, project):
+        run_dbt(["run"])
+        run_dbt(["run", "--full-refresh"])
+        for name in ("one", "other"):
+            for wrong in ("0", "9", "null"):
+                with pytest.raises(Exception, match="refuses the row"):
+                    project.run_sql(f"insert into {{schema}}.{name} values ({wrong})")
+            assert project.run_sql(f"select id from {{schema}}.{name}", fetch="all") == [(1,)]
 
 
 class TestUnreachable:

@@ -186,6 +186,7 @@ class InsertJob(SourceJob):
         partitions: The written partitions, which an overwrite replaces even without rows. If None,
             an append writes to the partitions of its rows; an overwrite replaces the whole table
             or, if it is partitioned, the partitions for which the source has rows.
+        whole_table: Let an overwrite also empty the partitions for which the source has no rows.
         by_position: The source's columns are those of the table in order, as in SQL, with the
             partition keys last; otherwise they are found by name.
         columns: With by_position: the table's columns that the source has, in its order; the
@@ -205,6 +206,7 @@ class InsertJob(SourceJob):
 
     overwrite: bool = False
     partitions: Sequence[PartitionSpec] | None = None
+    whole_table: bool = False
     by_position: bool = False
     columns: Sequence[str] | None = None
     static: PartitionSpec | None = None
@@ -236,6 +238,10 @@ class InsertJob(SourceJob):
             require_mapping(self.static, "static", 'static={"d": "1"}')
             _require_partitions([self.static], "static")
         self._validate_dynamic()
+        if self.whole_table and not self.overwrite:
+            raise InvalidJob("whole_table extends an overwrite; it needs overwrite=True.")
+        if self.whole_table and (self.static or self.dynamic or self.partitions is not None):
+            raise InvalidJob("whole_table means all partitions; omit partitions.")
         if self.by_position:
             require_names(self.merge_schema, self.exclude)
             if self.quarantine is not None:

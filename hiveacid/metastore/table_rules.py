@@ -377,6 +377,22 @@ def partitions_of_insert(
     return [each for name in names for each in equal[name][:most] or [name]]
 
 
+def partitions_to_empty(
+    client: MetastoreClient, table: HiveTable, named: Sequence[str] | None, *, whole_table: bool
+) -> Sequence[str | None]:
+    """Return the partitions whose rows an overwrite replaces even by none.
+
+    Args:
+        client: The metastore.
+        table: The table.
+        named: The partitions that the overwrite names, if any.
+        whole_table: Whether it replaces all rows of the table.
+    """
+    if not table.partition_keys:
+        return [None]
+    return client.get_partition_names(table.ref) if whole_table else named or ()
+
+
 def partitions_to_truncate(
     client: MetastoreClient, table: HiveTable, partition: Mapping[str, str | None] | None
 ) -> list[str]:

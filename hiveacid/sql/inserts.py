@@ -17,7 +17,7 @@ from hiveacid.sql.relations import QUERY_WORDS, Inputs, free_name, names_in, que
 from hiveacid.sql.statement import Edit, SqlStatement
 from hiveacid.sql.words import Words, keyword_of, separated
 
-_PARTS = ("this", "expression", "overwrite", "with_", "by_name", "source")
+_PARTS = ("this", "expression", "overwrite", "with_", "by_name", "source", "where")
 _QUERIES = (*QUERY_WORDS, "(")
 # They end the list of columns of a SELECT that has no FROM.
 _AFTER_COLUMNS = (
@@ -226,12 +226,16 @@ def _insert(statement: SqlStatement, tree: exp.Insert, words: Words) -> InsertJo
     columns = None
     if words.keyword == "(" and keyword_of(words.rest()[1]) not in _QUERIES:
         columns = tuple(_column(statement, part) for part in separated(words.brackets()[1:-1]))
+    whole_table = not overwrite and words.take_all("REPLACE", "WHERE")
+    if whole_table and not words.take("TRUE"):
+        statement.refuse(words.next, "REPLACE WHERE has no other condition than TRUE.")
     if not words.done and words.keyword not in _QUERIES:
         statement.refuse(words.next, f"INSERT with {words.shown()} is not supported.")
     return InsertJob(
         target=target,
         source=QuerySource(""),
-        overwrite=overwrite,
+        overwrite=overwrite or whole_table,
+        whole_table=whole_table,
         by_position=not by_name,
         columns=columns,
         partitions=(values,) if values and not dynamic else None,

@@ -22,6 +22,7 @@ from hiveacid.metastore.table_rules import (
     find_columns,
     names_of_partitions,
     partitions_of_insert,
+    partitions_to_empty,
     require_all_columns,
     specified_partitions,
 )
@@ -552,7 +553,12 @@ class InsertRows(SourceStatement):
             new.stage(context, replace=self.job.overwrite)
             self.refuse_other_partitions(context)
             if self.job.overwrite:
-                emptied = self.partitions or () if context.table.partition_keys else [None]
+                emptied = partitions_to_empty(
+                    context.client,
+                    context.table,
+                    self.partitions,
+                    whole_table=self.job.whole_table,
+                )
                 context.output.write_empty_bases(emptied)
         return Counts(inserted=len(new))
 

@@ -84,6 +84,12 @@ def test_inserts_go_by_position(sql: Sql, rows: Rows, client: MetastoreClient) -
     sql("INSERT OVERWRITE TABLE t PARTITION (day = 'mon', hour = 2) SELECT 9, 'i' WHERE false")
     expected = [row for row in expected if row[0] not in (2, 5)] + [(8, "h", "wed", 5)]
     assert rows("t") == expected
+    sql("INSERT INTO t REPLACE WHERE TRUE SELECT 10, 'j', 'sun', 1")
+    assert rows("t") == [(10, "j", "sun", 1)]
+    sql("INSERT INTO t BY NAME REPLACE WHERE true SELECT * FROM t WHERE false")
+    assert rows("t") == []
+    sql("INSERT INTO t VALUES (8, 'h', 'wed', 5)")
+    expected = [(8, "h", "wed", 5)]
     for wrong, message in {
         "INSERT INTO t SELECT 1, 'x', 'mon'": "3 columns for 4: id, name, day, hour",
         "INSERT INTO t PARTITION (day = 'mon', hour) SELECT 1, 'x'": "2 columns for 3",

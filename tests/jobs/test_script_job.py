@@ -274,6 +274,9 @@ def test_unsupported_jobs_are_refused(job: ScriptJob, message: str) -> None:
         ({"dynamic": ["d"], "static": {"D": "1"}}, "name a partition key twice"),
         ({"dynamic": [" "]}, "an empty name"),
         ({"dynamic": "d"}, "dynamic must be a list"),
+        ({"whole_table": True}, "needs overwrite"),
+        ({"whole_table": True, "overwrite": True, "static": {"d": "1"}}, "omit partitions"),
+        ({"whole_table": True, "overwrite": True, "partitions": [{"d": "1"}]}, "omit partitions"),
     ],
 )
 def test_where_columns_go_must_be_clear(fields: dict, message: str) -> None:

@@ -100,7 +100,8 @@ UNSUPPORTED = [
     ("WITH a AS (SELECT 1) SELECT * FROM a", 1, 1, "It only asks something"),
     ("INSERT INTO t SELECT 1;\n\n  LOAD DATA INPATH '/x' INTO TABLE t", 3, 3, "LOAD is not"),
     ("INSERT OVERWRITE DIRECTORY '/x' SELECT 1", 1, 28, "INSERT OVERWRITE DIRECTORY is not"),
-    ("INSERT INTO t\nREPLACE WHERE a = 1 SELECT 1", 2, 15, "INSERT with WHERE is not supported"),
+    ("INSERT INTO t\nREPLACE WHERE a = 1 SELECT 1", 2, 15, "no other condition than TRUE"),
+    ("INSERT OVERWRITE t REPLACE WHERE TRUE SELECT 1", 1, 20, "INSERT with REPLACE is not"),
     (
         "INSERT INTO t PARTITION (d = concat('a', 'b')) SELECT 1",
         1,

@@ -83,6 +83,9 @@ CASES = {
         "SELECT * FROM `db__feed` c JOIN `e__f` d ON true",
         {"db__feed": ChangesSource("db.feed", "3", "9"), "e__f": ChangesSource("e.f", "4")},
     ),
+    "INSERT INTO t (id) REPLACE WHERE TRUE SELECT id FROM feed f": insert(
+        "SELECT id FROM `db__feed` f", FEED, columns=("id",), overwrite=True, whole_table=True
+    ),
     "INSERT INTO t PARTITION (d, h) SELECT 1": insert("SELECT 1", dynamic=["d", "h"]),
     "INSERT INTO t BY NAME SELECT 1 AS id": InsertJob(
         target="db.t", source=QuerySource("SELECT 1 AS id")

@@ -111,6 +111,10 @@ def changes(t: str) -> dict[str, tuple[ChangeJob, list[Row]]]:
             InsertJob(target=t, source=NEW, by_position=True, overwrite=True),
             [(2, "B", 1), (4, "D", 3)],
         ),
+        "whole table": (
+            InsertJob(target=t, source=NEW, by_position=True, overwrite=True, whole_table=True),
+            [(2, "B", 1), (4, "D", 3)],
+        ),
         "update": (
             UpdateJob(target=t, set={"v": "'x'"}, where="id < 3"),
             [(1, "x", 1), (2, "x", 1), (3, "c", 2)],

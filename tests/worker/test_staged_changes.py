@@ -50,14 +50,16 @@ def warehouse(client: MetastoreClient, database: str) -> Warehouse:
 
 
 @BOTH
-@pytest.mark.parametrize("kind", ["insert", "overwrite", "update", "delete", "merge"])
+@pytest.mark.parametrize(
+    "kind", ["insert", "overwrite", "whole table", "update", "delete", "merge"]
+)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_change_is_visible_only_when_it_is_published(warehouse, layout, kind):
     warehouse.create(layout)
     change, after = changes(warehouse.t)[kind]
     if kind == "overwrite" and layout != "plain":
         after = [*after, (3, "c", 2)]  # No row of its partition is given.
-    if layout == "insert-only" and kind not in ("insert", "overwrite"):
+    if layout == "insert-only" and kind not in ("insert", "overwrite", "whole table"):
         with pytest.raises(HiveAcidError, match="insert-only"):
             warehouse.stage(change)
         warehouse.require_idle()
@@ -104,6 +106,7 @@ UPDATE = "UPDATE t SET v = 'x' WHERE id = 1"
         ("merge", "INSERT INTO t VALUES (9, 'z', 1)", False),
         ("merge", "INSERT INTO u VALUES (9, 'z', 1)", False),
         ("merge", "DELETE FROM u WHERE id = 2", False),
+        ("whole table", "INSERT INTO t VALUES (9, 'z', 9)", False),
         ("update", "ALTER TABLE t ADD COLUMNS (w int)", False),
         ("insert", "ALTER TABLE t ADD COLUMNS (w int)", False),
         ("insert", "ALTER TABLE t CHANGE COLUMN id id bigint", False),

@@ -15,6 +15,7 @@ from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.hiveacid.columns import HiveAcidColumn
 from dbt.adapters.hiveacid.connections import ROWS, Handle, HiveAcidConnectionManager
 from dbt.adapters.hiveacid.definitions import DEFINITION, RUN, Definition, ModelColumn, text
+from dbt.adapters.hiveacid.relation import HiveAcidRelation
 from dbt.adapters.hiveacid.runs import retried_folder, run_of_invocation, run_token
 from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.contracts.constraints import ConstraintType
@@ -62,6 +63,7 @@ class HiveAcidAdapter(SparkAdapter):
     """The adapter for Hive ACID tables."""
 
     Column = HiveAcidColumn
+    Relation = HiveAcidRelation
     ConnectionManager = HiveAcidConnectionManager
     AdapterSpecificConfigs = HiveAcidConfig
     _capabilities = CapabilityDict(

@@ -1,6 +1,7 @@
 """CREATE TABLE for models: columns, constraints, comments, and layout."""
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -150,16 +151,20 @@ def text(value: str) -> str:
 
 
 def _named(constraint: str, owner: str) -> str:
-    """Return a constraint with a name: those that the metastore makes up can be equal.
+    """Return a constraint with a name that no other table has.
+
+    Metastore 3.1 accepts a name once, and the names that it makes up can be equal.
 
     Args:
         constraint: The constraint.
         owner: A text that no other table has.
     """
-    if not constraint.lower().startswith("check"):
+    given = re.fullmatch(r"constraint (\S+) (.*)", constraint, re.IGNORECASE | re.DOTALL)
+    if given is None and not constraint.lower().startswith("check"):
         return constraint
+    name, rule = ("dbt", constraint) if given is None else (given[1].strip("`"), given[2])
     digest = hashlib.sha256(f"{owner}/{constraint}".encode()).hexdigest()[:16]
-    return f"CONSTRAINT dbt_{digest} {constraint}"
+    return f"CONSTRAINT `{name}_{digest}` {rule}"
 
 
 def _pairs(properties: Mapping[str, str]) -> str:

@@ -51,7 +51,13 @@ def _statement_of(job: Job, spark: SparkSession, orc_codec: str | None) -> State
 @_statement_of.register
 def _insert(job: InsertJob, spark: SparkSession, orc_codec: str | None) -> Statement:
     plan = InsertPlan(
-        job.partitions, job.by_position, job.columns, job.static, job.dynamic, job.defaults
+        job.partitions,
+        job.by_position,
+        job.columns,
+        job.static,
+        job.dynamic,
+        job.defaults,
+        job.whole_table,
     )
     return InsertStatement(
         *_target_and_codec(job, orc_codec),

@@ -17,6 +17,7 @@ from hiveacid.metastore.table_rules import (
     invalid_value,
     names_of_partitions,
     partitions_of_insert,
+    partitions_to_empty,
     partitions_to_truncate,
     specified_partitions,
 )
@@ -196,6 +197,7 @@ class InsertPlan:
     static: PartitionSpec | None = None
     dynamic: Sequence[str] = ()
     defaults: Sequence[int] = ()
+    whole_table: bool = False
 
     @property
     def fixed(self) -> dict[str, str | None]:
@@ -279,7 +281,12 @@ class InsertStatement(SparkStatement):
             write_rows(context.output, rows, replace=self.replaces)
             self.refuse_other_partitions(context)
             if self.replaces:
-                emptied = self.partitions or () if context.table.partition_keys else [None]
+                emptied = partitions_to_empty(
+                    context.client,
+                    context.table,
+                    self.partitions,
+                    whole_table=self.plan.whole_table,
+                )
                 context.output.write_empty_bases(emptied)
         return Counts(inserted=context.output.rows)
 

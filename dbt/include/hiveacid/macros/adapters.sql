@@ -23,7 +23,7 @@
   {%- else -%}
     {%- set columns = hiveacid_columns(compiled_code) -%}
     {{ adapter.create_table_sql(relation, model, columns) }};
-    {{ hiveacid_insert('into', relation, columns, compiled_code) }}
+    {{ hiveacid_insert(relation, columns, compiled_code) }}
   {%- endif -%}
 {%- endmacro %}
 
@@ -35,9 +35,10 @@
   {{ return(get_column_schema_from_query(sql)) }}
 {% endmacro %}
 
-{% macro hiveacid_insert(how, relation, columns, sql) -%}
+{# `REPLACE WHERE TRUE` also empties the partitions for which the query has no rows. #}
+{% macro hiveacid_insert(relation, columns, sql, replace=False) -%}
   {%- set names = columns | map(attribute='quoted') | join(', ') -%}
-  insert {{ how }} {{ relation }} ({{ names }})
+  insert into {{ relation }} ({{ names }}){{ ' replace where true' if replace }}
   select {{ names }} from (
     {{ sql }}
   ) as __dbt_sbq

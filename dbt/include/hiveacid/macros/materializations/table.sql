@@ -6,10 +6,9 @@
 {% macro hiveacid_write_table(target, existing, sql, columns, replace=False) %}
   {% if adapter.was_created_by_run(target, model) %}
     {% call noop_statement('main', 'ALREADY APPLIED', 'ALREADY APPLIED', 0) %}{{ sql }}{% endcall %}
-  {% elif existing is not none and not replace and not config.get('partition_by')
-      and adapter.has_definition(existing, model, columns) %}
+  {% elif existing is not none and not replace and adapter.has_definition(existing, model, columns) %}
     {% do adapter.name_next_statement(model) %}
-    {% call statement('main') %}{{ hiveacid_insert('overwrite table', target, columns, sql) }}{% endcall %}
+    {% call statement('main') %}{{ hiveacid_insert(target, columns, sql, replace=True) }}{% endcall %}
   {% else %}
     {% do hiveacid_swap(target, existing, sql, columns) %}
   {% endif %}
@@ -23,7 +22,7 @@
   {% endfor %}
   {% call statement('main') %}
     {{ adapter.create_table_sql(new, model, columns) }};
-    {{ hiveacid_insert('into', new, columns, sql) }}
+    {{ hiveacid_insert(new, columns, sql) }}
   {% endcall %}
   {% if existing is not none and existing.is_table %}
     {% do adapter.drop_relation(old) %}

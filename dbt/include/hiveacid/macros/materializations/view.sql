@@ -28,7 +28,8 @@
 {% endmacro %}
 
 {%- materialization clone, adapter='hiveacid' -%}
-  {% if defer_relation and defer_relation.render() | lower == this.render() | lower %}
+  {# A view of itself would replace the relation. #}
+  {% if defer_relation and defer_relation.render() | lower == this.render() | lower and load_cached_relation(this) %}
     {{ log("Target relation and defer relation are the same, skipping clone for relation: " ~ this.render()) }}
     {{ return({'relations': []}) }}
   {% endif %}
