@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import DataFile
 from hiveacid.upkeep.erasure.avro import AVRO, AvroFile
-from hiveacid.upkeep.erasure.search import TableSearch, _Found
+from hiveacid.upkeep.erasure.search import FileFindings, TableSearch
 
 _ORC, _PARQUET, _PUFFIN, _CHECKSUM = b"ORC", b"PAR1", b"PFA1", b"crc\0"
 _GZIP = b"\x1f\x8b"
@@ -67,32 +67,34 @@ class MirrorSearch(TableSearch):
     def _roots(self) -> Mapping[str, Sequence[tuple[str, str]]]:
         return {self.location: []}
 
-    def _found(self, storage: ReadOnlyStorage, paths: Sequence[tuple[str, int]]) -> list[_Found]:
+    def _found(
+        self, storage: ReadOnlyStorage, paths: Sequence[tuple[str, int]]
+    ) -> list[FileFindings]:
         listed = frozenset(path for path, _ in paths)
         return TableSearch._found(replace(self, listed=listed), storage, paths)
 
-    def _search(self, storage: ReadOnlyStorage, path: str, size: int) -> _Found:
+    def _search(self, storage: ReadOnlyStorage, path: str, size: int) -> FileFindings:
         name = path.rpartition("/")[2]
         with storage.open_input(path) as source:
             start = source.read(4)
         if start.startswith(_ORC):
             return self._search_orc(storage, DataFile(path, size, None, None), is_later=False)
         if start == _PARQUET:
-            return _Found(problem=_KEYS if self._is_in_parquet(storage, path) else "")
+            return FileFindings(problem=_KEYS if self._is_in_parquet(storage, path) else "")
         if not size or (start == _CHECKSUM and name.endswith(".crc")):
-            return _Found()
+            return FileFindings()
         content = storage.read_small(path, _LARGEST)
         if content is None:
-            return _Found(problem=_UNKNOWN)
+            return FileFindings(problem=_UNKNOWN)
         if start == AVRO:
-            return _Found(problem=self._in_manifest(AvroFile(content)))
+            return FileFindings(problem=self._in_manifest(AvroFile(content)))
         if start == _PUFFIN:
-            return _Found(problem=self._in_statistics(storage, content))
+            return FileFindings(problem=self._in_statistics(storage, content))
         if name in _NOTES:
-            return _Found(problem=_NAMED if self.keys.is_named_in(content) else "")
+            return FileFindings(problem=_NAMED if self.keys.is_named_in(content) else "")
         # The metadata of a table have names, counters, and locations, and no values of columns.
         is_metadata = name.endswith(_METADATA) and "format-version" in _parsed(content)
-        return _Found(problem="" if is_metadata else _UNKNOWN)
+        return FileFindings(problem="" if is_metadata else _UNKNOWN)
 
     def _is_in_parquet(self, storage: ReadOnlyStorage, path: str) -> bool:
         wanted = self.column.name.lower()

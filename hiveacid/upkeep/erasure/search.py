@@ -80,7 +80,7 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class FileFindings:
     """Keys in one file: rows of the time of the delete, later rows, and another reason to name it."""
 
     rows: int = 0
@@ -132,7 +132,7 @@ class TableSearch:
                     held.append(self._held(location, path, partitions, bytes_, each))
             uploads = Uploads.of(location)
             for pending in () if uploads is None else uploads.pending():
-                unfinished = _Found(problem=_PENDING)
+                unfinished = FileFindings(problem=_PENDING)
                 held.append(self._held(location, pending.path, partitions, 0, unfinished))
         return Searched(tuple(held), later, files, size)
 
@@ -156,7 +156,7 @@ class TableSearch:
         path: str,
         partitions: Sequence[tuple[str, str]],
         bytes_: int,
-        found: _Found,
+        found: FileFindings,
     ) -> HeldFile:
         inside = [name for top, name in partitions if not top or path.startswith(f"{top}/")]
         return HeldFile(
@@ -169,7 +169,9 @@ class TableSearch:
             found_at=now_text(),
         )
 
-    def _found(self, storage: ReadOnlyStorage, paths: Sequence[tuple[str, int]]) -> list[_Found]:
+    def _found(
+        self, storage: ReadOnlyStorage, paths: Sequence[tuple[str, int]]
+    ) -> list[FileFindings]:
         links = self._links(storage, [path for path, _ in paths])
         return in_threads(partial(self._look, storage, links), paths)
 
@@ -186,37 +188,37 @@ class TableSearch:
 
     def _look(
         self, storage: ReadOnlyStorage, links: frozenset[str], listed: tuple[str, int]
-    ) -> _Found:
+    ) -> FileFindings:
         path, size = listed
         if path in links:
-            return _Found(problem=_LINK)
+            return FileFindings(problem=_LINK)
         try:
             return self._search(storage, path, size)
         except Exception as error:  # noqa: BLE001 - a hostile file must not end the search
             if not storage.exists(path):
-                return _Found(problem=_VANISHED)
+                return FileFindings(problem=_VANISHED)
             why = error.what if isinstance(error, HiveAcidError) else repr(error)
-            return _Found(problem=f"It cannot be searched: {why}")
+            return FileFindings(problem=f"It cannot be searched: {why}")
 
-    def _search(self, storage: ReadOnlyStorage, path: str, size: int) -> _Found:
+    def _search(self, storage: ReadOnlyStorage, path: str, size: int) -> FileFindings:
         directory, name = path.rpartition("/")[::2]
         if not size or name.endswith(FLUSH_LENGTH_SUFFIX):
-            return _Found()
+            return FileFindings()
         with storage.open_input(path) as source:
             start = source.read(4)
         if start.startswith(_ORC):
             is_later = self._is_later(directory)
             return self._search_orc(storage, DataFile(path, size, None, None), is_later)
         if start == _CHECKSUM and name.endswith(".crc"):
-            return _Found()
+            return FileFindings()
         plain = name.removeprefix(UNFINISHED_PREFIX)
         is_note = plain in _SIDE_FILES or not _NOTE_FOLDERS.isdisjoint(path.split("/"))
         is_side_file = any(known in plain for known in _SIDE_FILES)
         if not (is_note or is_side_file) or size > _LARGEST_NOTE:
-            return _Found(problem=_UNKNOWN)
+            return FileFindings(problem=_UNKNOWN)
         content = storage.read_small(path, _LARGEST_NOTE)
         named = content is not None and self.keys.is_named_in(content)
-        return _Found(problem=_NAMED if named else "")
+        return FileFindings(problem=_NAMED if named else "")
 
     def _is_later(self, path: str) -> bool:
         """Whether all rows in a directory were written after the delete."""
@@ -234,7 +236,7 @@ class TableSearch:
             return self.table.kind is TableKind.INSERT_ONLY and directory.write_id > self.after
         return directory.min_write_id > self.after
 
-    def _search_orc(self, storage: ReadOnlyStorage, file: DataFile, is_later: bool) -> _Found:
+    def _search_orc(self, storage: ReadOnlyStorage, file: DataFile, is_later: bool) -> FileFindings:
         tail = read_tail(storage, file.path, file.size)
         rows = later = 0
         values: set[str] = set()
@@ -252,9 +254,9 @@ class TableSearch:
                 texts = key_texts(column.filter(pa.array(hits & new)), padded=self._is_padded)
                 values |= {*texts.to_pylist()}
         if rows:
-            return _Found(rows, later)
+            return FileFindings(rows, later)
         bounds = {text for text in self._bounds(storage, file, tail) if text not in values}
-        return _Found(0, later, _BOUND if any(text in self.keys for text in bounds) else "")
+        return FileFindings(0, later, _BOUND if any(text in self.keys for text in bounds) else "")
 
     def _batches(
         self, file: OrcFile, tail: OrcTail
