@@ -11,6 +11,7 @@ import inspect
 import re
 import runpy
 import textwrap
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
@@ -48,6 +49,10 @@ PLATFORMS_PAGE = FOLDER.parent / "platforms.md"
 # The table of members of PySpark that are not public is between these lines of that page.
 PRIVATE = "<!-- Written by docs/generate_reference.py from hiveacid/spark. -->"
 END_OF_PRIVATE = "<!-- End of the private members. -->"
+# The table of versions of other software is between these lines of that page.
+TESTED = "<!-- Written by docs/generate_reference.py from docs/tested_versions.toml. -->"
+END_OF_TESTED = "<!-- End of the tested versions. -->"
+TESTED_VERSIONS = FOLDER.parent / "tested_versions.toml"
 # Code has the layout of the docstrings, which ruff does not format.
 NOTE = (
     "<!-- Written by docs/generate_reference.py from the code; `make docs` writes it again. -->\n"
@@ -94,6 +99,7 @@ def main() -> None:
         (ERRORS_PAGE, with_statuses),
         (DBT_PAGE, with_suites),
         (PLATFORMS_PAGE, with_private_members),
+        (PLATFORMS_PAGE, with_tested_versions),
     )
     for page, written in written_parts:
         page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
@@ -192,6 +198,17 @@ def with_private_members(page: str) -> str:
             rows.append(f"| `{file}` | {', '.join(f'`{name}`' for name in used)} |")
     table = "\n".join(["| Module | Members |", "|---|---|", *rows])
     return _between(page, PRIVATE, END_OF_PRIVATE, table)
+
+
+def with_tested_versions(page: str) -> str:
+    """Return the page on platforms with the versions of other software, and the days of the last tests."""
+    found = tomllib.loads(TESTED_VERSIONS.read_text(encoding="utf-8"))["version"]
+    rows = [
+        f"| {each['of']} {each['version']} | {each.get('published', '')} | {each['tested']} | {each['by']} |"
+        for each in found
+    ]
+    table = "\n".join(["| Software | Published | Last test | By |", "|---|---|---|---|", *rows])
+    return _between(page, TESTED, END_OF_TESTED, table)
 
 
 def _defined(tree: ast.AST) -> Iterator[str]:

@@ -54,6 +54,12 @@ def test_the_page_on_platforms_lists_private_members_of_spark(generator: ModuleT
     assert "| `hiveacid/spark/session.py` | `_jdf`, " in page
 
 
+def test_the_page_on_platforms_lists_the_tested_versions(generator: ModuleType) -> None:
+    page = generator.PLATFORMS_PAGE.read_text()
+    assert generator.with_tested_versions(page) == page, "run `make docs`"
+    assert "| Trino 476 | 2025-06-06 | " in page
+
+
 def test_the_page_on_errors_lists_their_exit_statuses(generator: ModuleType) -> None:
     page = generator.ERRORS_PAGE.read_text()
     assert generator.with_statuses(page) == page, "run `make docs`"

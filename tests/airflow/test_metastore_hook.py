@@ -159,7 +159,8 @@ def test_the_token_is_named_and_not_shown(connect):
         ({"host": "h", "extra": {"transport": "http", "http_path": 5}}, "http_path is no text: 5"),
         ({"host": "h", "extra": {"transport": ["http"]}}, r"transport is no text: \['http'\]"),
         ({"host": "h", "extra": {"write_events": {"a": 1}}}, "write_events is no text"),
-        ({"host": "h", "extra": [1]}, "the extra is no JSON object"),
+        # Airflow 3.1 does not find a connection that it cannot read.
+        ({"host": "h", "extra": [1]}, "extra is no JSON object|There is no metastore connection"),
     ],
 )
 def test_a_connection_that_cannot_work_is_refused(fields, message, connect):

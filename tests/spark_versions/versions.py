@@ -13,7 +13,7 @@ from hiveacid.spark.java.compile import current_jar
 from hiveacid.spark.spark_versions import SPARK_4_0, SPARK_4_1, VERSION
 
 # Beside the installed version, with which all tests run.
-OTHERS = {"3.5": "3.5.9", "4.0": "4.0.5", "4.2": "4.2.1"}
+OTHERS = {"3.5": "3.5.9", "4.0": "4.0.5", "4.2": "4.2.1", "4.3": "4.3.0"}
 
 # docs/platforms.md lists what the older versions lack.
 NEEDS_SPARK_4_0 = pytest.mark.skipif(VERSION < SPARK_4_0, reason="needs Spark 4.0")
