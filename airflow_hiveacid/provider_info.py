@@ -189,13 +189,14 @@ def _options() -> dict[str, Any]:
             default="1 day",
         ),
         "erasures": _option(
-            "The folder of requests to erase keys, and of their certificates, for jobs and sensors that "
-            "name none. It is outside of all tables.",
+            "The folder of requests to erase keys, and of their certificates, for the page, and for jobs "
+            "and sensors that name none. It is outside of all tables.",
             example="hdfs://nn1:8020/privacy/erasures",
         ),
         "erasure_key_file": _option(
             "A file of the workers with the secret key that signs certificates of erasures, of at least "
-            "16 bytes. If empty, certificates have no signature.",
+            "16 bytes. If empty, certificates have no signature. Where the web server has the file, too, "
+            "the page checks them.",
             example="/etc/airflow/erasure.key",
         ),
         "spark_history_url": _option(

@@ -124,7 +124,9 @@ def draw(
     With gaps, empty lines of the output are kept: it has no bars.
     """
     output = printed(command, width, environment)
-    text = Text.from_ansi("\n".join(output.splitlines() if gaps else screen(output, bar)))
+    lines = output.splitlines() if gaps else screen(output, bar)
+    # The picture cuts the lower half of the last line.
+    text = Text.from_ansi("\n".join([*lines, ""]))
     title = command
     dark, light = (
         exported(text, title, width, theme)
@@ -160,8 +162,7 @@ def screen(output: str, bar: bool) -> list[str]:
     if bar:
         counted = [line for line in bars if _COMPLETE_BAR.search(line)]
         kept.insert(0, (counted or bars)[len(counted or bars) // 2])
-    # The picture cuts the lower half of the last line.
-    return [*kept, ""]
+    return kept
 
 
 def exported(text: Text, title: str, width: int, theme: terminal_theme.TerminalTheme) -> str:

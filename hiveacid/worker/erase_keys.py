@@ -53,7 +53,7 @@ def _texts(keys: Any) -> list[str]:
 
     Raises:
         InvalidJob: They are no keys of one type.
-        EmptySource: There are none.
+        EmptySource: No key is given.
     """
     try:
         values = pa.array(_values(keys))
