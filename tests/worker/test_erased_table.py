@@ -83,7 +83,10 @@ def erasure_time(text: str) -> Any:
         (polars.DataFrame({"k": PERSONS[:2]}), "who"),
         (polars.Series([7, 8]), "id"),
     ],
-    ids=str,
+    ids=[
+        *("numbers", "set of texts", "decimals", "dates", "array", "table", "data frame", "series"),
+        *("frame of polars", "series of polars"),
+    ],
 )
 def test_keys_are_values_or_a_frame_of_one_column(
     table: WorkerTable, folder: str, keys: Any, column: str
