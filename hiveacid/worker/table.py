@@ -157,8 +157,8 @@ class WorkerTable:
     ) -> EraseReport:
         """Erase the rows with some keys from the table, its earlier versions, and its files.
 
-        The rows are deleted, and their files are rewritten and removed as soon as no reader, consumer, or retention needs them.
-        Call it again with the same request and keys until the report has a certificate. An erasure in
+        The rows are deleted, and their files are rewritten and removed as soon as no reader,
+        consumer, or retention needs them. Call it again with the same request and keys until the report has a certificate. An erasure in
         several tables is an ``EraseJob``.
 
         Example::

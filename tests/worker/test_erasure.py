@@ -493,7 +493,10 @@ def test_of_rows_of_concurrent_writers_those_stay_that_were_written_after_the_de
             for number in range(1000 * writer, 1000 * writer + rows):
                 insert = InsertJob(
                     target=warehouse.t,
-                    source=QuerySource(f"VALUES ('{KEYS[writer]}', {number}, 'n', {number % 3})"),
+                    source=QuerySource(
+                        f"VALUES ('{KEYS[writer]}', {number}, 'n', {number % 3}),"
+                        f" ('another person', {number}, 'n', {number % 3})"
+                    ),
                     by_position=True,
                     run_in="worker",
                     metastore=client.options,
@@ -512,7 +515,10 @@ def test_of_rows_of_concurrent_writers_those_stay_that_were_written_after_the_de
     assert certificate is not None
     deleted_by = certificate["tables"][0]["write_id"]
     later = sorted(number for number, at in written.items() if at > deleted_by)
-    assert sorted(row["id"] for row in warehouse.rows() if row["who"] in KEYS) == later
+    rows_left = warehouse.rows()
+    assert sorted(row["id"] for row in rows_left if row["who"] in KEYS) == later
+    others = sorted(row["id"] for row in rows_left if row["who"] == "another person")
+    assert others == sorted(written)
     assert certificate["tables"][0]["rows_written_later"] == len(later)
 
 

@@ -641,11 +641,12 @@ class AcidTable(TableChanges[RunReport]):
         retention: str | None = None,
         dry_run: bool = False,
     ) -> EraseReport:
-        """Erase the rows with some keys from the table, its versions, and its files; Spark does not take part.
+        """Erase the rows with some keys from the table, its versions, and its files, without Spark.
 
-        The rows are deleted, and their files are rewritten and removed as soon as no reader, consumer, or retention needs them.
-        Frames that were read before delay this until they end. Call it again with the same request and keys until the report has a certificate. An erasure in
-        several tables is an ``EraseJob``.
+        The rows are deleted, and their files are rewritten and removed as soon as no reader,
+        consumer, or retention needs them. Frames that were read before delay this until they end.
+        Call it again with the same request and keys until the report has a certificate. An erasure
+        in several tables is an ``EraseJob``.
 
         Example::
 

@@ -29,7 +29,7 @@ class Place:
     Attributes:
         place: The place.
         state: "searched", "replaced", "named", or "not covered".
-        detail: What was found there.
+        detail: The result of the search, or the time at which values go.
     """
 
     place: str
