@@ -118,6 +118,18 @@ def check_kind(table: HiveTable, operation: Operation) -> None:
         )
 
 
+def column_of(table: HiveTable, name: str) -> HiveColumn:
+    """Return a column of a table by its name.
+
+    Raises:
+        UnknownColumn: There is no such column.
+    """
+    for column in table.columns:
+        if column.name.lower() == name.lower():
+            return column
+    raise UnknownColumn(f"{table.ref} has no column {name}.")
+
+
 def find_columns(table: HiveTable, names: Sequence[str], what: str) -> list[str]:
     """The table's own spelling of some column names.
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hiveacid.errors import SparkNeeded, TableReplaced, UnknownColumn, UnsupportedTable
+from hiveacid.errors import SparkNeeded, TableReplaced, UnsupportedTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, clustering_columns
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.table_rules import existing_table, require_transactional
+from hiveacid.metastore.table_rules import column_of, existing_table, require_transactional
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase
 from hiveacid.rules.directory import Rules
@@ -86,18 +86,6 @@ def _require_rewritable(client: MetastoreClient, table: HiveTable) -> None:
             f"{table.ref} is insert-only, and has several partitions with equal values.",
             remedy=_OVERWRITE,
         )
-
-
-def column_of(table: HiveTable, name: str) -> HiveColumn:
-    """Return a column of a table by its name.
-
-    Raises:
-        UnknownColumn: There is no such column.
-    """
-    for column in table.columns:
-        if column.name.lower() == name.lower():
-            return column
-    raise UnknownColumn(f"{table.ref} has no column {name}.")
 
 
 def matching_rows(

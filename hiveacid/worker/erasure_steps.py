@@ -22,7 +22,7 @@ from hiveacid.jobs.options import marked_token
 from hiveacid.jobs.report import CleanReport, CompactReport, RunReport
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.table_rules import existing_table, require_same_table
+from hiveacid.metastore.table_rules import column_of, existing_table, require_same_table
 from hiveacid.metastore.txn.owner import Snapshot, abort_open_transactions
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseClock, PhaseObserver
@@ -60,7 +60,7 @@ from hiveacid.upkeep.erasure.search import Searched, TableSearch
 from hiveacid.upkeep.survey import blockers_of
 from hiveacid.upkeep.table_cleaning import clean
 from hiveacid.worker.engine import ArrowEngine
-from hiveacid.worker.erased_rows import EraseRows, Join, column_of, matching_rows
+from hiveacid.worker.erased_rows import EraseRows, Join, matching_rows
 from hiveacid.writes.atomic_write import run_statements
 from hiveacid.writes.statement import WriteContext, WriteOptions
 

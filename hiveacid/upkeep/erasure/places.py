@@ -10,6 +10,7 @@ from hiveacid.jobs.report import KeptDirectory
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import WORKING, CompactionQueue
+from hiveacid.metastore.table_rules import column_of
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.write_events import is_replicated
 from hiveacid.records.consumers import KnownConsumer, known_consumers
@@ -204,7 +205,7 @@ class Copies:
                 )
 
     def _searched_mirrors(self) -> Iterator[MirrorSearch]:
-        (column,) = (c for c in self.table.columns if c.name.lower() == self.column.lower())
+        column = column_of(self.table, self.column)
         for location in self.mirrors:
             self.client.allowed_locations.require(location)
             search = MirrorSearch(
