@@ -31,6 +31,7 @@ _RULES = [
     (r"(?<=\s)(?:TEXT|text)(?=\s*(?:,|\)|\n|not null|primary))", "string"),
     (r"::double precision", "::double"),
     (r"(?i)timestamp without time zone", "timestamp"),
+    (r"('[^'\n]*'|\b[\w.]+)::\s*(\{\{[^}\n]*\}\}|\w+(?:\(\d+\))?)", r"cast(\1 as \2)"),
     (r"(?<!data_)type: integer", "type: bigint"),
     # Names in quotes
     (r"'\"\{\}\"'\.format", "'`{}`'.format"),
