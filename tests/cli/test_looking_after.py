@@ -315,10 +315,20 @@ def test_a_doctor_finds_a_folder_that_cannot_be_written(folders, diagnose):
 
 
 @FAKE
-def test_a_doctor_finds_packages_that_overwrite_each_other(diagnose, monkeypatch):
-    versions = {"pyspark": "4.1.3", "pyspark-client": "4.2.0"}
-    monkeypatch.setattr("hiveacid.cli.commands.doctor._version", versions.get)
+@pytest.mark.parametrize("folders", [("a", "a"), ("a", "b")], ids=["one folder", "two folders"])
+def test_a_doctor_finds_packages_that_overwrite_each_other(
+    diagnose, monkeypatch, tmp_path, folders
+):
+    for folder, package in zip(folders, ("pyspark-4.1.3", "pyspark_client-4.2.0"), strict=True):
+        name, _, number = package.partition("-")
+        info = tmp_path / folder / f"{package}.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Name: {name}\nVersion: {number}\n")
+        monkeypatch.syspath_prepend(str(info.parent))
     status, wrong = diagnose()
+    if len(set(folders)) == 2:
+        assert (status, wrong) == (0, {})
+        return
     assert (status, list(wrong)) == (20, ["spark"])
     assert "pyspark 4.1.3 and pyspark-client 4.2.0" in wrong["spark"]["found"]
     assert "pyspark==4.1.3 pyspark-client==4.1.3" in wrong["spark"]["remedy"]

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from typing import TYPE_CHECKING
 
 from hiveacid.cli import target
@@ -169,7 +169,8 @@ def _failed(name: str, error: HiveAcidError) -> Check:
 
 def _packages() -> str:
     versions = [f"Python {platform.python_version()}"]
-    versions += [f"{name} {at}" for name in _PACKAGES if (at := _version(name)) is not None]
+    installed = [(name, _installed(name)) for name in _PACKAGES]
+    versions += [f"{name} {package.version}" for name, package in installed if package is not None]
     return ", ".join(versions)
 
 
@@ -183,14 +184,21 @@ def _spark_check() -> Check:
 
 def _spark() -> tuple[str, str | None]:
     """Find the Spark of this machine, with a warning if it is newer than the tested ones."""
-    spark, client = _version("pyspark"), _version("pyspark-client")
-    if spark is not None and client not in (spark, None) and "SPARK_HOME" not in os.environ:
+    spark, client = _installed("pyspark"), _installed("pyspark-client")
+    if (
+        spark is not None
+        and client is not None
+        and spark.version != client.version
+        and spark.locate_file("") == client.locate_file("")
+        and "SPARK_HOME" not in os.environ
+    ):
         raise UserError(
-            f"pyspark {spark} and pyspark-client {client} are installed in one folder and "
+            f"pyspark {spark.version} and pyspark-client {client.version} are installed in one "
+            f"folder, {spark.locate_file('')}, and "
             "overwrite each other's files.",
             remedy="Install a pair of equal versions, such as pyspark==4.1.3 pyspark-client==4.1.3, "
             "or pyspark alone: pip uninstall pyspark-client; pip install --force-reinstall "
-            f"pyspark=={spark}",
+            f"pyspark=={spark.version}",
         )
     found = installed_spark("spark-submit", os.environ)
     if found is None:
@@ -319,9 +327,9 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
     return plural(count, "file is valid", "files are valid")
 
 
-def _version(package: str) -> str | None:
+def _installed(package: str) -> Distribution | None:
     try:
-        return version(package)
+        return distribution(package)
     except PackageNotFoundError:
         return None
 
