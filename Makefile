@@ -23,7 +23,7 @@ PYTHONS ?= python3.11 python3.12 python3.13
 AIRFLOWS ?= 3.1 3.2 3.3
 # The versions of Spark with which `make matrix` runs samples of the suites, and whose quickstart
 # `make release` runs, each in an environment of its own.
-SPARKS ?= 3.5 4.0 4.1 4.2
+SPARKS ?= 3.5 4.0 4.1 4.2 4.3
 GROUP ?= dev
 # The scan inside Spark, compiled for the installed Spark.
 JAR := hiveacid/spark/jars/hiveacid-scan_2.13.jar

@@ -24,7 +24,8 @@ def wheel_problems(made: Distributions, tracked: Iterable[str], version: str) ->
         version: The version that it must have.
     """
     project, wheel = made.project, made.wheel
-    metadata = ["METADATA", "RECORD", "WHEEL", "licenses/LICENSE", "licenses/NOTICE"]
+    metadata = ["METADATA", "RECORD", "WHEEL", "entry_points.txt"]
+    metadata += ["licenses/LICENSE", "licenses/NOTICE"]
     info = f"{project.package}-{version}.dist-info"
     moved = {f"{project.package}/": f"{project.package}/"}
     left_out: tuple[str, ...] = ()
@@ -43,8 +44,6 @@ def wheel_problems(made: Distributions, tracked: Iterable[str], version: str) ->
         for source, target in moved.items()
         if file.startswith(source) and not file.startswith(left_out)
     }
-    if project != ADAPTER:
-        metadata.append("entry_points.txt")
     expected |= {f"{info}/{name}" for name in metadata}
     if project == LIBRARY:
         expected |= {f"{project.package}/{name}" for name in _JARS}

@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 
 from tests.interop.software import TRINO_VERSION
-from tests.spark_versions.versions import OTHERS, TRIED
+from tests.spark_versions.versions import OTHERS
 from tests.versions import REAL
 
 ROOT = Path(__file__).parents[1]
@@ -45,7 +45,7 @@ def test_the_tested_versions_are_listed() -> None:
     metastores = {each if isinstance(each, str) else each.values[0] for each in REAL}
     assert found["Hive Metastore"] == metastores
     assert found["Trino"] == {TRINO_VERSION}
-    assert found["Spark"] == {*OTHERS.values(), *TRIED.values(), locked("pyspark")}
+    assert found["Spark"] == {*OTHERS.values(), locked("pyspark")}
     assert minors(found["Airflow"]) == combined("AIRFLOWS")
     assert locked("apache-airflow") in found["Airflow"]
     assert minors(found["Python"]) == combined("PYTHONS")

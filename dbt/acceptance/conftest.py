@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dialect
+import freezegun
 import pytest
 import suites
 
@@ -13,6 +14,8 @@ from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 pytest_plugins = ["dbt.tests.fixtures.project"]
 
 dialect.install()
+# It reads all names of a module, and some of this package need Spark 4.
+freezegun.configure(extend_ignore_list=["hiveacid"])
 VERSION = os.environ.get("METASTORE", "4.0.1")
 
 

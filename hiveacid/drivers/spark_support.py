@@ -11,8 +11,8 @@ from hiveacid.errors import UnsupportedSpark
 
 # The first and the last of the tested minor versions, and the first one that is refused again: those in
 # between may work, as the trial of `hiveacid doctor --spark` determines.
-OLDEST, NEWEST, REFUSED = (3, 5), (4, 2), (5, 0)
-SUPPORTED_TEXT = "Spark 3.5, 4.0, 4.1, and 4.2"
+OLDEST, NEWEST, REFUSED = (3, 5), (4, 3), (5, 0)
+SUPPORTED_TEXT = "Spark 3.5, 4.0, 4.1, 4.2, and 4.3"
 # The oldest versions of the packages that drivers and executors need; `make oldest` tests them.
 OLDEST_PACKAGES = {"numpy": (1, 26), "pyarrow": (19, 0), "thrift": (0, 22), "sqlglot": (30, 0)}
 _CORE = re.compile(r"spark-core_2\.1[23]-(\d+\.\d+\S*)\.jar")

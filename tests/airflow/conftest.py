@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.authorization import audit_log
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -155,6 +154,8 @@ def spark_submit(
 @pytest.fixture(autouse=True)
 def _audit_records(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Collect audit records with those of the log, where they are not."""
+    from airflow_hiveacid.authorization import audit_log
+
     audit_log.addHandler(caplog.handler)
     yield
     audit_log.removeHandler(caplog.handler)

@@ -1,4 +1,5 @@
 import json
+import os
 import re
 from importlib import import_module
 from importlib.metadata import entry_points, version
@@ -7,6 +8,7 @@ from pathlib import Path
 import airflow
 import jsonschema
 import pytest
+from airflow.configuration import AIRFLOW_HOME
 from airflow.providers.common.compat.sdk import conf
 from airflow.providers_manager import ProvidersManager
 from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
@@ -17,6 +19,10 @@ from airflow_hiveacid.hooks.sql import HiveAcidSqlHook
 from airflow_hiveacid.operators.writes import HiveAcidMergeOperator
 from airflow_hiveacid.provider_info import get_provider_info
 from hiveacid.rules.cleaning import DEFAULT_RETENTION
+
+
+def test_tests_have_an_airflow_of_their_own():
+    assert AIRFLOW_HOME == os.environ["AIRFLOW_HOME"]
 
 
 def test_airflow_accepts_the_metadata():

@@ -28,12 +28,12 @@ def installed(folder: Path, version: str, scala: str = "2.12") -> Path:
     return folder
 
 
-@pytest.mark.parametrize("version", ["3.5.0", "3.5.9", "4.0.0", "4.1.3-preview1", "4.2.1"])
+@pytest.mark.parametrize("version", ["3.5.0", "3.5.9", "4.0.0", "4.1.3-preview1", "4.2.1", "4.3.0"])
 def test_supported_versions(version):
     assert require_supported_spark(version, "/opt/spark") is None
 
 
-@pytest.mark.parametrize("version", ["4.3.0", "4.12.1"])
+@pytest.mark.parametrize("version", ["4.4.0", "4.12.1"])
 def test_newer_minor_versions_are_accepted_with_a_warning(version):
     warning = require_supported_spark(version, "/opt/spark")
     assert warning is not None

@@ -24,10 +24,9 @@ def main(uri: str, table: str, change: str, folder: Path) -> None:
         .config("spark.ui.enabled", "false")
         .config("spark.log.level", "OFF")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.local.dir", str(folder / "local"))
         .getOrCreate()
     )
-    env = spark._jvm.org.apache.spark.SparkEnv.get()
-    folders = list(env.blockManager().diskBlockManager().localDirsString())
     struck = folder / "struck"
 
     def lose_shuffle_files(batches):
@@ -35,9 +34,8 @@ def main(uri: str, table: str, change: str, folder: Path) -> None:
         # By now some tasks have done their work, and others have not read their part.
         if TaskContext.get().partitionId() == 4 and not struck.exists():
             struck.touch()
-            for local in folders:
-                for file in Path(local).rglob("shuffle_*"):
-                    file.unlink(missing_ok=True)
+            for file in (folder / "local").rglob("shuffle_*"):
+                file.unlink(missing_ok=True)
 
     restless = Restless(spark, folder / "seen").frame
     rows = restless.repartition(16, "id").mapInArrow(lose_shuffle_files, restless.schema)

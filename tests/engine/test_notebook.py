@@ -54,7 +54,7 @@ def test_a_table_shows_its_columns_and_no_markup_of_others(spark, fake):
 
 def test_examples_of_the_docstrings_have_the_documented_output(spark, fake):
     create(fake, "notebook.orders", {"id": "int", "status": "string"})
-    runner, finder = doctest.DocTestRunner(), doctest.DocTestFinder(recurse=False)
+    runner, finder = doctest.DocTestRunner(verbose=False), doctest.DocTestFinder(recurse=False)
     with AcidTable("notebook.orders", fake.options, spark=spark) as orders:
         names = {
             "orders": orders,

@@ -13,9 +13,7 @@ from hiveacid.spark.java.compile import current_jar
 from hiveacid.spark.spark_versions import SPARK_4_0, SPARK_4_1, VERSION
 
 # Beside the installed version, with which all tests run.
-OTHERS = {"3.5": "3.5.9", "4.0": "4.0.5", "4.2": "4.2.1"}
-# Newer than the supported ones: for `make spark SPARK=4.3`, which tries it.
-TRIED = {"4.3": "4.3.0"}
+OTHERS = {"3.5": "3.5.9", "4.0": "4.0.5", "4.2": "4.2.1", "4.3": "4.3.0"}
 
 # docs/platforms.md lists what the older versions lack.
 NEEDS_SPARK_4_0 = pytest.mark.skipif(VERSION < SPARK_4_0, reason="needs Spark 4.0")
@@ -35,7 +33,7 @@ def packages(version: str) -> Path:
 def _folder(version: str) -> Path:
     if tuple(map(int, version.split("."))) == VERSION:
         return Path(pyspark.__file__).parents[1]
-    release = (OTHERS | TRIED)[version]
+    release = OTHERS[version]
     folder = cache_folder() / f"spark-{release}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
