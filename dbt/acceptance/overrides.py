@@ -21,11 +21,14 @@ from dbt.tests.adapter.simple_seed import test_seed_type_override as override
 from dbt.tests.adapter.unit_testing import test_types as unit_types
 from dbt.tests.adapter.utils import test_current_timestamp as timestamps
 from dbt.tests.adapter.utils import test_escape_single_quotes as quotes
+from dbt.tests.adapter.utils import test_split_part as parts
 from dbt.tests.adapter.utils import test_timestamps as names_of_now
 from dbt.tests.adapter.utils.data_types import test_type_float as floats
 from dbt.tests.adapter.utils.data_types import test_type_int as ints
 from dbt.tests.util import AnyInteger, copy_file, read_file, run_dbt, write_file
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
+
+from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
 
 _TYPES = {
     "id_type": "bigint",
@@ -340,6 +343,13 @@ class TestCurrentTimestamps(names_of_now.BaseCurrentTimestamps):
     @pytest.fixture(scope="class")
     def expected_sql(self):
         """The text of PostgreSQL is not compared."""
+
+
+@pytest.mark.skipif(
+    VERSION < SPARK_4_0, reason="Spark 3.5 cannot take an element at a computed place of a null"
+)
+class TestSplitPart(parts.BaseSplitPart):
+    pass
 
 
 class TestEscapeSingleQuotes(quotes.BaseEscapeSingleQuotesBackslash):

@@ -221,6 +221,7 @@ def test_before_airflow_3_3_a_cancelled_trigger_finds_out_why(
         waiting = asyncio.create_task(first_event(trigger))
         looks = cluster.kubernetes.lists
         while cluster.kubernetes.lists == looks:
+            assert not waiting.done(), waiting.result()
             await asyncio.sleep(0.01)
         waiting.cancel()
         await asyncio.wait([waiting])

@@ -86,6 +86,11 @@
   {% endif %}
 {% endmacro %}
 
+{# The cast of the default does not parse on Spark 3.5. #}
+{% macro hiveacid__current_timestamp_backcompat() -%}
+    cast(current_timestamp() as timestamp)
+{%- endmacro %}
+
 {% macro hiveacid__validate_sql(sql) -%}
   {% call statement('validate_sql') -%}
     {{ get_empty_subquery_sql(sql) }}
