@@ -194,6 +194,10 @@ def test_a_kill_by_the_user_is_handled_while_xcoms_are_pushed(cluster, context, 
         told.set()
         with pytest.raises(asyncio.CancelledError) as caught:
             await waiting
+        # It pushes through this loop; a poll that never ends would block those of other tests.
+        for thread in threading.enumerate():
+            if thread.name.startswith("poll of "):
+                await asyncio.to_thread(thread.join)
         return caught.value.args
 
     # By its message, Airflow knows that on_kill is due.
