@@ -1,5 +1,6 @@
 """Exports of tables of real engines, read back by pyiceberg."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,20 @@ from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 from tests.iceberg.lakes import exported
 from tests.scan.test_golden_tables import opened
 
-# The formats of exported files for each format of a table: Parquet files are not made ORC files.
-FORMATS = {StorageFormat.ORC: ["orc", "parquet"], StorageFormat.PARQUET: ["parquet"]}
+BY_FORMAT = {
+    format: [
+        each
+        for kind in (TableKind.FULL_ACID, TableKind.INSERT_ONLY)
+        for each in golden_snapshots(kind)
+        if GoldenTable.read(each.table).format is format
+    ]
+    for format in (StorageFormat.ORC, StorageFormat.PARQUET)
+}
+ORC = BY_FORMAT[StorageFormat.ORC]
+# Parquet files are not made ORC files.
 CASES = [
-    (each, format)
-    for kind in (TableKind.FULL_ACID, TableKind.INSERT_ONLY)
-    for each in golden_snapshots(kind)
-    for format in FORMATS.get(GoldenTable.read(each.table).format, ())
+    *itertools.product(ORC, ["orc", "parquet"]),
+    *itertools.product(BY_FORMAT[StorageFormat.PARQUET], ["parquet"]),
 ]
 
 
