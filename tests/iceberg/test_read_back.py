@@ -19,7 +19,7 @@ from hiveacid.sql.script import to_jobs
 from hiveacid.tables.definitions.run import run_ddl
 from tests.golden import GoldenSnapshot, GoldenTable
 from tests.iceberg.lakes import ReadableMetastore, exported, sql_catalog, sql_options
-from tests.iceberg.test_golden_exports import ORC
+from tests.iceberg.test_golden_exports import COPIED
 from tests.scan.test_golden_tables import opened
 from tests.versions import VERSIONS
 
@@ -324,11 +324,12 @@ def test_the_metastore_is_the_catalog_by_default(created, spark, hms, client, da
         assert spark.table(f"hms.{database}.lake").count() == 9
 
 
-@pytest.mark.parametrize("snapshot", ORC, ids=str)
+@pytest.mark.parametrize(("snapshot", "format"), COPIED, ids=str)
 @pytest.mark.parametrize("deletes", ["apply", "positions"])
 def test_golden_tables_are_read_back(
     hms: EmbeddedMetastore,
     snapshot: GoldenSnapshot,
+    format: IcebergFileFormat,
     deletes: IcebergDeletes,
     spark: SparkSession,
     tmp_path: Path,
@@ -337,7 +338,7 @@ def test_golden_tables_are_read_back(
         pytest.skip("The metastore takes no part.")
     golden = GoldenTable.read(snapshot.table)
     names = [*golden.columns, *golden.partition_keys]
-    table, _ = exported(opened(snapshot), tmp_path, deletes=deletes)
+    table, _ = exported(opened(snapshot), tmp_path, format=format, deletes=deletes)
     found = table.scan().to_arrow().select(names)
     shown = spark_frame(spark, table).select(names).toArrow().select(names)
     assert arrow_rows(shown, names) == arrow_rows(found.cast(shown.schema), names)

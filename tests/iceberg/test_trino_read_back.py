@@ -10,7 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergExportReport
+from hiveacid.jobs.iceberg_job import (
+    IcebergDeletes,
+    IcebergExportReport,
+    IcebergFileFormat,
+)
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.directory import Rules
@@ -26,7 +30,7 @@ from tests.golden import GoldenSnapshot
 from tests.iceberg.conftest import in_database
 from tests.iceberg.lakes import ServedCatalog, exported
 from tests.iceberg.mirror_history import MirrorHistory, counted
-from tests.iceberg.test_golden_exports import ORC
+from tests.iceberg.test_golden_exports import COPIED
 from tests.iceberg.test_mirror import Mirror
 from tests.iceberg.trino_lake import TrinoLake
 from tests.interop.engines import Trino
@@ -329,18 +333,25 @@ def escaped(text: str) -> str:
     return "".join(f"%{ord(letter):02X}" if letter in "/=%'" else letter for letter in text)
 
 
-@pytest.mark.parametrize("snapshot", ORC, ids=str)
+@pytest.mark.parametrize(("snapshot", "format"), COPIED, ids=str)
 @pytest.mark.parametrize("deletes", ["apply", "positions"])
 def test_tables_of_real_engines_are_read_back_by_trino(
     lake_of_all: TrinoLake,
     database_of_all: ServedCatalog,
     snapshot: GoldenSnapshot,
+    format: IcebergFileFormat,
     deletes: IcebergDeletes,
     tmp_path: Path,
 ) -> None:
-    name = f"golden{ORC.index(snapshot)}{deletes}"
-    server = database_of_all
-    table, _ = exported(opened(snapshot), tmp_path, server=server, name=name, deletes=deletes)
+    name = f"golden{COPIED.index((snapshot, format))}{deletes}"
+    table, _ = exported(
+        opened(snapshot),
+        tmp_path,
+        format=format,
+        server=database_of_all,
+        name=name,
+        deletes=deletes,
+    )
     found = lake_of_all.rows(f"ns.{name}")
     assert in_order(found) == in_order(table.scan().to_arrow().to_pylist())
 
