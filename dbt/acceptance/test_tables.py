@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from dbt.tests.util import run_dbt, write_file
+from dbt.tests.util import relation_from_name, run_dbt, write_file
+from dbt_common.invocation import reset_invocation_id
 
 from hiveacid import TableScan
 from hiveacid.metastore.client import MetastoreClient
@@ -73,6 +74,13 @@ class TestReplacement:
         assert after.identity != before.identity
         assert [column.type for column in after.columns] == ["bigint", "string", "int"]
         assert [each for each in self._names(project, metastore) if "__dbt" in each] == []
+
+    def test_each_attempt_of_a_run_fills_a_table_of_its_own(self, project):
+        relation = relation_from_name(project.adapter, "plain")
+        first = project.adapter.new_relation(relation)
+        assert project.adapter.new_relation(relation) == first
+        reset_invocation_id()
+        assert project.adapter.new_relation(relation) != first
 
     def test_a_failing_query_leaves_the_table(self, project, metastore):
         write_file("select 1 as id", "models", "plain.sql")

@@ -1,6 +1,5 @@
 """The adapter: relations and columns from the metastore, definitions and runs for the macros."""
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from dbt.adapters.hiveacid.runs import retried_folder, run_of_invocation, run_to
 from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
+from dbt_common.invocation import get_invocation_id
 
 from hiveacid.metastore.catalog import ROW_COUNT, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -32,7 +32,7 @@ from hiveacid.upkeep.table_detail import table_detail
 if TYPE_CHECKING:
     import agate
 
-# Before the digest of a run, in the name of a table that is to replace another one.
+# Before the id of an invocation, in the name of a table that is to replace another one.
 _NEW = "__dbt_new_"
 
 
@@ -237,19 +237,18 @@ class HiveAcidAdapter(SparkAdapter):
         names = [each.name.lower() for each in (*table.columns, *table.partition_keys)]
         return table.parameters.get(DEFINITION) == wanted.digest and names == wanted.names
 
-    @available.parse(lambda self, relation, model: relation)
-    def new_relation(self, relation: BaseRelation, model: dict[str, Any]) -> BaseRelation:
+    @available.parse(lambda self, relation: relation)
+    def new_relation(self, relation: BaseRelation) -> BaseRelation:
         """Return the name of the table that is to replace another one.
 
-        It belongs to one run: a concurrent run of the model cannot publish the table before it has
-        all of its rows.
+        It belongs to one invocation: no other one, and no other attempt of this run, can publish the
+        table before it has all of its rows.
 
         Args:
             relation: The table to replace.
-            model: The model.
         """
-        digest = hashlib.sha256(self._token(model).encode()).hexdigest()[:8]
-        return self._named(relation, f"{relation.identifier}{_NEW}{digest}")
+        invocation = str(get_invocation_id())[:8]
+        return self._named(relation, f"{relation.identifier}{_NEW}{invocation}")
 
     @available.parse(lambda *_, **__: [])
     def leftovers(self, relation: BaseRelation) -> list[BaseRelation]:

@@ -15,7 +15,7 @@
 {% endmacro %}
 
 {% macro hiveacid_swap(target, existing, sql, columns) %}
-  {% set new = adapter.new_relation(target, model) %}
+  {% set new = adapter.new_relation(target) %}
   {% set old = target.incorporate(path={'identifier': target.identifier ~ '__dbt_old'}, type='table') %}
   {% for leftover in adapter.leftovers(target) %}
     {% do adapter.drop_relation(leftover) %}
