@@ -22,7 +22,7 @@ from hiveacid.rules.cleaning import DEFAULT_RETENTION
 
 
 def test_tests_have_an_airflow_of_their_own():
-    assert AIRFLOW_HOME == os.environ["AIRFLOW_HOME"]
+    assert os.environ["AIRFLOW_HOME"] == AIRFLOW_HOME
 
 
 def test_airflow_accepts_the_metadata():

@@ -24,7 +24,7 @@ def main() -> int:
         # It names the dialect of the queries.
         processor.adapter_type = Adapter.SPARK
 
-    # The adapters that dbt-ol knows are a closed list, in which none can be registered.
+    # dbt-ol has a closed list of adapters: none can be registered.
     DbtArtifactProcessor.extract_adapter_type = extract_adapter_type
     DbtArtifactProcessor.extract_namespace = lambda processor, profile: namespace(profile)
     return int(dbt_ol() or 0)
