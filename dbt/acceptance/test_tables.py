@@ -4,11 +4,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow
 import pytest
+from dbt.adapters.hiveacid import HiveAcidAdapter
 from dbt.tests.util import relation_from_name, run_dbt, write_file
 from dbt_common.invocation import reset_invocation_id
 
-from hiveacid import TableScan
+from hiveacid import TableScan, WorkerTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
@@ -81,6 +83,26 @@ class TestReplacement:
         assert project.adapter.new_relation(relation) == first
         reset_invocation_id()
         assert project.adapter.new_relation(relation) != first
+
+    def test_rows_that_others_write_meanwhile_are_kept(self, project, metastore, monkeypatch):
+        write_file("select 1 as id", "models", "plain.sql")
+        run_dbt(["run", "--select", "plain", "--full-refresh"])
+        create = HiveAcidAdapter.create_table_sql
+
+        def after_a_write(adapter, *arguments):
+            with WorkerTable(f"{project.test_schema}.plain", metastore.uri) as plain:
+                plain.append(pyarrow.table({"id": pyarrow.array([9], pyarrow.int32())}))
+            return create(adapter, *arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(HiveAcidAdapter, "create_table_sql", after_a_write)
+            (result,) = run_dbt(["run", "--select", "plain", "--full-refresh"], expect_pass=False)
+        assert "Others have written to" in result.message
+        ids = "select id from {schema}.plain order by id"
+        assert project.run_sql(ids, fetch="all") == [(1,), (9,)]
+        run_dbt(["run", "--select", "plain", "--full-refresh"])
+        assert project.run_sql(ids, fetch="all") == [(1,)]
+        assert [each for each in self._names(project, metastore) if "__dbt" in each] == []
 
     def test_a_failing_query_leaves_the_table(self, project, metastore):
         write_file("select 1 as id", "models", "plain.sql")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,11 +19,13 @@ from dbt.adapters.hiveacid.runs import retried_folder, run_of_invocation, run_to
 from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
+from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 from hiveacid.metastore.catalog import ROW_COUNT, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import projected_tables
+from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.tables.definitions.tables import find_table
@@ -264,6 +266,39 @@ class HiveAcidAdapter(SparkAdapter):
         with self.connections.exception_handler(f"list {relation.schema}"):
             names = client.get_tables(str(relation.schema).lower())
         return [self._named(relation, name) for name in names if form.fullmatch(name)]
+
+    @available.parse(lambda *_, **__: "")
+    def state_of(self, relation: BaseRelation) -> str:
+        """Return a text that differs after each write to a table, and for a table made again.
+
+        Args:
+            relation: The table.
+        """
+        table = self._find(relation)
+        if table is None or table.kind is TableKind.NOT_ACID:
+            return ""
+        with self.connections.exception_handler(f"describe {relation}"):
+            seen = Snapshot.take(self._handle.client, [table.ref]).write_ids[table.ref.full_name]
+        return f"{table.identity.text} {replace(seen, table=None).format()}"
+
+    @available.parse_none
+    def put_aside(self, relation: BaseRelation, old: BaseRelation, seen: str) -> None:
+        """Give a table another name, unless others have written to it meanwhile.
+
+        Nobody writes to the table under its other name, so the comparison afterwards is final.
+
+        Args:
+            relation: The table.
+            old: Its other name.
+            seen: Its state before the query for its new rows.
+        """
+        self.rename_relation(relation, old)
+        if self.state_of(old) != seen:
+            self.rename_relation(old, relation)
+            raise DbtRuntimeError(
+                f"Others have written to {relation}, or replaced it, after the query for its new"
+                " rows had begun. Their rows are kept: run the model again."
+            )
 
     def _named(self, relation: BaseRelation, name: str) -> BaseRelation:
         return relation.incorporate(path={"identifier": name}, type=RelationType.Table)

@@ -20,13 +20,14 @@
   {% for leftover in adapter.leftovers(target) %}
     {% do adapter.drop_relation(leftover) %}
   {% endfor %}
+  {% set seen = adapter.state_of(existing) if existing is not none and existing.is_table else '' %}
   {% call statement('main') %}
     {{ adapter.create_table_sql(new, model, columns) }};
     {{ hiveacid_insert(new, columns, sql) }}
   {% endcall %}
   {% if existing is not none and existing.is_table %}
     {% do adapter.drop_relation(old) %}
-    {% do adapter.rename_relation(existing, old) %}
+    {% do adapter.put_aside(existing, old, seen) %}
   {% elif existing is not none %}
     {% do adapter.drop_relation(existing) %}
   {% endif %}
