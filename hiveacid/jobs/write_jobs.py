@@ -380,6 +380,8 @@ class RestoreJob(RowJob):
 
     def _validate_own(self) -> None:
         require_text(self.as_of, "as_of")
+        if self.on_empty is not None:
+            raise InvalidJob("on_empty is about a source, which a restore does not have; omit it.")
         if not awaits_rendering(self.as_of):
             AsOf.parse(self.as_of)
 

@@ -7,7 +7,14 @@ from hiveacid.jobs.fields import before_rendering
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
-from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, TransactionJob, UpdateJob
+from hiveacid.jobs.write_jobs import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    RestoreJob,
+    TransactionJob,
+    UpdateJob,
+)
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy
 from hiveacid.rules.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.write_ids import AsOf
@@ -66,6 +73,10 @@ def test_lawful_jobs(job):
         ),
         (replace(DELETE, all_rows=True), "has a condition, and all_rows=True"),
         (replace(DELETE, run_token=""), "run_token"),
+        (
+            RestoreJob(target="sales.orders", as_of="1", on_empty="skip"),
+            "a restore does not have; omit it",
+        ),
         (replace(DELETE, lock_wait_seconds=-1), "lock_wait_seconds"),
         (
             replace(DELETE, conflict_policy="loose"),
