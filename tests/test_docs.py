@@ -37,7 +37,7 @@ def blocks(page: Path, language: str) -> list[str]:
     return [text for kind, text in _BLOCK.findall(page.read_text()) if kind == language]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=page_id)
 def test_links_lead_somewhere(page: Path) -> None:
     text = _BLOCK.sub("", page.read_text())
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
