@@ -55,12 +55,14 @@ class TestLineage:
 
 
 @pytest.mark.parametrize(
-    "metastore",
+    ("metastore", "name"),
     [
-        "thrift://HMS-1:9083",
-        "thrift://hms-1:9083,thrift://hms-2:9083",
-        {"uris": "thrift://hms-1:9083", "connect_timeout_seconds": 5},
+        ("thrift://HMS-1:9083", "hms-1:9083"),
+        ("thrift://hms-1:9083,thrift://hms-2:9083", "hms-1:9083"),
+        ({"uris": "thrift://hms-1:9083", "connect_timeout_seconds": 5}, "hms-1:9083"),
+        ("https://gateway/metastore", "gateway:443"),
+        ("thrift://[::1]:9083", "[::1]:9083"),
     ],
 )
-def test_tables_have_the_namespace_of_the_first_server(metastore):
-    assert namespace({"schema": "shop", "metastore": metastore}) == "hive://hms-1:9083"
+def test_tables_have_the_namespace_of_the_first_server(metastore, name):
+    assert namespace({"schema": "shop", "metastore": metastore}) == f"hive://{name}"

@@ -7,6 +7,9 @@ from urllib.parse import urlsplit
 
 from dbt.adapters.hiveacid.credentials import HiveAcidCredentials
 
+# Thrift has no default.
+_PORTS = {"http": 80, "https": 443}
+
 
 def main() -> int:
     """Run ``dbt-ol``, and return the exit code of dbt."""
@@ -41,4 +44,7 @@ def namespace(profile: Mapping[str, Any]) -> str:
         # OpenLineage fills in templates when a value is read.
         metastore = {key: metastore[key] for key in metastore}
     options = HiveAcidCredentials(schema=profile["schema"], metastore=metastore).options()
-    return f"hive://{urlsplit(options.uris.split(',')[0]).netloc.lower()}"
+    server = urlsplit(options.uris.split(",")[0].strip())
+    host = server.hostname or ""
+    name = f"[{host}]" if ":" in host else host
+    return f"hive://{name}:{server.port or _PORTS[server.scheme]}"
