@@ -8,6 +8,7 @@ import pyarrow
 import pytest
 from dbt.adapters.hiveacid import HiveAcidAdapter
 from dbt.tests.util import relation_from_name, run_dbt, write_file
+from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import reset_invocation_id
 
 from hiveacid import TableScan, WorkerTable
@@ -103,6 +104,21 @@ class TestReplacement:
         run_dbt(["run", "--select", "plain", "--full-refresh"])
         assert project.run_sql(ids, fetch="all") == [(1,)]
         assert [each for each in self._names(project, metastore) if "__dbt" in each] == []
+
+    def test_a_comparison_that_fails_gives_the_table_its_name_back(self, project, monkeypatch):
+        write_file("select 1 as id", "models", "plain.sql")
+        run_dbt(["run", "--select", "plain", "--full-refresh"])
+
+        def look(adapter, relation):
+            if "__dbt_old" in relation.identifier:
+                raise DbtRuntimeError("The metastore does not answer.")
+            return "seen"
+
+        with monkeypatch.context() as patch:
+            patch.setattr(HiveAcidAdapter, "state_of", look)
+            (result,) = run_dbt(["run", "--select", "plain", "--full-refresh"], expect_pass=False)
+        assert "The metastore does not answer." in result.message
+        assert project.run_sql("select id from {schema}.plain", fetch="all") == [(1,)]
 
     def test_a_failing_query_leaves_the_table(self, project, metastore):
         write_file("select 1 as id", "models", "plain.sql")

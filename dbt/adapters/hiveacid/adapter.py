@@ -293,8 +293,13 @@ class HiveAcidAdapter(SparkAdapter):
             seen: Its state before the query for its new rows.
         """
         self.rename_relation(relation, old)
-        if self.state_of(old) != seen:
-            self.rename_relation(old, relation)
+        unchanged = False
+        try:
+            unchanged = self.state_of(old) == seen
+        finally:
+            if not unchanged:
+                self.rename_relation(old, relation)
+        if not unchanged:
             raise DbtRuntimeError(
                 f"Others have written to {relation}, or replaced it, after the query for its new"
                 " rows had begun. Their rows are kept: run the model again."
