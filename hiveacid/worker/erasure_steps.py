@@ -147,7 +147,7 @@ class Steps:
         return replace(self.erasure, waits=self.delays())
 
     def _is_certified(self) -> bool:
-        """Whether there is a certificate, also one of a process that was killed after it."""
+        """Whether the erasure has a certificate, including one that a killed process has stored."""
         if self.erasure.certificate is not None:
             return True
         content = self.record.certificate()
@@ -348,7 +348,7 @@ class Steps:
         """Compact the partitions in which readers open files with keys, and clean the table.
 
         Returns:
-            What delays this, and the files that are still read although nothing delays it.
+            The reasons for a delay, and the files that are read although nothing delays their removal.
         """
         name = table.ref.full_name
         waits: list[Wait] = []
@@ -424,7 +424,7 @@ class Steps:
 
         self._store(files=tuple(map(noted, self.erasure.files)))
 
-    # What delays the request
+    # Reasons for a delay
 
     def _writers(self, tables: Mapping[str, HiveTable]) -> list[Wait]:
         refs = [table.ref for table in tables.values()]
