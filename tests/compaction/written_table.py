@@ -128,10 +128,13 @@ def _flat(values: Sequence[int], codec: str) -> io.BytesIO:
     return flat_file(pa.table({"id": pa.array(values, pa.int32())}), codec=codec)
 
 
-def twelve_deltas(client: MetastoreClient, name: str, rows: int = 50) -> WrittenTable:
+def twelve_deltas(
+    client: MetastoreClient, name: str, rows: int = 50, codec: str = "zlib"
+) -> WrittenTable:
     """Eleven deltas of inserts, and one of deletes in the first of them."""
     table = WrittenTable.create(client, name)
-    first, *_ = (table.insert(*range(start, start + rows)) for start in range(0, 11 * rows, rows))
+    starts = range(0, 11 * rows, rows)
+    first, *_ = (table.insert(*range(start, start + rows), codec=codec) for start in starts)
     table.delete((first, 3), (first, 7))
     return table
 
