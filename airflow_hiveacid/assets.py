@@ -10,6 +10,7 @@ from airflow.sdk.definitions.asset import AssetRef
 
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import by_table
+from hiveacid.metastore.endpoint import Endpoint
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.texts import plural
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SCHEME = "hiveacid"
-_PORTS = {"http": 80, "https": 443}
 _DEFAULT_PORT = 9083
 # The size limit of Airflow.
 _LONGEST_PARTITION_KEY = 250
@@ -50,7 +50,7 @@ def table_asset(table: str, metastore: str, *, by_partition: bool = False, **opt
         same name in a second metastore needs another one.
     """
     ref = TableRef.parse(table)
-    uri = f"{SCHEME}://{_addresses(metastore)[0]}/{ref.database}/{ref.name}"
+    uri = f"{SCHEME}://{Endpoint.parse(metastore)[0]}/{ref.database}/{ref.name}"
     suffix = f"/{_BY_PARTITION}" if by_partition else ""
     return Asset(**{"name": f"{ref.full_name}{suffix}", **options}, uri=f"{uri}{suffix}")
 
@@ -65,9 +65,7 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
     of_table = len(names) == 2 or (len(names) == 3 and names[2].lower() == _BY_PARTITION)
     if not uri.hostname or not of_table or not all(names) or uri.query:
         raise ValueError(f"{uri.geturl()!r} is not of the form {SCHEME}://host:port/database/table")
-    return uri._replace(
-        netloc=f"{_host(uri)}:{uri.port or _DEFAULT_PORT}", path="/" + "/".join(names).lower()
-    )
+    return uri._replace(netloc=_address(uri), path="/" + "/".join(names).lower())
 
 
 def to_openlineage(asset: Asset, lineage_context: object) -> "Dataset":
@@ -131,15 +129,8 @@ def _publish(context: "Context", outlet: Asset | AssetRef, report: Mapping[str, 
 def _is(outlet: object, table: str, metastore: MetastoreOptions) -> bool:
     """Whether an outlet is a table of a metastore, by any address of it."""
     parts = urlsplit(getattr(outlet, "uri", ""))
-    address = f"{_host(parts)}:{parts.port or _DEFAULT_PORT}"
-    return _table_of(outlet) == table.lower() and address in _addresses(metastore.uris)
-
-
-def _addresses(metastore: str) -> list[str]:
-    """Return host and port of each server of a metastore, as in the uris of its tables."""
-    servers = [server.strip() for server in metastore.split(",")]
-    uris = [urlsplit(each if "://" in each else f"thrift://{each}") for each in servers]
-    return [f"{_host(uri)}:{uri.port or _PORTS.get(uri.scheme, _DEFAULT_PORT)}" for uri in uris]
+    addresses = map(str, Endpoint.parse(metastore.uris))
+    return _table_of(outlet) == table.lower() and _address(parts) in addresses
 
 
 def _table_of(asset: object) -> str:
@@ -210,6 +201,5 @@ def _extra(report: Mapping[str, Any]) -> dict[str, Any]:
     return extra
 
 
-def _host(uri: SplitResult) -> str:
-    host = (uri.hostname or "").lower()
-    return f"[{host}]" if ":" in host else host
+def _address(uri: SplitResult) -> str:
+    return str(Endpoint("thrift", uri.hostname or "", uri.port or _DEFAULT_PORT, path=""))

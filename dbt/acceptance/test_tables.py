@@ -120,6 +120,25 @@ class TestReplacement:
         assert "The metastore does not answer." in result.message
         assert project.run_sql("select id from {schema}.plain", fetch="all") == [(1,)]
 
+    def test_a_killed_run_leaves_the_table_to_the_next_one(self, project, metastore):
+        write_file("select 1 as id", "models", "plain.sql")
+        run_dbt(["run", "--select", "plain", "--full-refresh"])
+        put_aside = "alter table {schema}.plain rename to {schema}.plain__dbt_old"
+        for text in (
+            "select cast(raise_error('planned') as bigint) as id",
+            "{{ config(materialized='view') }} select missing from range(1)",
+        ):
+            project.run_sql(put_aside)
+            write_file(text, "models", "plain.sql")
+            run_dbt(["run", "--select", "plain"], expect_pass=False)
+            assert project.run_sql("select id from {schema}.plain", fetch="all") == [(1,)]
+        for text in ("select 2 as id", "{{ config(materialized='view') }} select 3 as id"):
+            project.run_sql(put_aside)
+            write_file(text, "models", "plain.sql")
+            run_dbt(["run", "--select", "plain"])
+            assert [each for each in self._names(project, metastore) if "__dbt" in each] == []
+        assert project.run_sql("select id from {schema}.plain", fetch="all") == [(3,)]
+
     def test_a_failing_query_leaves_the_table(self, project, metastore):
         write_file("select 1 as id", "models", "plain.sql")
         run_dbt(["run", "--select", "plain", "--full-refresh"])

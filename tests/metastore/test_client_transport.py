@@ -17,7 +17,8 @@ from hiveacid.errors import (
 )
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.thrift.transport import Deadline, Endpoint
+from hiveacid.metastore.endpoint import Endpoint
+from hiveacid.metastore.thrift.transport import Deadline
 from tests.fakes.metastore import FakeMetastore
 from tests.proxy import Harm, Proxy
 
@@ -83,7 +84,7 @@ def client(uris: str, **options: object) -> MetastoreClient:
         ("a:1 , b:2", [("thrift", "a", 1, "/metastore"), ("thrift", "b", 2, "/metastore")]),
         ("thrift://[::1]:9083", [("thrift", "::1", 9083, "/metastore")]),
         ("http://a:9001/hms", [("http", "a", 9001, "/hms")]),
-        ("https://a", [("https", "a", 9001, "/metastore")]),
+        ("https://a", [("https", "a", 443, "/metastore")]),
     ],
 )  # fmt: skip
 def test_uris(uris: str, expected: list[tuple[str, str, int, str]]) -> None:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 # Before the id of an invocation, in the name of a table that is to replace another one.
 _NEW = "__dbt_new_"
+# At the end of the name that the other one has meanwhile.
+_OLD = "__dbt_old"
 
 
 @dataclass
@@ -281,17 +283,42 @@ class HiveAcidAdapter(SparkAdapter):
             seen = Snapshot.take(self._handle.client, [table.ref]).write_ids[table.ref.full_name]
         return f"{table.identity.text} {replace(seen, table=None).format()}"
 
+    @available.parse(lambda self, relation: relation)
+    def old_relation(self, relation: BaseRelation) -> BaseRelation:
+        """Return the name of a table while another relation takes its place.
+
+        Args:
+            relation: The table.
+        """
+        return self._named(relation, f"{relation.identifier}{_OLD}")
+
     @available.parse_none
-    def put_aside(self, relation: BaseRelation, old: BaseRelation, seen: str) -> None:
+    def give_back(self, relation: BaseRelation) -> BaseRelation | None:
+        """Return a table to which a run has given another name before it was killed, if any.
+
+        It has its name again.
+
+        Args:
+            relation: The name.
+        """
+        old = self.old_relation(relation)
+        if self._find(relation) is not None or self._find(old) is None:
+            return None
+        table = self._named(relation, str(relation.identifier))
+        self.rename_relation(old, table)
+        return table
+
+    @available.parse_none
+    def put_aside(self, relation: BaseRelation, seen: str) -> None:
         """Give a table another name, unless others have written to it meanwhile.
 
         Nobody writes to the table under its other name, so the comparison afterwards is final.
 
         Args:
             relation: The table.
-            old: Its other name.
             seen: Its state before the query for its new rows.
         """
+        old = self.old_relation(relation)
         self.rename_relation(relation, old)
         unchanged = False
         try:

@@ -3,12 +3,10 @@
 import sys
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from dbt.adapters.hiveacid.credentials import HiveAcidCredentials
 
-# Thrift has no default.
-_PORTS = {"http": 80, "https": 443}
+from hiveacid.metastore.endpoint import Endpoint
 
 
 def main() -> int:
@@ -44,7 +42,4 @@ def namespace(profile: Mapping[str, Any]) -> str:
         # OpenLineage fills in templates when a value is read.
         metastore = {key: metastore[key] for key in metastore}
     options = HiveAcidCredentials(schema=profile["schema"], metastore=metastore).options()
-    server = urlsplit(options.uris.split(",")[0].strip())
-    host = server.hostname or ""
-    name = f"[{host}]" if ":" in host else host
-    return f"hive://{name}:{server.port or _PORTS[server.scheme]}"
+    return f"hive://{Endpoint.parse(options.uris)[0]}"

@@ -28,8 +28,8 @@ from hiveacid.metastore.dev.distribution import (
     write_properties,
     write_site,
 )
+from hiveacid.metastore.endpoint import Endpoint
 from hiveacid.metastore.thrift.session import asked_by_sasl
-from hiveacid.metastore.thrift.transport import Endpoint
 from hiveacid.rules.metastore_version import BUNDLED
 
 # A temporary server that never outlives the process that has started it

@@ -26,6 +26,7 @@ from hiveacid.errors import (
     WriteConflict,
 )
 from hiveacid.jobs.options import KERBEROS, NO_PROOF, MetastoreOptions
+from hiveacid.metastore.endpoint import Endpoint
 from hiveacid.metastore.sasl.channel import Status, opening, read_message, spoken
 from hiveacid.metastore.thrift import idl_tables, idl_txns
 from hiveacid.metastore.thrift.idl import Call, ServerException
@@ -34,7 +35,6 @@ from hiveacid.metastore.thrift.transport import (
     IDENTIFICATION_SECONDS,
     Connection,
     Deadline,
-    Endpoint,
     acting_user,
     open_socket,
 )

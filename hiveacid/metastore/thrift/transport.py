@@ -11,7 +11,6 @@ import ssl
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
@@ -39,6 +38,7 @@ from hiveacid.jobs.options import (
     MetastoreOptions,
     token_of,
 )
+from hiveacid.metastore.endpoint import Endpoint
 from hiveacid.metastore.sasl.channel import Mechanism, Protection, SaslChannel
 from hiveacid.metastore.sasl.delegation_token import DelegationToken
 from hiveacid.metastore.sasl.kerberos import Kerberos
@@ -86,51 +86,6 @@ class Deadline:
     def within(self, seconds: float) -> Self:
         """Return this limit, or one in the given number of seconds if that is earlier."""
         return type(self)(min(seconds, self.remaining))
-
-
-# The address of one host of a metastore
-
-
-_DEFAULT_PORTS = {"thrift": 9083, "http": 9001, "https": 9001}
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """One host of a metastore."""
-
-    scheme: str
-    host: str
-    port: int
-    path: str
-
-    @classmethod
-    def parse(cls, uris: str) -> tuple[Self, ...]:
-        """Read ``thrift://a:9083,thrift://b:9084`` or ``https://a:9001/metastore``."""
-        endpoints = []
-        for uri in filter(None, (item.strip() for item in uris.split(","))):
-            try:
-                parts = urlsplit(uri if "://" in uri else f"thrift://{uri}")
-                port = parts.port
-            except ValueError as error:
-                raise InvalidJob(f"The metastore uri {uri!r} is malformed: {error}.") from None
-            if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
-                raise InvalidJob(
-                    f"The metastore uri {uri!r} is malformed.",
-                    remedy="Write thrift://host:9083 or http(s)://host:9001/metastore.",
-                )
-            try:
-                parts.hostname.encode("idna")  # As every resolver does, which may be too late.
-            except UnicodeError as error:
-                raise InvalidJob(f"{parts.hostname!r} cannot be the name of a host.") from error
-            path = parts.path if parts.path not in ("", "/") else "/metastore"
-            port = port or _DEFAULT_PORTS[parts.scheme]
-            endpoints.append(cls(parts.scheme, parts.hostname, port, path))
-        if not endpoints:
-            raise InvalidJob("The metastore uri is empty.")
-        return tuple(endpoints)
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
 
 
 log = logging.getLogger(__name__)

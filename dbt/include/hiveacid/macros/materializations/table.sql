@@ -16,7 +16,8 @@
 
 {% macro hiveacid_swap(target, existing, sql, columns) %}
   {% set new = adapter.new_relation(target) %}
-  {% set old = target.incorporate(path={'identifier': target.identifier ~ '__dbt_old'}, type='table') %}
+  {% set old = adapter.old_relation(target) %}
+  {% set existing = existing or adapter.give_back(target) %}
   {% for leftover in adapter.leftovers(target) %}
     {% do adapter.drop_relation(leftover) %}
   {% endfor %}
@@ -27,12 +28,11 @@
   {% endcall %}
   {% if existing is not none and existing.is_table %}
     {% do adapter.drop_relation(old) %}
-    {% do adapter.put_aside(existing, old, seen) %}
+    {% do adapter.put_aside(existing, seen) %}
   {% elif existing is not none %}
     {% do adapter.drop_relation(existing) %}
   {% endif %}
   {% do adapter.rename_relation(new, target.incorporate(type='table')) %}
-  {# Also the one of a run that was killed before it had given the new table its name. #}
   {% do adapter.drop_relation(old) %}
 {% endmacro %}
 

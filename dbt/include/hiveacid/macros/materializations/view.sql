@@ -1,5 +1,5 @@
 {% materialization view, adapter='hiveacid' -%}
-  {%- set existing = load_cached_relation(this) -%}
+  {%- set existing = load_cached_relation(this) or adapter.give_back(this) -%}
   {%- set target_relation = this.incorporate(type='view') -%}
   {{ run_hooks(pre_hooks) }}
   {% do hiveacid_run_header() %}
@@ -7,7 +7,7 @@
     {# The view is made under another name first: if its query is invalid, the table stays. #}
     {% set trial = target_relation.incorporate(path={'identifier': target_relation.identifier ~ '__dbt_view'}) %}
     {% call statement('trial') %}{{ get_create_view_as_sql(trial, sql) }}{% endcall %}
-    {% set old = existing.incorporate(path={'identifier': existing.identifier ~ '__dbt_old'}) %}
+    {% set old = adapter.old_relation(existing) %}
     {% do adapter.drop_relation(old) %}
     {% do adapter.rename_relation(existing, old) %}
     {% call statement('main') %}{{ get_create_view_as_sql(target_relation, sql) }}{% endcall %}
