@@ -6,7 +6,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from hiveacid.cli.main import main
 from hiveacid.errors import AccessRefused, KeysLeft
@@ -116,6 +118,26 @@ def test_a_verification_finds_a_file_that_was_copied_back(shell: Shell, tmp_path
     shell.keys.write_text("someone@example.org\n")
     status, printed = shell.verify()
     assert (status, "1 of them not in the certificate" in printed) == (0, True)
+
+
+def test_a_verification_searches_the_mirrors_that_it_is_given(shell: Shell, tmp_path: Path) -> None:
+    assert shell.erase()[0] == 0
+    data = tmp_path / "lake" / "t" / "data"
+    data.mkdir(parents=True)
+    mirror = ("--mirror", f"file:{data.parent}")
+    parquet.write_table(pa.table({"who": ["other@example.org"]}), data / "rest.parquet")
+    assert shell.verify(*mirror)[0] == 0
+    parquet.write_table(pa.table({"who": KEYS[:1]}), data / "old.parquet")
+    status, printed = shell.verify(*mirror)
+    assert (status, "old.parquet: Rows have keys." in printed) == (KeysLeft.exit_code, True)
+    assert shell.verify()[0] == 0
+
+
+def test_a_verification_does_not_pass_over_a_column_with_another_name(shell: Shell) -> None:
+    assert shell.erase()[0] == 0
+    assert shell.run("sql", f"ALTER TABLE {shell.t} RENAME COLUMN who TO person")[0] == 0
+    status, printed = shell.verify()
+    assert (status, "has no column who" in printed) == (20, True)
 
 
 def test_a_signature_shows_a_changed_certificate(

@@ -35,6 +35,17 @@ if TYPE_CHECKING:
 # `hiveacid erase`
 
 
+def _add_mirrors(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--mirror",
+        action="append",
+        default=[],
+        metavar="URI",
+        help="the folder of a mirror of a table in Iceberg, which is searched as well; several times for "
+        "more",
+    )
+
+
 def _add_folder(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--folder",
@@ -62,14 +73,7 @@ def _configure_erase(parser: argparse.ArgumentParser) -> None:
         help="a text file of this machine with one key per line; - is stdin",
     )
     _add_folder(parser)
-    parser.add_argument(
-        "--mirror",
-        action="append",
-        default=[],
-        metavar="URI",
-        help="the folder of a mirror of a table in Iceberg, which is searched as well; several times for "
-        "more",
-    )
+    _add_mirrors(parser)
     parser.add_argument(
         "--within-days",
         type=int,
@@ -273,6 +277,7 @@ def _configure_verify(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a text file of this machine with one key per line; - is stdin",
     )
+    _add_mirrors(parser)
     target.add_metastore(parser)
     target.add_json(parser)
 
@@ -292,7 +297,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     tables = [each["table"] for each in certificate["tables"]]
     require_access(system_user(), [Access(name, None, EraseJob.tag) for name in tables])
     with closing(MetastoreClient(target.metastore(arguments)).patient()) as client:
-        found = verify_certificate(client, certificate, texts)
+        found = verify_certificate(client, certificate, texts, arguments.mirror)
     if arguments.json:
         shown: dict[str, Any] = asdict(found)
         print(json.dumps(codec.encode(shown), ensure_ascii=False))

@@ -156,7 +156,7 @@ class Copies:
         ]
         waits = self.lags()
         is_late = any(wait.kind == "mirror" for wait in waits)
-        for mirror in self._searched_mirrors():
+        for mirror in self.searches():
             place = f"Mirror of {name} in {mirror.location}"
             places.append(Place(place, "searched", "All files below its folder."))
             if not is_late:
@@ -204,7 +204,8 @@ class Copies:
                     f" delete is version {self.deleted_by}: export the table.",
                 )
 
-    def _searched_mirrors(self) -> Iterator[MirrorSearch]:
+    def searches(self) -> Iterator[MirrorSearch]:
+        """Yield a search of each of the mirrors that is one of the table."""
         column = column_of(self.table, self.column)
         for location in self.mirrors:
             self.client.allowed_locations.require(location)

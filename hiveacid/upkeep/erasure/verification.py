@@ -1,17 +1,18 @@
 """Verification of a certificate: the search is repeated with the keys themselves."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hiveacid.errors import KeysLeft
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.table_rules import existing_table
+from hiveacid.metastore.table_rules import column_of, existing_table
 from hiveacid.records.erasures import HeldFile
 from hiveacid.rules.names import TableIdentity, TableRef
 from hiveacid.rules.texts import plural
 from hiveacid.upkeep.erasure.certificate import signature_state
 from hiveacid.upkeep.erasure.key_set import KeySet
+from hiveacid.upkeep.erasure.places import Copies
 from hiveacid.upkeep.erasure.search import TableSearch
 
 
@@ -62,7 +63,10 @@ class Verification:
 
 
 def verify_certificate(
-    client: MetastoreClient, certificate: Mapping[str, Any], texts: Sequence[str]
+    client: MetastoreClient,
+    certificate: Mapping[str, Any],
+    texts: Sequence[str],
+    mirrors: Sequence[str] = (),
 ) -> Verification:
     """Search all remaining files of the tables of a certificate for keys.
 
@@ -70,40 +74,39 @@ def verify_certificate(
         client: The metastore.
         certificate: The certificate; see ``parse_certificate``.
         texts: The keys.
+        mirrors: The folders of mirrors in Iceberg, which are searched as well.
+
+    Raises:
+        UnknownColumn: The column with the keys has another name now, or was removed.
     """
     keys = KeySet.of(bytes.fromhex(certificate["salt"]), texts)
+    names = frozenset(each["table"] for each in certificate["tables"])
     replaced: list[str] = []
-    held: list[HeldFile] = []
-    files = size = later = 0
-    for table, search in _searches(client, certificate, keys):
-        if not search.table.identity.is_same(TableIdentity.of_text(table["identity"])):
+    searches: list[TableSearch] = []
+    for table in certificate["tables"]:
+        described = existing_table(client, TableRef.parse(table["table"]))
+        column = column_of(described, table["column"])
+        own = KeySet(keys.salt, frozenset(table["keys"])) if "join" in table else keys
+        deleted_by = table["write_id"]
+        others = names - {table["table"]}
+        is_same = described.identity.is_same(TableIdentity.of_text(table["identity"]))
+        if not is_same:
             replaced.append(table["table"])
-        found = search.run()
-        held += found.held
-        files, size, later = files + found.files, size + found.bytes, later + found.later
+        # The write ids of a table that was created again have another meaning.
+        after = deleted_by if is_same else None
+        searches.append(TableSearch(client, described, column, own, after))
+        searches += Copies(
+            client, described, column.name, own, deleted_by, mirrors, others
+        ).searches()
+    found = [search.run() for search in searches]
     return Verification(
         request=certificate["request"],
         signature=signature_state(certificate),
         keys=len(keys.hashes),
         unknown_keys=len(keys.hashes - {*certificate["keys"]}),
-        files=files,
-        bytes=size,
-        rows_written_later=later,
+        files=sum(each.files for each in found),
+        bytes=sum(each.bytes for each in found),
+        rows_written_later=sum(each.later for each in found),
         replaced=tuple(replaced),
-        held=tuple(held),
+        held=tuple(file for each in found for file in each.held),
     )
-
-
-def _searches(
-    client: MetastoreClient, certificate: Mapping[str, Any], keys: KeySet
-) -> Iterator[tuple[Mapping[str, Any], TableSearch]]:
-    for table in certificate["tables"]:
-        described = existing_table(client, TableRef.parse(table["table"]))
-        named = [c for c in described.columns if c.name.lower() == table["column"].lower()]
-        if not named:
-            continue
-        is_same = described.identity.is_same(TableIdentity.of_text(table["identity"]))
-        # The write ids of a table that was created again have another meaning.
-        after = table["write_id"] if is_same else None
-        own = KeySet(keys.salt, frozenset(table["keys"])) if "join" in table else keys
-        yield table, TableSearch(client, described, named[0], own, after)
