@@ -1,5 +1,6 @@
 """Replacement of tables, and a run without a metastore."""
 
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -70,7 +71,7 @@ class TestReplacement:
         assert found("plain").identity == before.identity
         assert project.run_sql("select id from {schema}.plain", fetch="all") == [(2,)]
         project.run_sql("create table {schema}.plain__dbt_new_0123abcd (id int)")
-        project.run_sql("create table {schema}.plain__dbt_old (id int)")
+        project.run_sql("create table {schema}.plain__dbt_old_0123abcd (id int)")
         write_file("select 3L as id, 'c' as name, 1 as more", "models", "plain.sql")
         run_dbt(["run", "--select", "plain"])
         after = found("plain")
@@ -110,7 +111,7 @@ class TestReplacement:
         run_dbt(["run", "--select", "plain", "--full-refresh"])
 
         def look(adapter, relation):
-            if "__dbt_old" in relation.identifier:
+            if "__dbt_old_" in relation.identifier:
                 raise DbtRuntimeError("The metastore does not answer.")
             return "seen"
 
@@ -120,24 +121,47 @@ class TestReplacement:
         assert "The metastore does not answer." in result.message
         assert project.run_sql("select id from {schema}.plain", fetch="all") == [(1,)]
 
-    def test_a_killed_run_leaves_the_table_to_the_next_one(self, project, metastore):
-        write_file("select 1 as id", "models", "plain.sql")
-        run_dbt(["run", "--select", "plain", "--full-refresh"])
-        put_aside = "alter table {schema}.plain rename to {schema}.plain__dbt_old"
-        for text in (
-            "select cast(raise_error('planned') as bigint) as id",
-            "{{ config(materialized='view') }} select missing from range(1)",
-        ):
-            project.run_sql(put_aside)
-            write_file(text, "models", "plain.sql")
-            run_dbt(["run", "--select", "plain"], expect_pass=False)
-            assert project.run_sql("select id from {schema}.plain", fetch="all") == [(1,)]
-        for text in ("select 2 as id", "{{ config(materialized='view') }} select 3 as id"):
-            project.run_sql(put_aside)
-            write_file(text, "models", "plain.sql")
-            run_dbt(["run", "--select", "plain"])
+    @pytest.mark.parametrize(
+        ("kind", "failing"),
+        [
+            ("table", "select cast(raise_error('planned') as int) as id"),
+            ("view", "select missing from range(1)"),
+        ],
+    )
+    def test_a_run_that_is_killed_at_any_statement_leaves_rows_to_the_next_one(
+        self, project, metastore, monkeypatch, kind, failing
+    ):
+        def build(query, **options):
+            write_file(query, "models", "plain.sql")
+            return run_dbt(["run", "--select", "plain", "--full-refresh"], **options)
+
+        execute, config, seen = (
+            HiveAcidAdapter.execute,
+            f"{{{{ config(materialized='{kind}') }}}}",
+            [],
+        )
+        for statements in itertools.count():
+            left = itertools.repeat(None, statements)
+
+            def execute_or_be_dead(adapter, sql, *arguments, left=left, **options):
+                if ".plain" in sql and next(left, "dead"):
+                    raise DbtRuntimeError("The process is dead.")
+                return execute(adapter, sql, *arguments, **options)
+
+            build("{{ config(materialized='table') }} select 1 as id")
+            with monkeypatch.context() as patch:
+                patch.setattr(HiveAcidAdapter, "execute", execute_or_be_dead)
+                (result,) = build(f"{config} select 2 as id", expect_pass=None)
+            if result.status == "success":
+                break
+            assert "The process is dead." in result.message
+            build(f"{config} {failing}", expect_pass=False)
+            seen += project.run_sql("select id from {schema}.plain", fetch="one")
+            build(f"{config} select 3 as id")
+            assert project.run_sql("select id from {schema}.plain", fetch="all") == [(3,)]
             assert [each for each in self._names(project, metastore) if "__dbt" in each] == []
-        assert project.run_sql("select id from {schema}.plain", fetch="all") == [(3,)]
+        assert seen == sorted(seen)
+        assert {*seen} == {1, 2}
 
     def test_a_failing_query_leaves_the_table(self, project, metastore):
         write_file("select 1 as id", "models", "plain.sql")

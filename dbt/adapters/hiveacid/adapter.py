@@ -34,10 +34,9 @@ from hiveacid.upkeep.table_detail import table_detail
 if TYPE_CHECKING:
     import agate
 
-# Before the id of an invocation, in the name of a table that is to replace another one.
-_NEW = "__dbt_new_"
-# At the end of the name that the other one has meanwhile.
-_OLD = "__dbt_old"
+# Before the id of an invocation: in the name of a table that is to replace another one, and in the
+# name that the other one has meanwhile.
+_NEW, _OLD = "__dbt_new_", "__dbt_old_"
 
 
 @dataclass
@@ -251,23 +250,58 @@ class HiveAcidAdapter(SparkAdapter):
         Args:
             relation: The table to replace.
         """
-        invocation = str(get_invocation_id())[:8]
-        return self._named(relation, f"{relation.identifier}{_NEW}{invocation}")
+        return self._beside(relation, _NEW)
+
+    @available.parse(lambda self, relation: relation)
+    def old_relation(self, relation: BaseRelation) -> BaseRelation:
+        """Return the name of a table while another relation takes its place.
+
+        It belongs to one invocation, too: no other one can drop the table before it is replaced.
+
+        Args:
+            relation: The table.
+        """
+        return self._beside(relation, _OLD)
 
     @available.parse(lambda *_, **__: [])
     def leftovers(self, relation: BaseRelation) -> list[BaseRelation]:
-        """List the tables that killed runs were to replace a table by.
+        """List the relations that killed runs have left beside a table, the earliest first.
 
-        A concurrent run whose table is dropped fails, and publishes nothing.
+        A concurrent run whose new table is dropped fails, and publishes nothing. Its old table is
+        not in a list that is made while the table exists, unless it was replaced.
 
         Args:
-            relation: The table to replace.
+            relation: The table.
         """
-        form = re.compile(rf"{re.escape(str(relation.identifier).lower())}{_NEW}[0-9a-f]{{8}}")
-        client = self._handle.client
+        beside = rf"{re.escape(str(relation.identifier).lower())}({_NEW}|{_OLD})[0-9a-f]{{8}}"
         with self.connections.exception_handler(f"list {relation.schema}"):
-            names = client.get_tables(str(relation.schema).lower())
-        return [self._named(relation, name) for name in names if form.fullmatch(name)]
+            names = self._handle.client.get_tables(str(relation.schema).lower())
+        found = []
+        for name in names:
+            each = self._named(relation, name)
+            if re.fullmatch(beside, name) and (table := self._find(each)) is not None:
+                kind = RelationType.View if table.is_view else RelationType.Table
+                found.append((table.identity.created, table.identity.id or 0, name, kind))
+        return [self._named(relation, name, kind) for *_, name, kind in sorted(found)]
+
+    @available.parse_none
+    def give_back(self, relation: BaseRelation) -> BaseRelation | None:
+        """Return a table to which a run has given another name before it was killed, if any.
+
+        It has its name again.
+
+        Args:
+            relation: The name.
+        """
+        if self._find(relation) is not None:
+            return None
+        olds = [each for each in self.leftovers(relation) if _OLD in str(each.identifier)]
+        if not olds:
+            return None
+        table = self._named(relation, str(relation.identifier))
+        # An earlier one was replaced.
+        self.rename_relation(olds[-1], table)
+        return table
 
     @available.parse(lambda *_, **__: "")
     def state_of(self, relation: BaseRelation) -> str:
@@ -282,31 +316,6 @@ class HiveAcidAdapter(SparkAdapter):
         with self.connections.exception_handler(f"describe {relation}"):
             seen = Snapshot.take(self._handle.client, [table.ref]).write_ids[table.ref.full_name]
         return f"{table.identity.text} {replace(seen, table=None).format()}"
-
-    @available.parse(lambda self, relation: relation)
-    def old_relation(self, relation: BaseRelation) -> BaseRelation:
-        """Return the name of a table while another relation takes its place.
-
-        Args:
-            relation: The table.
-        """
-        return self._named(relation, f"{relation.identifier}{_OLD}")
-
-    @available.parse_none
-    def give_back(self, relation: BaseRelation) -> BaseRelation | None:
-        """Return a table to which a run has given another name before it was killed, if any.
-
-        It has its name again.
-
-        Args:
-            relation: The name.
-        """
-        old = self.old_relation(relation)
-        if self._find(relation) is not None or self._find(old) is None:
-            return None
-        table = self._named(relation, str(relation.identifier))
-        self.rename_relation(old, table)
-        return table
 
     @available.parse_none
     def put_aside(self, relation: BaseRelation, seen: str) -> None:
@@ -332,8 +341,14 @@ class HiveAcidAdapter(SparkAdapter):
                 " rows had begun. Their rows are kept: run the model again."
             )
 
-    def _named(self, relation: BaseRelation, name: str) -> BaseRelation:
-        return relation.incorporate(path={"identifier": name}, type=RelationType.Table)
+    def _beside(self, relation: BaseRelation, what: str) -> BaseRelation:
+        invocation = str(get_invocation_id())[:8]
+        return self._named(relation, f"{relation.identifier}{what}{invocation}")
+
+    def _named(
+        self, relation: BaseRelation, name: str, kind: RelationType = RelationType.Table
+    ) -> BaseRelation:
+        return relation.incorporate(path={"identifier": name}, type=kind)
 
     def valid_incremental_strategies(self) -> list[str]:
         """Return the names of the strategies."""

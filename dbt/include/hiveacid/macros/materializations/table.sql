@@ -16,24 +16,22 @@
 
 {% macro hiveacid_swap(target, existing, sql, columns) %}
   {% set new = adapter.new_relation(target) %}
-  {% set old = adapter.old_relation(target) %}
   {% set existing = existing or adapter.give_back(target) %}
-  {% for leftover in adapter.leftovers(target) %}
-    {% do adapter.drop_relation(leftover) %}
-  {% endfor %}
+  {% set leftovers = adapter.leftovers(target) %}
+  {% for each in leftovers if '__dbt_new_' in each.identifier %}{% do adapter.drop_relation(each) %}{% endfor %}
   {% set seen = adapter.state_of(existing) if existing is not none and existing.is_table else '' %}
   {% call statement('main') %}
     {{ adapter.create_table_sql(new, model, columns) }};
     {{ hiveacid_insert(new, columns, sql) }}
   {% endcall %}
   {% if existing is not none and existing.is_table %}
-    {% do adapter.drop_relation(old) %}
     {% do adapter.put_aside(existing, seen) %}
   {% elif existing is not none %}
     {% do adapter.drop_relation(existing) %}
   {% endif %}
   {% do adapter.rename_relation(new, target.incorporate(type='table')) %}
-  {% do adapter.drop_relation(old) %}
+  {# Not before: the table may have had one of these names for a moment. #}
+  {% for each in [adapter.old_relation(target)] + leftovers %}{% do adapter.drop_relation(each) %}{% endfor %}
 {% endmacro %}
 
 {% macro hiveacid_run_header() %}
