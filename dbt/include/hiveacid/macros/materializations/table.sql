@@ -30,7 +30,7 @@
     {% do adapter.drop_relation(existing) %}
   {% endif %}
   {% do adapter.rename_relation(new, target.incorporate(type='table')) %}
-  {# Not before: the table may have had one of these names for a moment. #}
+  {# Only now: until it is replaced, another run may have given the table one of these names. #}
   {% for each in [adapter.old_relation(target)] + leftovers %}{% do adapter.drop_relation(each) %}{% endfor %}
 {% endmacro %}
 
