@@ -163,6 +163,17 @@ class TestReplacement:
         assert seen == sorted(seen)
         assert {*seen} == {1, 2}
 
+    def test_the_last_table_that_had_the_name_gets_it_back(self, project):
+        write_file("select 1 as id", "models", "plain.sql")
+        run_dbt(["run", "--select", "plain", "--full-refresh"])
+        project.run_sql("alter table {schema}.plain rename to {schema}.plain__dbt_old_ffffffff")
+        # The metastore notes the seconds of creations.
+        run_dbt(["run", "--select", "shaped"])
+        project.run_sql("create table {schema}.plain__dbt_old_00000000 as select 2 as id")
+        write_file("select cast(raise_error('planned') as bigint) as id", "models", "plain.sql")
+        run_dbt(["run", "--select", "plain"], expect_pass=False)
+        assert project.run_sql("select id from {schema}.plain", fetch="all") == [(2,)]
+
     def test_a_failing_query_leaves_the_table(self, project, metastore):
         write_file("select 1 as id", "models", "plain.sql")
         run_dbt(["run", "--select", "plain", "--full-refresh"])
