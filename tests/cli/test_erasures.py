@@ -125,6 +125,8 @@ def test_a_verification_searches_the_mirrors_that_it_is_given(shell: Shell, tmp_
     data = tmp_path / "lake" / "t" / "data"
     data.mkdir(parents=True)
     mirror = ("--mirror", f"file:{data.parent}")
+    status, printed = shell.verify(*mirror)
+    assert (status, f"{data.parent} has no files" in printed) == (20, True)
     parquet.write_table(pa.table({"who": ["other@example.org"]}), data / "rest.parquet")
     assert shell.verify(*mirror)[0] == 0
     parquet.write_table(pa.table({"who": KEYS[:1]}), data / "old.parquet")

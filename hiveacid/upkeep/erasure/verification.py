@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hiveacid.errors import KeysLeft
+from hiveacid.errors import KeysLeft, UserError
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import column_of, existing_table
 from hiveacid.records.erasures import HeldFile
@@ -12,6 +12,7 @@ from hiveacid.rules.names import TableIdentity, TableRef
 from hiveacid.rules.texts import plural
 from hiveacid.upkeep.erasure.certificate import signature_state
 from hiveacid.upkeep.erasure.key_set import KeySet
+from hiveacid.upkeep.erasure.mirror import MirrorSearch
 from hiveacid.upkeep.erasure.places import Copies
 from hiveacid.upkeep.erasure.search import TableSearch
 
@@ -78,6 +79,7 @@ def verify_certificate(
 
     Raises:
         UnknownColumn: The column with the keys has another name now, or was removed.
+        UserError: The folder of a mirror has no files.
     """
     keys = KeySet.of(bytes.fromhex(certificate["salt"]), texts)
     names = frozenset(each["table"] for each in certificate["tables"])
@@ -99,6 +101,12 @@ def verify_certificate(
             client, described, column.name, own, deleted_by, mirrors, others
         ).searches()
     found = [search.run() for search in searches]
+    for search, each in zip(searches, found, strict=True):
+        if isinstance(search, MirrorSearch) and not each.files:
+            raise UserError(
+                f"The folder {search.location} has no files, so it is no mirror.",
+                remedy="Name the folder of the Iceberg table, or none if the table was dropped.",
+            )
     return Verification(
         request=certificate["request"],
         signature=signature_state(certificate),
