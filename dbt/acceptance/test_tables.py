@@ -135,11 +135,9 @@ class TestReplacement:
             write_file(query, "models", "plain.sql")
             return run_dbt(["run", "--select", "plain", "--full-refresh"], **options)
 
-        execute, config, seen = (
-            HiveAcidAdapter.execute,
-            f"{{{{ config(materialized='{kind}') }}}}",
-            [],
-        )
+        execute = HiveAcidAdapter.execute
+        config = f"{{{{ config(materialized='{kind}') }}}}"
+        seen = []
         for statements in itertools.count():
             left = itertools.repeat(None, statements)
 

@@ -28,7 +28,7 @@ Made = Callable[..., WrittenTable]
 @pytest.fixture
 def make(client: MetastoreClient, database: str) -> Made:
     names = iter("abcdefgh")
-    # ISA-L compresses the same bytes differently in about one of a hundred processes.
+    # ISA-L compresses the same bytes differently in about one of 150 processes.
     return lambda: twelve_deltas(client, f"{database}.{next(names)}", codec="none")
 
 

@@ -34,10 +34,6 @@ from hiveacid.upkeep.table_detail import table_detail
 if TYPE_CHECKING:
     import agate
 
-# Before the id of an invocation: in the name of a table that is to replace another one, and in the
-# name that the other one has meanwhile.
-_NEW, _OLD = "__dbt_new_", "__dbt_old_"
-
 
 @dataclass
 class HiveAcidConfig(AdapterConfig):
@@ -250,7 +246,7 @@ class HiveAcidAdapter(SparkAdapter):
         Args:
             relation: The table to replace.
         """
-        return self._beside(relation, _NEW)
+        return self._beside(relation, "new")
 
     @available.parse(lambda self, relation: relation)
     def old_relation(self, relation: BaseRelation) -> BaseRelation:
@@ -261,10 +257,10 @@ class HiveAcidAdapter(SparkAdapter):
         Args:
             relation: The table.
         """
-        return self._beside(relation, _OLD)
+        return self._beside(relation, "old")
 
     @available.parse(lambda *_, **__: [])
-    def leftovers(self, relation: BaseRelation) -> list[BaseRelation]:
+    def leftovers(self, relation: BaseRelation, kind: str = "new|old") -> list[BaseRelation]:
         """List the relations that killed runs have left beside a table, the earliest first.
 
         A concurrent run whose new table is dropped fails, and publishes nothing. Its old table is
@@ -272,31 +268,27 @@ class HiveAcidAdapter(SparkAdapter):
 
         Args:
             relation: The table.
+            kind: "new": relations that were to replace it; "old": tables that were to be replaced.
         """
-        beside = rf"{re.escape(str(relation.identifier).lower())}({_NEW}|{_OLD})[0-9a-f]{{8}}"
+        beside = rf"{re.escape(str(relation.identifier).lower())}__dbt_({kind})_[0-9a-f]{{8}}"
         with self.connections.exception_handler(f"list {relation.schema}"):
             names = self._handle.client.get_tables(str(relation.schema).lower())
         found = []
         for name in names:
             each = self._named(relation, name)
             if re.fullmatch(beside, name) and (table := self._find(each)) is not None:
-                kind = RelationType.View if table.is_view else RelationType.Table
-                found.append((table.identity.created, table.identity.id or 0, name, kind))
-        return [self._named(relation, name, kind) for *_, name, kind in sorted(found)]
+                type_ = RelationType.View if table.is_view else RelationType.Table
+                found.append((table.identity.created, table.identity.id or 0, name, type_))
+        return [self._named(relation, name, type_) for *_, name, type_ in sorted(found)]
 
     @available.parse_none
     def give_back(self, relation: BaseRelation) -> BaseRelation | None:
-        """Return a table to which a run has given another name before it was killed, if any.
-
-        It has its name again.
+        """Rename a table back to which a killed run has given another name, and return it, if any.
 
         Args:
             relation: The name.
         """
-        if self._find(relation) is not None:
-            return None
-        olds = [each for each in self.leftovers(relation) if _OLD in str(each.identifier)]
-        if not olds:
+        if self._find(relation) is not None or not (olds := self.leftovers(relation, "old")):
             return None
         table = self._named(relation, str(relation.identifier))
         # An earlier one was replaced.
@@ -341,14 +333,14 @@ class HiveAcidAdapter(SparkAdapter):
                 " rows had begun. Their rows are kept: run the model again."
             )
 
-    def _beside(self, relation: BaseRelation, what: str) -> BaseRelation:
+    def _beside(self, relation: BaseRelation, kind: str) -> BaseRelation:
         invocation = str(get_invocation_id())[:8]
-        return self._named(relation, f"{relation.identifier}{what}{invocation}")
+        return self._named(relation, f"{relation.identifier}__dbt_{kind}_{invocation}")
 
     def _named(
-        self, relation: BaseRelation, name: str, kind: RelationType = RelationType.Table
+        self, relation: BaseRelation, name: str, type_: RelationType = RelationType.Table
     ) -> BaseRelation:
-        return relation.incorporate(path={"identifier": name}, type=kind)
+        return relation.incorporate(path={"identifier": name}, type=type_)
 
     def valid_incremental_strategies(self) -> list[str]:
         """Return the names of the strategies."""

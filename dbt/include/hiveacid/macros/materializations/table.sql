@@ -17,8 +17,8 @@
 {% macro hiveacid_swap(target, existing, sql, columns) %}
   {% set new = adapter.new_relation(target) %}
   {% set existing = existing or adapter.give_back(target) %}
-  {% set leftovers = adapter.leftovers(target) %}
-  {% for each in leftovers if '__dbt_new_' in each.identifier %}{% do adapter.drop_relation(each) %}{% endfor %}
+  {% for each in adapter.leftovers(target, 'new') %}{% do adapter.drop_relation(each) %}{% endfor %}
+  {% set leftovers = adapter.leftovers(target, 'old') %}
   {% set seen = adapter.state_of(existing) if existing is not none and existing.is_table else '' %}
   {% call statement('main') %}
     {{ adapter.create_table_sql(new, model, columns) }};
