@@ -10,7 +10,7 @@ from airflow.sdk.definitions.asset import AssetRef
 
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import by_table
-from hiveacid.metastore.endpoint import Endpoint
+from hiveacid.metastore.endpoint import DEFAULT_PORTS, Endpoint
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.texts import plural
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SCHEME = "hiveacid"
-_DEFAULT_PORT = 9083
 # The size limit of Airflow.
 _LONGEST_PARTITION_KEY = 250
 # All events are made while the task waits for the answer that it has ended.
@@ -202,4 +201,5 @@ def _extra(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _address(uri: SplitResult) -> str:
-    return str(Endpoint("thrift", uri.hostname or "", uri.port or _DEFAULT_PORT, path=""))
+    port = uri.port or DEFAULT_PORTS["thrift"]
+    return str(Endpoint("thrift", uri.hostname or "", port, path=""))

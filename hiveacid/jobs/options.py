@@ -98,7 +98,8 @@ class MetastoreOptions:
         MetastoreOptions(uris="thrift://one:9083,thrift://two:9083", tls_ca_file="/etc/ssl/ours.pem")
 
     Attributes:
-        uris: "thrift://host:port[,thrift://host2:port]" or "http[s]://host:port/path".
+        uris: "thrift://host:port[,thrift://host2:port]" or "http[s]://host[:port]/path"; without a
+            port, it is 80 or 443.
         user: The user to act as; None is the user who runs the job. With Kerberos, the metastore
             uses the ticket instead, and this is only needed if its rules map the principal to a
             name other than its first part.

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from hiveacid.errors import InvalidJob
 
-# Those of http are the ports of every such uri, as behind a gateway.
-_DEFAULT_PORTS = {"thrift": 9083, "http": 80, "https": 443}
+# Those of http and https are the ports of all such uris, as behind a gateway.
+DEFAULT_PORTS = {"thrift": 9083, "http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Endpoint:
                 port = parts.port
             except ValueError as error:
                 raise InvalidJob(f"The metastore uri {uri!r} is malformed: {error}.") from None
-            if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
+            if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
                 raise InvalidJob(
                     f"The metastore uri {uri!r} is malformed.",
                     remedy="Write thrift://host:9083 or http(s)://host:9001/metastore.",
@@ -39,7 +39,7 @@ class Endpoint:
             except UnicodeError as error:
                 raise InvalidJob(f"{parts.hostname!r} cannot be the name of a host.") from error
             path = parts.path if parts.path not in ("", "/") else "/metastore"
-            port = port or _DEFAULT_PORTS[parts.scheme]
+            port = port or DEFAULT_PORTS[parts.scheme]
             endpoints.append(cls(parts.scheme, parts.hostname, port, path))
         if not endpoints:
             raise InvalidJob("The metastore uri is empty.")

@@ -127,7 +127,7 @@ class Steps:
         return _different([*waits, *self._others_at_work(described, waits)])
 
     def plan(self) -> Erasure:
-        """Describe what a new request would do, and what would delay it, without a change."""
+        """Describe the effects and the delays of a new request, without a change."""
         client = self.client
         tables = {name: table for name, table in self._tables().items() if table is not None}
         refs = [table.ref for table in tables.values()]
