@@ -29,7 +29,7 @@ from hiveacid.iceberg.data_file import named_task
 from hiveacid.iceberg.data_file_task import CopyShares
 from hiveacid.iceberg.file_selection import FILE_BYTES, Age, age
 from hiveacid.iceberg.file_writing import WrittenFiles, planned_shares, write_files
-from hiveacid.iceberg.guarded_catalog import confirm, locked_table
+from hiveacid.iceberg.guarded_catalog import locked_table
 from hiveacid.iceberg.lag import note_run
 from hiveacid.iceberg.lake import ChangedFiles, ChangedTable, Lake
 from hiveacid.iceberg.mirror_state import (
@@ -259,7 +259,7 @@ class Export:
         with self._phases(Phase.COMMIT, self._job.table):
             snapshot = target.stage(files, summary, attempt.id)
             # Nothing of the Hive table is read any more.
-            confirm(txn)
+            txn.verify(last=True)
             attempt.may_be_committed = True
             try:
                 target.commit()

@@ -152,20 +152,6 @@ def locked_table(
         yield txn, table
 
 
-def confirm(txn: Transaction) -> None:
-    """Verify, after the last read of a Hive table, that all reads were of the same table.
-
-    Args:
-        txn: The transaction that keeps cleaners from removing its files.
-
-    Raises:
-        TableReplaced: The table was replaced, or has another definition.
-        TransactionAborted: The metastore has aborted the transaction.
-    """
-    txn.confirm_alive()
-    txn.definitions.require_unchanged()
-
-
 def _require_transactional(table: HiveTable) -> None:
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not a transactional table.")

@@ -14,7 +14,6 @@ from hiveacid.errors import (
 )
 from hiveacid.iceberg import attempt as attempts
 from hiveacid.iceberg.catalogs import require_free_database
-from hiveacid.iceberg.guarded_catalog import confirm
 from hiveacid.iceberg.lake import Lake
 from hiveacid.iceberg.mirror_state import MirrorState, read_state
 from hiveacid.jobs.iceberg_job import CREATED, UNCHANGED, IcebergExportJob, IcebergExportReport
@@ -99,7 +98,7 @@ def note_run(
         run_token=None if job.token is None else unmarked_token(job.token),
     )
     try:
-        confirm(txn)
+        txn.verify(last=True)
         write_mirror_note(table, note, is_new=report.outcome == CREATED)
     except HiveAcidError as error:
         if report.outcome == UNCHANGED and not isinstance(error, StorageError):

@@ -60,10 +60,13 @@ class FileStatus:
     Attributes:
         path: The path relative to the listed folder, with "/" between the parts.
         size: The size in bytes.
+        modified: The second of its last write since 1970, where a file of this name can be another one
+            later: on file systems with renames.
     """
 
     path: str
     size: int
+    modified: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

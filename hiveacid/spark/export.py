@@ -119,7 +119,6 @@ class _Export:
                 translated_spark_errors(f"The export to {path}"),
             ):
                 writer.options(**_OPTIONS.get(self._job.format, {})).save(path)
-            txn.definitions.require_unchanged()
         return int(counted.get["rows"])
 
     def _enveloped(self, changes: DataFrame) -> DataFrame:

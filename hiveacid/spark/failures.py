@@ -29,6 +29,7 @@ from hiveacid.errors import (
     SparkJobFailed,
     StorageError,
     StorageUnreachable,
+    TableReplaced,
     TypeMismatch,
     UnknownColumn,
 )
@@ -43,6 +44,7 @@ from hiveacid.storage.listing import read_tail
 # Marks in the text of errors that are raised inside of a Spark expression.
 MISMATCH = "hiveacid-type-mismatch:"
 CORRUPT = "hiveacid-corrupt-file:"
+REPLACED = "hiveacid-replaced-file:"
 MALFORMED = "hiveacid-malformed-line:"
 VIOLATED = "hiveacid-constraint-violated:"
 
@@ -53,6 +55,7 @@ LINE_REMEDY = (
 _MARKED: dict[str, tuple[type[HiveAcidError], str | None]] = {
     MISMATCH: (TypeMismatch, None),
     CORRUPT: (CorruptFile, None),
+    REPLACED: (TableReplaced, "Read the table again."),
     MALFORMED: (CorruptFile, LINE_REMEDY),
     VIOLATED: (ConstraintViolated, None),
 }

@@ -24,7 +24,7 @@ JARS = files("hiveacid.spark") / "jars"
 # The entry of a jar with the digest of its sources.
 SOURCES = "hiveacid-scan.sources"
 # Java refuses a description of a scan in another format.
-_FORMAT = 1
+_FORMAT = 2
 _CLASS = "org.hiveacid.spark.AcidScan"
 _MUTABLE = "org.apache.spark.util.MutableURLClassLoader"
 # The attribute of a context with the object.

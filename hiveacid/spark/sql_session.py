@@ -102,13 +102,24 @@ class AcidSession:
         self._reads.keeps_all = True
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._close(verified=kind is None)
 
     def close(self) -> None:
-        """End the transactions of the frames that were read, and close the connection."""
-        self._reads.end()
-        self._client.close()
+        """End the transactions of the frames that were read, and close the connection.
+
+        Raises:
+            TransactionAborted: The metastore has aborted a transaction, so that a frame may have
+                returned other rows.
+            TableReplaced: A table was replaced before the end of a transaction.
+        """
+        self._close(verified=True)
+
+    def _close(self, *, verified: bool) -> None:
+        try:
+            self._reads.end(verified=verified)
+        finally:
+            self._client.close()
 
     @property
     def database(self) -> str:

@@ -142,6 +142,11 @@ class ReadOnlyStorage:
         for info in self._list(path, recursive=True, missing_ok=True):
             yield info.path[begin:], info.size, info.mtime_ns
 
+    @property
+    def renames_at_once(self) -> bool:
+        """Return whether renaming a directory is atomic, so that no reader sees a part of it."""
+        return self._filesystem.type_name not in _OBJECT_STORES
+
     def open_input(self, path: str) -> BinaryIO:
         """Open a file for reading at any place."""
         with translated_errors(self._show(path)):
@@ -285,11 +290,6 @@ class Storage(ReadOnlyStorage):
 
     def take_place(self) -> None:
         """Make the folder itself, where its write permissions depend on its creator."""
-
-    @property
-    def renames_at_once(self) -> bool:
-        """Return whether renaming a directory is atomic, so that no reader sees a part of it."""
-        return self._filesystem.type_name not in _OBJECT_STORES
 
     def rename(self, source: str, target: str) -> None:
         """Rename a file or a directory; never onto an existing path."""

@@ -58,9 +58,11 @@ def list_files(storage: ReadOnlyStorage, *, missing_ok: bool = False) -> list[Fi
         # One listing, as a directory that appears between two listings would seem to be empty.
         # Staging folders of other writers come and go meanwhile.
         files, directories = [], []
-        for path, size, _ in storage.walk():
+        for path, size, modified in storage.walk():
             if size is not None:
-                files.append(FileStatus(path, size))
+                is_known = storage.renames_at_once and modified is not None
+                second = modified // 10**9 if modified is not None and is_known else None
+                files.append(FileStatus(path, size, second))
             elif "/" not in path:
                 directories.append(path)
         if not files and not directories and not missing_ok:
@@ -289,6 +291,7 @@ class DataFile:
         raw: Whether the file has only the table's columns and no row ids: see ``rules.directory.synthetic_ids``.
         cut_off: Whether the file continues after its valid content, because a streaming writer
             still writes it, or was killed.
+        modified: See ``FileStatus``; null for a file that a streaming writer may continue.
     """
 
     path: str
@@ -297,6 +300,7 @@ class DataFile:
     bucket: int | None
     raw: bool = False
     cut_off: bool = False
+    modified: int | None = field(default=None, compare=False)
 
 
 def data_files(storage: ReadOnlyStorage, state: AcidDirectory) -> Iterator[DataFile]:
@@ -307,7 +311,9 @@ def data_files(storage: ReadOnlyStorage, state: AcidDirectory) -> Iterator[DataF
     """
     for original in state.files(""):
         bucket = original_bucket(original.path)
-        yield DataFile(original.path, original.size, None, bucket, raw=True)
+        yield DataFile(
+            original.path, original.size, None, bucket, raw=True, modified=original.modified
+        )
     for name in filter(None, (state.base, *state.deltas)):
         directory = parse_directory(name)
         assert directory is not None, name
@@ -334,6 +340,7 @@ def data_files(storage: ReadOnlyStorage, state: AcidDirectory) -> Iterator[DataF
                 file.bucket,
                 raw=plainly_named and bool(raw),
                 cut_off=length != status.size,
+                modified=None if state.flush_lengths(status) is not None else status.modified,
             )
 
 

@@ -1,7 +1,7 @@
 """The formats of files that hold only rows: those of insert-only and plain tables."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from pyarrow import orc, parquet
@@ -31,12 +31,14 @@ class PlainFile:
         size: The size in bytes.
         part: The number of the files that it belongs to, which have the same values.
         values: The values of the partition keys as text; None means null.
+        modified: See ``FileStatus``.
     """
 
     path: str
     size: int
     part: int = 0
     values: tuple[str | None, ...] = ()
+    modified: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

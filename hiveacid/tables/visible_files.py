@@ -58,6 +58,7 @@ class AcidFile:
         size: The length of its valid part in bytes.
         exact: Whether every row in it belongs to a write id that the snapshot sees.
         raw: Whether it has no row ids: it is an original file, or was moved in by LOAD DATA.
+        modified: See ``DataFile``.
     """
 
     path: str
@@ -66,6 +67,7 @@ class AcidFile:
     size: int
     exact: bool
     raw: bool = False
+    modified: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +305,7 @@ def _acid_file(location: str, file: DataFile, write_ids: ValidWriteIdList) -> Ac
         size=file.size,
         exact=_is_exact(file.directory, write_ids),
         raw=file.raw,
+        modified=file.modified,
     )
 
 

@@ -274,8 +274,6 @@ class AtomicWrite:
                     for ref in refs
                 }
                 staged = self._stage(file_owner, reading, locks)
-                # Cleaners may have removed files that a lost transaction had yet to read.
-                reading.confirm_alive()
             yield file_owner, reading, staged
 
     def _finish_surely(

@@ -1,8 +1,8 @@
 """The rows of a staged change, for the person who decides whether it is published."""
 
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Self
 
@@ -123,8 +123,10 @@ def read_staged_rows(
     schema = pa.schema([pa.field(CHANGE, pa.string()), *wanted.schema])
     batches: list[pa.RecordBatch] = []
     left = sys.maxsize if limit is None else limit
-    with closing(_changes(client, files, wanted)) as changes:
-        for kind, batch in changes:
+    # Its end verifies the rows, also if the limit is reached before.
+    reading = Transaction(client, reads=[ref]) if files.partitions_with_deletes else nullcontext()
+    with reading as txn:
+        for kind, batch in _changes(client, txn, files, wanted):
             if left <= 0:
                 break
             rows = batch.slice(0, left)
@@ -135,23 +137,21 @@ def read_staged_rows(
 
 
 def _changes(
-    client: MetastoreClient, files: StagedFiles, wanted: TableColumns
-) -> Generator[tuple[str, pa.RecordBatch]]:
+    client: MetastoreClient, txn: Transaction | None, files: StagedFiles, wanted: TableColumns
+) -> Iterator[tuple[str, pa.RecordBatch]]:
     for part in _inserted(client, files):
         for _, batch in part.rows(wanted):
             yield INSERT, batch
-    deleting = files.partitions_with_deletes
+    if txn is None:
+        return
 
     def chosen(table: HiveTable, names: Sequence[str]) -> list[str]:
-        return [each for each in names if each in deleting]
+        return [each for each in names if each in files.partitions_with_deletes]
 
-    if not deleting:
-        return
-    with Transaction(client, reads=[files.table.ref]) as txn:
-        visible = see_table(client, txn, files.table, partitions=chosen)
-        for directory in visible.partitions:
-            for batch in _deleted(files, visible, directory, wanted):
-                yield DELETE, batch
+    visible = see_table(client, txn, files.table, partitions=chosen)
+    for directory in visible.partitions:
+        for batch in _deleted(files, visible, directory, wanted):
+            yield DELETE, batch
 
 
 def _inserted(client: MetastoreClient, files: StagedFiles) -> Iterator[TablePart]:

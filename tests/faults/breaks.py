@@ -59,9 +59,9 @@ def _withdraw_whatever_is_hidden() -> None:
 
 
 def _commit_mirrors_unconfirmed() -> None:
-    from hiveacid.iceberg import export
+    from hiveacid.metastore.txn.transaction import Transaction
 
-    export.confirm = _nothing  # type: ignore[assignment]
+    Transaction.verify = _nothing  # type: ignore[method-assign]
 
 
 def _take_an_unreadable_note_for_none() -> None:

@@ -319,12 +319,16 @@ def _batches(snapshot: "VisibleTable") -> "Iterator[tuple[RowBatch | None, Recor
     from hiveacid.tables.scan.columns import TableColumns
     from hiveacid.tables.scan.table_part import visible_rows
 
+    if (table := snapshot.table) is not None:
+        # Timestamps with all their digits.
+        wanted = TableColumns(table.columns, table.partition_keys, unit=None)
+        parts = [snapshot.part(partition) for partition in snapshot.partitions]
+        # Before the first row is printed.
+        snapshot.verify()
+        for part in parts:
+            yield from part.rows(wanted)
+        return
     for partition in snapshot.partitions:
-        if (table := snapshot.table) is not None:
-            # Timestamps with all their digits.
-            wanted = TableColumns(table.columns, table.partition_keys, unit=None)
-            yield from snapshot.part(partition).rows(wanted)
-            continue
         state = snapshot.state(partition, list_files(partition.storage))
         for batch in visible_rows(partition.storage, state, snapshot.write_ids, snapshot.rules):
             columns = batch.columns

@@ -108,14 +108,11 @@ class LiveTransaction:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        ended_by_others = self._ended_by_others(error)
+        cause = self._cause_of(error)
         if self._state is not State.ENDED:
             self.abort(_reason(error))
-        if ended_by_others:
-            # The abort removed its files, so missing files are not the cause.
-            raise TransactionAborted(
-                f"Transaction {self.txn_id} was aborted during its work."
-            ) from error
+        if cause is not None:
+            raise cause from error
 
     def own(self, remove: Callable[[], None], what: str) -> None:
         """Register an object to remove when the transaction is aborted.
@@ -314,21 +311,28 @@ class LiveTransaction:
         """Query the outcome of the transaction."""
         return outcome(self._client, self.txn_id, {})
 
-    def _ended_by_others(self, error: BaseException | None) -> bool:
-        """Return whether an error is only a consequence of an external abort of the transaction."""
-        # The abort leads to removal of its directories, in the end also those that it reads, and of
-        # its request; the symptom depends on the operation that detects it.
-        refused = isinstance(error, MetastoreCallFailed)
-        unclear = isinstance(error, Exception) and (refused or not isinstance(error, _PLAIN))
-        if self._state is not State.OPEN or not unclear:
-            return False
+    def _cause_of(self, error: BaseException | None) -> HiveAcidError | None:
+        """Return the end of the transaction by others, if an error is only a consequence of it.
+
+        The abort leads to removal of its directories, in the end also those that it reads, and of
+        its request; the symptom depends on the operation that detects it.
+        """
+        if self._state is not State.OPEN or not self._is_unclear(error):
+            return None
         try:
             # No commit was requested: a transaction that is not open is aborted, or even forgotten.
             # Lists of open transactions omit read-only ones.
             with self._client.within(LONGEST_OUTCOME_PAUSE_SECONDS):
-                return self._client.heartbeat(self.txn_id) is not TxnLiveness.OPEN
+                if self._client.heartbeat(self.txn_id) is TxnLiveness.OPEN:
+                    return None
         except MetastoreError:
-            return False
+            return None
+        return TransactionAborted(f"Transaction {self.txn_id} was aborted during its work.")
+
+    def _is_unclear(self, error: BaseException | None) -> bool:
+        """Whether an error does not explain the end of the work."""
+        refused = isinstance(error, MetastoreCallFailed)
+        return isinstance(error, Exception) and (refused or not isinstance(error, _PLAIN))
 
     def _find_outcome(self, failure: MetastoreError) -> None:
         """Find out whether the commit was executed, and if not, repeat it.

@@ -11,7 +11,14 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from hiveacid.errors import AnswerLost, SnapshotMoved
+from hiveacid.errors import (
+    AnswerLost,
+    HiveAcidError,
+    MetastoreError,
+    SnapshotMoved,
+    TableReplaced,
+    TransactionAborted,
+)
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -54,6 +61,7 @@ from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 # tables: otherwise the process would wait for itself.
 
 
+_READ_AGAIN = "Do not use what it has returned, and read again."
 # Nobody waits long for a metastore that is away, which then ends the transaction itself.
 _LONGEST_END_SECONDS = 5.0
 _LONGEST_EXIT_SECONDS = 30.0
@@ -67,7 +75,7 @@ class OpenRead:
     """
 
     def __init__(
-        self, options: MetastoreOptions, txn: LiveTransaction, tables: Collection[TableRef]
+        self, options: MetastoreOptions, txn: "Transaction", tables: Collection[TableRef]
     ) -> None:
         """Register a read.
 
@@ -89,11 +97,12 @@ class OpenRead:
         """Whether the transaction is open, and of this process."""
         return self in _OPEN and self._process == os.getpid()
 
-    def end(self, client: MetastoreClient | None = None) -> None:
+    def end(self, client: MetastoreClient | None = None, *, verified: bool = False) -> None:
         """End the transaction, or wait until another thread has ended it.
 
         Args:
             client: Ends it; by default that of the heartbeats.
+            verified: Whether to verify what was read; see ``Transaction.end_read``.
         """
         if not self.is_open or not self._ending.acquire(timeout=2 * _LONGEST_END_SECONDS):
             return
@@ -101,8 +110,12 @@ class OpenRead:
             if self.is_open:
                 client = client or self._keep_alive.client
                 with client.within(_LONGEST_END_SECONDS):
-                    self._txn.release(client)
-                _OPEN.discard(self)
+                    try:
+                        if verified:
+                            self._txn.end_read()
+                    finally:
+                        self._txn.release(client)
+                        _OPEN.discard(self)
         finally:
             self._ending.release()
 
@@ -176,13 +189,16 @@ class Definitions:
     transactions that were opened later, so that the new table would look empty.
     """
 
-    def __init__(self, client: MetastoreClient) -> None:
+    def __init__(self, client: MetastoreClient, *, adopts: bool = False) -> None:
         """Begin without definitions.
 
         Args:
             client: The metastore.
+            adopts: Whether a prepared definition counts as seen: the locks were granted at once, and
+                the definition is compared after the last read, which is too late only for a write.
         """
         self._client = client
+        self._adopts = adopts
         self._seen: dict[TableRef, HiveTable] = {}
 
     @property
@@ -208,8 +224,10 @@ class Definitions:
         Raises:
             TableReplaced: The table was dropped, moved or replaced.
         """
-        self._seen[table.ref] = require_same_table(self._client, table)
-        return self._seen[table.ref]
+        if not self._adopts:
+            table = require_same_table(self._client, table)
+        self._seen[table.ref] = table
+        return table
 
     def confirmed(self, table: HiveTable) -> HiveTable:
         """Return the current definition of a table with the columns that work is prepared for.
@@ -225,7 +243,9 @@ class Definitions:
         """
         seen = self._seen.get(table.ref)
         if seen is None:
-            seen = require_same_definition(self._client, table, may_grow=True)
+            seen = table
+            if not self._adopts:
+                seen = require_same_definition(self._client, table, may_grow=True)
             self._seen[table.ref] = seen
         else:
             require_described(seen, table, may_grow=True)
@@ -234,7 +254,7 @@ class Definitions:
         return replace(seen, columns=seen.columns[: len(table.columns)])
 
     def require_unchanged(self, except_for: Collection[TableRef] = ()) -> None:
-        """Verify, after the last read, that no table was replaced while it was read.
+        """Verify, after a read, that no table was replaced while it was read.
 
         Locks do not exclude clients that request none. Such a client may have replaced a table
         before its partitions and files were listed.
@@ -401,6 +421,7 @@ class Transaction(LiveTransaction):
         self._max_restarts = max_restarts
         self._earlier_attempts = earlier_attempts
         self._waited = False
+        self._is_verified = False
 
     def __enter__(self) -> Self:
         if self._state is not State.NEW:
@@ -436,12 +457,36 @@ class Transaction(LiveTransaction):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._state is State.OPEN and kind is None and not self._targets:
-            self.release()
-        super().__exit__(kind, error, traceback)
-        # Release a ticket that could not be released initially and would otherwise stay until it
-        # expires.
-        self._writer_queue.end()
+        try:
+            if self._state is State.OPEN and kind is None:
+                self._end_uncommitted()
+        except BaseException as failed:
+            kind, error, traceback = type(failed), failed, failed.__traceback__
+            raise
+        finally:
+            super().__exit__(kind, error, traceback)
+            # Release a ticket that could not be released initially and would otherwise stay until it
+            # expires.
+            self._writer_queue.end()
+
+    def verify(self, *, last: bool = False) -> None:
+        """Verify that the listings until now are complete, before what was read by them is used.
+
+        A process may sleep between its snapshot and a listing. If the metastore has aborted the
+        transaction meanwhile, cleaners have removed files that the snapshot needs, and a listing
+        shows fewer or older rows. The end of the transaction verifies the reads as well.
+
+        Args:
+            last: Whether nothing is read afterwards, so that the end need not verify it again: what
+                was done by the reads would stay.
+
+        Raises:
+            TransactionAborted: The metastore has aborted the transaction.
+            TableReplaced: A table is another one than before, or has another definition.
+        """
+        self.confirm_alive()
+        self.definitions.require_unchanged()
+        self._is_verified = last
 
     def register_partitions(self, table: TableRef, names: Sequence[str]) -> None:
         """Register the written partitions, so that the metastore detects conflicts there.
@@ -499,15 +544,61 @@ class Transaction(LiveTransaction):
             with self._phases(Phase.SNAPSHOT, "of what is committed"):
                 tables = (*self._reads, *self._targets)
                 self.snapshot = Snapshot.take(self._client, tables, self.txn_id)
-                self.definitions = Definitions(self._client)
+                adopts = self._holds_only_locks and not self._waited
+                self.definitions = Definitions(self._client, adopts=adopts)
                 return self._moved(watches)
         except AnswerLost as lost:
             # An unknown lock may be queued for the transaction, which ends with it.
             return f"an answer was lost: {lost.what}"
 
+    def _end_uncommitted(self) -> None:
+        """Verify the reads of a transaction that commits no change, and end it if it has no targets."""
+        if self._targets:
+            self.verify()  # The result comes from its reads, as that of a dry run.
+        elif self._holds_only_locks and not self._is_verified:
+            self.end_read()
+        else:
+            self.release()
+
+    def end_read(self) -> None:
+        """End a transaction that only reads, and verify all that was read.
+
+        The answer to its commit shows that it was open until then, so that this takes no more calls
+        than an end without verification, apart from one for each table.
+
+        Raises:
+            TransactionAborted: The metastore has aborted it, or a lost answer leaves this unknown.
+            TableReplaced: A table is another one than before, or has another definition.
+        """
+        self.definitions.require_unchanged()
+        try:
+            self._client.commit_txn(self.txn_id)
+        except TransactionAborted as refused:
+            raise TransactionAborted(
+                f"{refused.what} It may have read fewer or older rows.", remedy=_READ_AGAIN
+            ) from refused
+        except MetastoreError:
+            self.confirm_alive()
+            self.release()
+        else:
+            self._end()
+
     @property
     def _holds_only_locks(self) -> bool:
         return self._kind is TxnType.READ_ONLY
+
+    def _cause_of(self, error: BaseException | None) -> HiveAcidError | None:
+        if (cause := super()._cause_of(error)) is not None or self._state is not State.OPEN:
+            return cause
+        try:
+            # By the definition of another table, files look damaged.
+            if self._holds_only_locks and self._is_unclear(error):
+                self.definitions.require_unchanged()
+        except TableReplaced as replaced:
+            return replaced
+        except MetastoreError:
+            return None
+        return None
 
     def _discard(self) -> None:
         """Give up a transaction that nothing has been done in."""

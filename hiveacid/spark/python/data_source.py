@@ -4,6 +4,9 @@ Spark runs the methods of a source in separate processes, which end when a query
 process remains to keep a transaction alive and to end it. So a transaction without locks stays
 open, which keeps the cleaner of Hive 4 away from the files; other cleaners wait only for locks. The
 reading tasks keep the transaction alive, and the metastore ends it after the last task.
+
+The end of the planning verifies the listings. Files that vanish later are an error of the task, and
+each task compares the definition of the table after its last row.
 """
 
 import operator
@@ -26,6 +29,7 @@ from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.table_rules import require_same_definition
 from hiveacid.metastore.thrift.answers import TxnType
 from hiveacid.metastore.txn.heartbeat import (
     HEARTBEATS_PER_TIMEOUT,
@@ -155,6 +159,7 @@ class _Part(InputPartition):
     """The input of a task, and the transaction that it keeps alive."""
 
     part: TablePart
+    table: HiveTable
     wanted: TableColumns
     rows: RowFilter | None
     txn_id: int
@@ -204,7 +209,7 @@ class HiveAcidReader(DataSourceReader):
                     if rows is not None:
                         may_match = rows.partitions([each.values for each in visible.partitions])
                     parts = [
-                        _Part(part, wanted, rows, guard, timeout)
+                        _Part(part, table, wanted, rows, guard, timeout)
                         for partition in compress(visible.partitions, may_match)
                         for part in visible.part(partition).split()
                     ]
@@ -225,6 +230,8 @@ class HiveAcidReader(DataSourceReader):
             rows = partition.part.rows(partition.wanted, partition.rows, needs_ids=False)
             for _, batch in rows:
                 yield batch.select(names)
+        with MetastoreClient(self._metastore) as client:
+            require_same_definition(client, partition.table, may_grow=True)
 
     def _filter_of(self, table: HiveTable) -> RowFilter | None:
         """Return the filters that all engines evaluate in the same way as one."""

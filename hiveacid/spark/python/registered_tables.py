@@ -118,9 +118,11 @@ class RegisteredTables:
         """Drop the views, and end the transaction."""
         names, self.names = self.names, {}
         self._drop(names)
-        if self._reading is not None:
-            self._reading.end(self._client)
-        self._client.close()
+        try:
+            if self._reading is not None:
+                self._reading.end(self._client, verified=True)
+        finally:
+            self._client.close()
 
     def _drop(self, names: Iterable[str]) -> None:
         for name in names:
@@ -190,7 +192,7 @@ def read_together(
     *,
     spark: SparkSession | None = None,
 ) -> Iterator[dict[str, DataFrame]]:
-    """Read several transactional tables in one transaction.
+    """Read several transactional tables in one transaction, which the end of the statement verifies.
 
     A concurrent write of several tables is visible in all of them or not at all. The frames can be
     read within the ``with`` statement, which keeps cleaners away from their files.
@@ -222,4 +224,5 @@ def read_together(
                 source.name: reader.rows(session, table, RowQuery(as_of=source.version))
                 for source, table in zip(sources, known, strict=True)
             }
+            txn.verify()
             yield {name: in_session(frame, spark) for name, frame in frames.items()}

@@ -99,7 +99,7 @@ class FrameRead(OpenRead):
     def shows_newest(self, client: MetastoreClient, tables: Collection[HiveTable]) -> bool:
         """Return whether a new transaction would show the same rows of some tables.
 
-        This takes three calls; to open, lock, and end a transaction takes seven.
+        This takes two calls; to open, lock, and end a transaction takes seven.
 
         Args:
             client: The metastore.
@@ -112,12 +112,8 @@ class FrameRead(OpenRead):
             return False
         if not all(map(self.txn.definitions.include, tables)):
             return False
-        if Snapshot.take(client, sorted(refs)).write_ids != self.txn.snapshot.write_ids:
-            return False
-        with suppress(TransactionAborted):
-            self.txn.confirm_alive()
-            return True
-        return False
+        newest = Snapshot.take(client, sorted(refs)).write_ids
+        return bool(newest == self.txn.snapshot.write_ids)
 
 
 def read_frames(
@@ -128,6 +124,8 @@ def read_frames(
     work: _Work[_Frames],
 ) -> tuple[_Frames, FrameRead]:
     """Make frames of tables, which show all that was committed before.
+
+    The listings are verified here; the end of the read verifies the files that they name.
 
     Args:
         client: The metastore.
@@ -142,11 +140,15 @@ def read_frames(
     session = reading_session(spark)
     end_reads_on_stop(spark)
     if latest is not None and latest.shows_newest(client, tables):
-        return work(TableReader(client, latest.txn), session), latest
+        with suppress(TransactionAborted):
+            frames = work(TableReader(client, latest.txn), session)
+            latest.txn.verify()
+            return frames, latest
     with ExitStack() as failed:
         reads = sorted({table.ref for table in tables})
         txn = failed.enter_context(Transaction(client, reads=reads))
         frames = work(TableReader(client, txn), session)
+        txn.verify()
         read = FrameRead(client, txn, reads)
         failed.pop_all()
     return frames, read
@@ -195,12 +197,21 @@ class FrameReads:
         """Let the next frame read in a new transaction, which sees the files of a compaction."""
         self._latest = None
 
-    def end(self) -> None:
-        """End all reads."""
-        for read in tuple(self._reads):
-            read.end(self._client)
-        self._reads.clear()
+    def end(self, *, verified: bool = True) -> None:
+        """End all reads, and verify them.
+
+        Args:
+            verified: Whether what their frames have returned is used.
+
+        Raises:
+            TransactionAborted: The metastore has aborted a read.
+            TableReplaced: A table was replaced before the end of its read.
+        """
+        reads, self._reads = self._reads, set()
         self._kept.clear()
+        with ExitStack() as ends:
+            for read in reads:
+                ends.callback(read.end, self._client, verified=verified)
 
 
 class AcidTable(TableChanges[RunReport]):
@@ -255,8 +266,8 @@ class AcidTable(TableChanges[RunReport]):
         self._reads.keeps_all = True
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._close(verified=kind is None)
 
     def __repr__(self) -> str:
         # Debuggers and logs call it at any moment, so that it must not call a server.
@@ -284,9 +295,20 @@ class AcidTable(TableChanges[RunReport]):
         return spark_struct(all_columns(existing_table(self._client, self.ref)))
 
     def close(self) -> None:
-        """End the transactions of the frames that were read, and close the connection."""
-        self._reads.end()
-        self._client.close()
+        """End the transactions of the frames that were read, and close the connection.
+
+        Raises:
+            TransactionAborted: The metastore has aborted a transaction, so that a frame may have
+                returned other rows.
+            TableReplaced: A table was replaced before the end of a transaction.
+        """
+        self._close(verified=True)
+
+    def _close(self, *, verified: bool) -> None:
+        try:
+            self._reads.end(verified=verified)
+        finally:
+            self._client.close()
 
     def to_df(
         self,

@@ -92,9 +92,14 @@ class ScanPlan:
                 highest=self.write_ids.high_watermark,
                 hidden=sorted({*self.write_ids.open, *self.write_ids.aborted}),
                 partitions=[[*own, str(at)] for at, own in enumerate(self.partitions)],
-                deletes=[[[f.path, f.size, f.exact] for f in some] for some in self.deletes],
+                deletes=[
+                    [[f.path, f.size, f.exact, f.modified] for f in some] for some in self.deletes
+                ],
                 files=[
-                    [file.path, file.size, at, deletes, file.exact, file.raw, _of_first_row(ids)]
+                    [
+                        *(file.path, file.size, at, deletes, file.exact, file.raw),
+                        *(_of_first_row(ids), file.modified),
+                    ]
                     for at, file, deletes, ids in self.files
                 ],
             )

@@ -147,4 +147,8 @@ def folder_of(table: HiveTable, partition: HivePartition | None) -> ReadOnlyStor
 def plain_files(storage: ReadOnlyStorage, files: Sequence[FileStatus]) -> list[PlainFile]:
     """Files to scan, without empty ones, which are not valid ORC or Parquet files."""
     folder = storage.location.rstrip("/")
-    return [PlainFile(f"{folder}/{file.path}", file.size) for file in files if file.size > 0]
+    return [
+        PlainFile(f"{folder}/{file.path}", file.size, modified=file.modified)
+        for file in files
+        if file.size > 0
+    ]

@@ -76,7 +76,8 @@ def scan_files(
         if file.part not in numbers:
             numbers[file.part] = len(partitions)
             partitions.append((*file.values, str(file.part)))
-        given.append([file.path, file.size, numbers[file.part], -1, True, True, None])
+        of_part = numbers[file.part]
+        given.append([file.path, file.size, of_part, -1, True, True, None, file.modified])
     return scan_frame(
         spark,
         stored_as="text" if form.is_text else form.name.lower(),

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -148,7 +149,9 @@ class _SnapshotScan(TableScan):
         # DuckDB reads several tables at once, so that each needs a client of its own.
         with MetastoreClient(self._metastore) as client:
             select = partial(self._selected_partitions, condition)
-            yield see_table(client, self._txn, self._table, partitions=select)
+            visible = see_table(client, self._txn, self._table, partitions=select)
+            # The result leaves the query after the end of the transaction, which verifies it.
+            yield replace(visible, txn=None)
 
 
 def _names_of_tables(duck: Any, sql: str) -> set[tuple[str, str]]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from queue import Empty, Queue
 from threading import Event, Thread, current_thread
 from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args
@@ -121,6 +122,8 @@ class _Run(Generic[T]):
 
 Unit = Literal["us", "ns"]
 
+# So many bytes of rows wait until the end of a read has verified them.
+_HELD_BYTES = 16 << 20
 # Mostly Python reads local files that have less on average, and its threads wait for each other.
 _SMALL_BYTES = 1 << 20
 
@@ -130,7 +133,9 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
 
     Every call reads in a transaction of its own, which prevents cleaners from removing the files
     and ends with the last batch, with an error, or when the batches are released. So each call sees
-    the table as of the request for its first batch.
+    the table as of the request for its first batch. If the metastore has aborted the transaction, or
+    the table was replaced, the call raises TransactionAborted or TableReplaced: more than 16 MB of
+    rows may be returned before, and must not be used then.
 
     DuckDB and Polars query a scan directly. They read only the columns that a query needs, and skip
     partitions and stripes without rows that its conditions can select::
@@ -315,10 +320,19 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
             if size < _SMALL_BYTES * len(readers) and all(
                 isinstance(each.storage, LocalStorage) for each in visible.partitions
             ):
-                for read in readers:
-                    yield from read()
+                batches: Iterator[Any] = chain.from_iterable(read() for read in readers)
             else:
-                yield from side_by_side(readers)
+                batches = side_by_side(readers)
+            held, held_bytes = [], 0
+            for batch in batches:
+                held.append(batch)
+                held_bytes += batch.nbytes
+                if held_bytes > _HELD_BYTES:
+                    visible.verify()
+                    yield from held
+                    held.clear()
+                    yield from batches
+        yield from held
 
     def _count(self, names: Sequence[str] | None) -> int:
         """Count the rows by the footers of files, as far as no row of a file can be invisible."""

@@ -60,6 +60,7 @@ class VisibleTable:
         table: The metastore's definition; missing for a bare directory of a full ACID table, whose
             files are read as stored.
         now: The write ids that a new reader sees, if an earlier version is read.
+        txn: The transaction of the read, whose end verifies it; missing for a bare directory.
     """
 
     title: str
@@ -71,6 +72,7 @@ class VisibleTable:
     strict: bool
     table: HiveTable | None = None
     now: ValidWriteIdList | None = None
+    txn: Transaction | None = None
 
     @property
     def kind(self) -> TableKind:
@@ -97,6 +99,11 @@ class VisibleTable:
             clustered=partition.clustered,
         )
 
+    def verify(self) -> None:
+        """Verify the listings until now, before rows leave the read; see ``Transaction.verify``."""
+        if self.txn is not None:
+            self.txn.verify()
+
     def state(self, partition: PartitionDirectory, files: Sequence[FileStatus]) -> AcidDirectory:
         """Classify one directory's files by this snapshot."""
         return read_state(
@@ -121,6 +128,9 @@ def snapshot_of(
 ) -> Iterator[VisibleTable]:
     """Read a table inside a read transaction, which prevents cleaners from removing its files.
 
+    The end of the ``with`` statement verifies the read: what it returns must not be used before,
+    except after ``VisibleTable.verify``.
+
     Args:
         client: The metastore.
         ref: The table.
@@ -131,7 +141,8 @@ def snapshot_of(
 
     Raises:
         NotTransactional: The table is not transactional.
-        TableReplaced: The table was replaced before the transaction had its lock.
+        TableReplaced: The table was replaced meanwhile.
+        TransactionAborted: The metastore has aborted the read.
     """
     table = existing_table(client, ref)
     if table.kind is TableKind.NOT_ACID:
@@ -169,6 +180,7 @@ def see_table(
         strict=rules is None,
         table=table,
         now=now,
+        txn=txn,
     )
 
 

@@ -77,7 +77,7 @@ final class AcidReader extends AbstractFunction1<PartitionedFile, Iterator<Inter
 
   private AcidBatches read(PartitionedFile part, ScanPlan.File file) throws IOException {
     Configuration own = conf.value().value();
-    Reader reader = Envelope.open(file.path, file.size, own);
+    Reader reader = Envelope.open(file.path, file.size, file.modified, own);
     try {
       if (Envelope.is(reader.getSchema()) == file.isRaw) {
         String has = file.isRaw ? " has row ids" : " has no row ids";

@@ -36,7 +36,7 @@ final class DeletedRows {
   }
 
   private void add(ScanPlan plan, ScanPlan.Events file, Configuration conf) throws IOException {
-    try (Reader reader = Envelope.open(new Path(file.path), file.size, conf)) {
+    try (Reader reader = Envelope.open(new Path(file.path), file.size, file.modified, conf)) {
       if (!Envelope.is(reader.getSchema())) {
         throw Envelope.corrupt(file.path + " is not a file of delete events.");
       }

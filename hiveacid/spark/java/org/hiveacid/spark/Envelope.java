@@ -43,10 +43,22 @@ final class Envelope {
 
   private Envelope() {}
 
-  /** Opens the valid part of a file. */
-  static Reader open(Path path, long size, Configuration conf) throws IOException {
+  /**
+   * Opens the valid part of a file.
+   *
+   * <p>A table that was created again may have a file of the same name and size.
+   *
+   * @param modified The second of its last write when it was listed, if known.
+   */
+  static Reader open(Path path, long size, long modified, Configuration conf) throws IOException {
+    FileSystem files = files(path, conf);
+    if (modified != ScanPlan.UNKNOWN
+        && Math.floorDiv(files.getFileStatus(path).getModificationTime(), 1000L) != modified) {
+      throw new IllegalStateException(
+          "hiveacid-replaced-file:" + path + " was written after the snapshot that reads it.");
+    }
     OrcFile.ReaderOptions options = OrcFile.readerOptions(conf);
-    options.filesystem(files(path, conf)).maxLength(size);
+    options.filesystem(files).maxLength(size);
     try {
       return OrcFile.createReader(path, options);
     } catch (EOFException | FileFormatException failure) {

@@ -16,18 +16,23 @@ import org.apache.spark.sql.types.StructType;
 /** The files of a scan and their visible rows, as Python describes them in JSON. */
 final class ScanPlan implements Serializable {
   /** The version of the description; each change of its meaning increases it. */
-  static final int FORMAT = 1;
+  static final int FORMAT = 2;
+
+  /** The time of a file that a streaming writer may continue, or of a store without renames. */
+  static final long UNKNOWN = -1;
 
   /** A file with delete events; {@code exact} means that all of them are visible. */
   static final class Events implements Serializable {
     final String path;
     final long size;
     final boolean exact;
+    final long modified;
 
     Events(JsonNode given) {
       path = given.get(0).asText();
       size = given.get(1).asLong();
       exact = given.get(2).asBoolean();
+      modified = given.get(3).asLong(UNKNOWN);
     }
   }
 
@@ -49,6 +54,9 @@ final class ScanPlan implements Serializable {
     /** The write id, bucket and number of its first row; null unless it is raw and they are known. */
     final long[] ids;
 
+    /** The second of its last write, if known. */
+    final long modified;
+
     File(JsonNode given, Path path) {
       this.path = path;
       size = given.get(1).asLong();
@@ -56,6 +64,7 @@ final class ScanPlan implements Serializable {
       deletes = given.get(3).asInt();
       exact = given.get(4).asBoolean();
       isRaw = given.get(5).asBoolean();
+      modified = given.get(7).asLong(UNKNOWN);
       JsonNode first = given.get(6);
       ids =
           first.isNull()
