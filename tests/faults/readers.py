@@ -259,9 +259,10 @@ class Scene:
 def _is_explained(error: BaseException) -> bool:
     """Whether an error is one of this package, or of the engine that reads by it."""
     from duckdb import Error as DuckError
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
-    return isinstance(error, HiveAcidError | DuckError | PySparkException)
+    return isinstance(error, HiveAcidError | DuckError | PySparkException | Py4JJavaError)
 
 
 def _rows(table: Any) -> list[Row]:
