@@ -1,11 +1,14 @@
 """A history from its tables to its end: who takes part, and who is killed."""
 
+import math
+import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from random import Random
+from signal import SIGCONT, SIGSTOP
 from typing import Any
 
 from hiveacid.jobs.write_jobs import InsertJob
@@ -24,6 +27,8 @@ _FORKED = get_context("forkserver")
 _FORKED.set_forkserver_preload(["tests.isolation.workers", "pandas", "pyarrow.dataset"])
 # One with a Spark of its own has a new interpreter as well.
 _SPAWNED = get_context("spawn")
+# The time without a heartbeat after which the metastore aborts a transaction, where some are stopped.
+TIMEOUT_SECONDS = 12
 # There are so many clients at most.
 _MOST_KILLS = 45
 _COLUMNS = [HiveColumn("id", "int"), HiveColumn("v", "string")]
@@ -37,14 +42,16 @@ class Campaign:
     Attributes:
         client: The metastore.
         place: The environment.
-        dice: The victims of kills, and their times.
+        dice: The victims of kills and stops, and their times.
         killed: The killed workers, by kind.
+        stopped: The workers that were stopped for longer than a transaction lives, by kind.
     """
 
     client: MetastoreClient
     place: Place
     dice: Random
     killed: Counter[str] = field(default_factory=Counter)
+    stopped: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._numbers = iter(range(self.place.clients))
@@ -62,19 +69,30 @@ class Campaign:
             job = InsertJob(target=str(ref), source=source, metastore=self.client.options)
             carry_out(job)
 
-    def run(self, transactions: int, by: str, kinds: Mapping[str, int], kill_every: float) -> None:
-        """Let processes work, and kill one now and then.
+    def run(
+        self,
+        transactions: int,
+        by: str,
+        kinds: Mapping[str, int],
+        kill_every: float,
+        stop_every: float = math.inf,
+    ) -> None:
+        """Let processes work, and kill or stop one now and then.
 
         Args:
             transactions: The number of required commits.
             by: The kind of the clients who commit them.
             kinds: The number of workers of each kind; each killed one is replaced.
             kill_every: After how many seconds, on average, one is killed.
+            stop_every: After how many seconds, on average, one is stopped; it goes on when the
+                metastore has aborted its transactions.
         """
         self._over.unlink(missing_ok=True)
         everybody = [self._new(kind) for kind, count in kinds.items() for _ in range(count)]
         processes = {who: self._start(who) for who in everybody}
         next_kill = time.monotonic() + kill_every
+        next_stop = time.monotonic() + stop_every
+        asleep: dict[Who, float] = {}
         try:
             while self._committed(by) < transactions:
                 time.sleep(0.5)
@@ -84,11 +102,23 @@ class Campaign:
                     next_kill += self.dice.uniform(0.5, 1.5) * kill_every
                     who = self._next_to_die([*processes])
                     process = processes.pop(who)
+                    asleep.pop(who, None)
                     process.kill()
                     process.join()
                     self.killed[who.kind] += 1
                     again = self._new(who.kind, who)
                     processes[again] = self._start(again)
+                if time.monotonic() > next_stop and len(asleep) < len(processes) // 2:
+                    next_stop = time.monotonic() + self.dice.uniform(0.5, 1.5) * stop_every
+                    who = self.dice.choice([who for who in processes if who not in asleep])
+                    os.kill(processes[who].pid, SIGSTOP)
+                    asleep[who] = time.monotonic() + self.dice.uniform(1.5, 3) * TIMEOUT_SECONDS
+                    self.stopped[who.kind] += 1
+                for who in [who for who, until in asleep.items() if time.monotonic() > until]:
+                    del asleep[who]
+                    os.kill(processes[who].pid, SIGCONT)
+            for who in asleep:
+                os.kill(processes[who].pid, SIGCONT)
             self._over.touch()
             for who, process in processes.items():
                 process.join(300)

@@ -12,13 +12,15 @@ import pytest
 from hiveacid.metastore.client import MetastoreClient
 from tests.failover.shared_metastore import MetastoreDatabase, SharedMetastore
 from tests.faults.without_spark import without_spark
-from tests.isolation.campaign import Campaign
+from tests.isolation.campaign import TIMEOUT_SECONDS, Campaign
 from tests.isolation.verdict import Verdict
 from tests.isolation.workers import HOUSE, PLAIN, SPARK, Client, House, Place, Who, worker
 from tests.live.postgres import Postgres
 from tests.versions import VERSIONS
 
 TRANSACTIONS = int(os.environ.get("TRANSACTIONS", "2000"))
+# A pause between two stops, in seconds.
+STOP_EVERY = float(os.environ.get("STOP_EVERY", "4"))
 SEED = int(os.environ.get("SEED", "1"))
 # The workers at first, and later, when some use Spark, which takes longer.
 _KINDS = {PLAIN: 5, HOUSE: 1}
@@ -61,7 +63,11 @@ def test_a_history_of_many_processes_is_as_snapshot_isolation_allows(
         postgres = stack.enter_context(Postgres())
         database = MetastoreDatabase.on(postgres)
         database.fill(version, tmp_path / "schema")
-        metastore = stack.enter_context(SharedMetastore(version, database, tmp_path / "hms"))
+        metastore = stack.enter_context(
+            SharedMetastore(
+                version, database, tmp_path / "hms", txn_timeout_seconds=TIMEOUT_SECONDS
+            )
+        )
         client = stack.enter_context(MetastoreClient(metastore.options))
         client.create_database("histories")
         place = Place(metastore.options, "histories", tmp_path / "told")
@@ -69,12 +75,13 @@ def test_a_history_of_many_processes_is_as_snapshot_isolation_allows(
         campaign = Campaign(client, place, Random(SEED))
         campaign.begin()
         began = time.monotonic()
-        campaign.run(TRANSACTIONS, PLAIN, _KINDS, kill_every=15)
+        campaign.run(TRANSACTIONS, PLAIN, _KINDS, kill_every=15, stop_every=STOP_EVERY)
         campaign.run(TRANSACTIONS // 40, SPARK, _KINDS_WITH_SPARK, kill_every=60)
         campaign.abort_what_was_left()
         verdict = Verdict.of(client, place)
     seconds = time.monotonic() - began
-    report = f"{version}, {seconds:.0f} s, killed {dict(campaign.killed)}\n{verdict.report()}"
+    victims = f"killed {dict(campaign.killed)}, stopped {dict(campaign.stopped)}"
+    report = f"{version}, {seconds:.0f} s, {victims}\n{verdict.report()}"
     (tmp_path / "report.txt").write_text(report)
     with capsys.disabled():
         print(f"\n{report}")
