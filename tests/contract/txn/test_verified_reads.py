@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.errors import TransactionAborted
+from hiveacid.metastore.catalog import HivePartition
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.names import TableRef
@@ -68,6 +69,7 @@ def test_an_end_without_an_answer_is_verified_or_an_error(
 
 
 def test_a_verified_read_takes_no_more_calls(client: MetastoreClient, table: TableRef) -> None:
+    client.add_partitions(table, [HivePartition.new(client.get_table(table), ["1"])])
     scan = TableScan(table.full_name, client.options)
     with counted_calls() as calls:
         assert scan.to_arrow().num_rows == 0
