@@ -22,6 +22,7 @@ from hiveacid.rules.names import TableRef, is_hidden_path
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.write_ids import AsOf, CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import Storage
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import DataFile, list_files, read_state
 from hiveacid.tables.scan.table_part import TablePart
 
@@ -60,6 +61,7 @@ class VisibleTable:
         table: The metastore's definition; missing for a bare directory of a full ACID table, whose
             files are read as stored.
         now: The write ids that a new reader sees, if an earlier version is read.
+        owner: The table as the owner of its folders; missing for a bare directory.
     """
 
     title: str
@@ -71,6 +73,7 @@ class VisibleTable:
     strict: bool
     table: HiveTable | None = None
     now: ValidWriteIdList | None = None
+    owner: TableOfFolder | None = None
 
     @property
     def kind(self) -> TableKind:
@@ -85,7 +88,7 @@ class VisibleTable:
         """
         assert self.table is not None
         storage, values = partition.storage, partition.values
-        state = self.state(partition, list_files(storage))
+        state = self.state(partition, self.files(partition))
         return TablePart.of(
             self.table,
             values,
@@ -96,6 +99,10 @@ class VisibleTable:
             self.rules,
             clustered=partition.clustered,
         )
+
+    def files(self, partition: PartitionDirectory) -> list[FileStatus]:
+        """List everything in one directory; see ``list_files``."""
+        return list_files(partition.storage, self.owner)
 
     def state(self, partition: PartitionDirectory, files: Sequence[FileStatus]) -> AcidDirectory:
         """Classify one directory's files by this snapshot."""
@@ -169,6 +176,7 @@ def see_table(
         strict=rules is None,
         table=table,
         now=now,
+        owner=TableOfFolder.of(table, txn),
     )
 
 
