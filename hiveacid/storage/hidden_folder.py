@@ -175,6 +175,16 @@ class TableOfFolder:
         found = foreign_removals(paths, self.identity)
         return [folder for folder in found if not storage.is_link(folder)]
 
+    def directories(self, storage: ReadOnlyStorage) -> list[str]:
+        """List the names of the directories in a folder, which may be missing.
+
+        Raises:
+            HiddenFiles: Files of the table are hidden.
+        """
+        while self.put_back_hidden(storage, names := storage.list_directories(missing_ok=True)):
+            pass
+        return names
+
     def put_back_hidden(self, storage: ReadOnlyStorage, paths: Iterable[str]) -> bool:
         """Put back the files of this table that removals for other tables have hidden.
 
