@@ -185,7 +185,7 @@ class Planner:
         version: The version of the metastore.
         write_ids: The write ids that may be merged.
         txns: The transactions whose directories are visible.
-        owner: The table as the owner of its folders.
+        owner: The table as the owner of its folders; null for a forecast.
     """
 
     table: HiveTable
@@ -193,7 +193,7 @@ class Planner:
     version: MetastoreVersion
     write_ids: CompactorWriteIdList
     txns: ValidTxnList
-    owner: TableOfFolder
+    owner: TableOfFolder | None
 
     @property
     def storage(self) -> Storage:

@@ -27,7 +27,6 @@ from hiveacid.rules.names import Delta, TableRef, may_delete
 from hiveacid.rules.write_ids import CompactorWriteIdList, Range
 from hiveacid.storage.file_columns import orc_row_types
 from hiveacid.storage.filesystems import in_threads
-from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import DataFile, read_tail
 from hiveacid.upkeep.compaction.insert_only import format_of
 from hiveacid.upkeep.compaction.partition import PlannedCompaction, Planner
@@ -124,8 +123,8 @@ def _planner(
     snapshot: Snapshot,
 ) -> Planner:
     write_ids = CompactorWriteIdList.of(snapshot.write_ids[table.ref.full_name])
-    owner = TableOfFolder.of(table)
-    return Planner(table, partition, version, write_ids, snapshot.txns, owner)
+    # A forecast may miss hidden files, which the compaction puts back.
+    return Planner(table, partition, version, write_ids, snapshot.txns, None)
 
 
 def _values_of_a_row(planner: Planner) -> int:
