@@ -487,6 +487,12 @@ class AlreadyCompacting(ConflictError):
     default_remedy = "Run the job again when that is done."
 
 
+class HiddenFiles(ConflictError):
+    """Files are hidden by a removal for an earlier table, which was killed or is in progress."""
+
+    default_remedy = "Clean the table: this puts the files back."
+
+
 class LockTimeout(ConflictError):
     """The locks were not granted within the job's limit."""
 

@@ -46,7 +46,7 @@ def directories(files: list[FileStatus]) -> set[str]:
 def test_a_base_that_appears_meanwhile_is_complete_or_not_there(base: Path, after: int) -> None:
     new = put(base.parent / "_staged" / "base_0000567")
     appear = [lambda: None] * after + [lambda: new.rename(base.parent / new.name)]
-    files = list_files(Restless(base.parent, *appear))
+    files = list_files(Restless(base.parent, *appear), None)
     paths = {file.path for file in files if not file.path.startswith("_")}
     assert paths in ({f"{base.name}/{FILE}"}, {f"{base.name}/{FILE}", f"{new.name}/{FILE}"})
 
@@ -54,7 +54,7 @@ def test_a_base_that_appears_meanwhile_is_complete_or_not_there(base: Path, afte
 def test_files_that_come_after_their_directory_are_listed(base: Path) -> None:
     later = base.parent / "base_0000567"
     later.mkdir()
-    files = list_files(Restless(base.parent, lambda: (later / FILE).write_bytes(b"rows")))
+    files = list_files(Restless(base.parent, lambda: (later / FILE).write_bytes(b"rows")), None)
     assert FileStatus(f"{later.name}/{FILE}", 4) in files
     assert not directories(files)
 
@@ -62,16 +62,16 @@ def test_files_that_come_after_their_directory_are_listed(base: Path) -> None:
 def test_a_directory_that_goes_while_it_is_listed_is_not_an_empty_one(base: Path) -> None:
     old = base.parent / "base_0000446"
     old.mkdir()  # Its files are gone already.
-    files = list_files(Restless(base.parent, lambda: shutil.rmtree(old)))
+    files = list_files(Restless(base.parent, lambda: shutil.rmtree(old)), None)
     assert files == [FileStatus(f"{base.name}/{FILE}", 4)]
 
 
 def test_a_base_without_a_file_is_listed_by_its_name(base: Path) -> None:
     (base.parent / "base_0000600").mkdir()
-    assert directories(list_files(Restless(base.parent))) == {"base_0000600/"}
+    assert directories(list_files(Restless(base.parent), None)) == {"base_0000600/"}
 
 
 def test_a_missing_folder_is_an_error_unless_it_counts_as_an_empty_one(tmp_path: Path) -> None:
     with pytest.raises(DirectoryMissing, match="none does not exist"):
-        list_files(Restless(tmp_path / "none"))
-    assert list_files(Restless(tmp_path / "none"), missing_ok=True) == []
+        list_files(Restless(tmp_path / "none"), None)
+    assert list_files(Restless(tmp_path / "none"), None, missing_ok=True) == []

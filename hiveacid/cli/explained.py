@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import singledispatch
 
-from hiveacid.errors import DataError, InvalidJob, TableExists
+from hiveacid.errors import DataError, HiddenFiles, InvalidJob, TableExists
 from hiveacid.jobs.definition_jobs import (
     AnalyzeJob,
     CreateTableAsJob,
@@ -81,6 +81,7 @@ from hiveacid.sql.partition_conditions import (
 from hiveacid.sql.questions import Explained, RowChange, Select
 from hiveacid.sql.views import view_query
 from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import list_files, read_state
 from hiveacid.tables.definitions.answers import Answer, Cell, Rows
 from hiveacid.tables.definitions.partitions import (
@@ -346,8 +347,9 @@ def partitions_to_read(
     def cells_of(place: tuple[str | None, str]) -> tuple[Cell, ...] | str:
         storage = ReadOnlyStorage.of(place[1])
         try:
-            state = read_state(storage, list_files(storage), write_ids, snapshot.txns, rules=rules)
-        except DataError as error:
+            files = list_files(storage, TableOfFolder.of(table))
+            state = read_state(storage, files, write_ids, snapshot.txns, rules=rules)
+        except (DataError, HiddenFiles) as error:
             return str(error)
         cells = (place[0] or "", *_sizes(state))
         return (*cells, ranges(_chosen_buckets(state))) if bucketed else cells

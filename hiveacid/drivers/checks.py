@@ -89,6 +89,7 @@ from hiveacid.rules.texts import did_you_mean, plural
 from hiveacid.rules.versions import as_of_write_id, check_order
 from hiveacid.rules.write_ids import AsOf
 from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import list_files, versions_of
 from hiveacid.upkeep.survey import require_compactable, require_mode
 
@@ -132,7 +133,7 @@ def require_version(client: MetastoreClient, table: HiveTable, as_of: AsOf | Non
     flat = table.kind is TableKind.INSERT_ONLY
     for folder in _folders(client, table):
         storage = ReadOnlyStorage.of(folder)
-        files = list_files(storage, missing_ok=True)
+        files = list_files(storage, TableOfFolder.of(table), missing_ok=True)
         versions_of(storage, files, now, snapshot.txns, flat=flat).files_of(version)
 
 

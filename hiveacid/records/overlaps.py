@@ -35,6 +35,7 @@ from hiveacid.rules.names import (
 from hiveacid.rules.notes import parse_note, replaced_by
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import Storage
+from hiveacid.storage.hidden_folder import TableOfFolder
 
 _OPERATIONS = frozenset(Operation) - {Operation.SELECT}
 
@@ -85,8 +86,8 @@ class Overlaps:
             partitions: Their names; None means a table without partitions.
         """
         there = {
-            (table, name): {found for found, _ in _compactions(storage)}
-            for name, storage in _folders(self.client, table, partitions)
+            (table, name): {found for found, _ in _compactions(storage, directories)}
+            for name, storage, directories in _folders(self.client, table, partitions)
         }
         return replace(self, compacted=there)
 
@@ -135,11 +136,11 @@ class Overlaps:
         compacts = later in (WriteKind.MINOR, WriteKind.MAJOR)
         if not new and not compacts:
             return
-        for name, storage in _folders(self.client, table, partitions):
-            yield from _writers(storage, name, new, now.txns)
+        for name, storage, directories in _folders(self.client, table, partitions):
+            yield from _writers(storage, directories, name, new, now.txns)
             if compacts:
                 before = self.compacted.get((table, name), ())
-                yield from _compactors(storage, name, before, now.txns)
+                yield from _compactors(storage, directories, name, before, now.txns)
 
 
 def committed_since(since: ValidWriteIdList, now: ValidWriteIdList) -> frozenset[int]:
@@ -176,31 +177,37 @@ def writers_in(
         write_ids: The write ids.
         txns: The transactions whose compactions are visible.
     """
-    for name, storage in _folders(client, table, partitions):
-        yield from _writers(storage, name, write_ids, txns)
+    for name, storage, directories in _folders(client, table, partitions):
+        yield from _writers(storage, directories, name, write_ids, txns)
 
 
 def _folders(
     client: MetastoreClient, table: TableRef, names: Collection[str | None]
-) -> Iterator[tuple[str | None, Storage]]:
-    """The folders of the partitions that exist."""
+) -> Iterator[tuple[str | None, Storage, list[str]]]:
+    """The folders of the partitions that exist, with the names of their directories."""
     if not names:
         return
     described = client.get_table(table)
-    if None in names:
-        yield None, Storage.of(described.folder)
     named = sorted(name for name in names if name is not None)
+    folders: dict[str | None, str] = {None: described.folder} if None in names else {}
     for partition in client.get_partitions(described, named) if named else ():
-        yield partition.name, Storage.of(partition.folder)
+        folders[partition.name] = partition.folder
+    for name, folder in folders.items():
+        storage = Storage.of(folder)
+        yield name, storage, TableOfFolder.of(described).directories(storage)
 
 
 def _writers(
-    storage: Storage, partition: str | None, new: Collection[int], txns: ValidTxnList
+    storage: Storage,
+    directories: Sequence[str],
+    partition: str | None,
+    new: Collection[int],
+    txns: ValidTxnList,
 ) -> Iterator[Finished]:
     """Yield the writers, among some write ids, that have written into a partition."""
     written: dict[int, list[str]] = defaultdict(list)
     merged: dict[str, list[int]] = {}
-    for name, parsed in _parsed(storage):
+    for name, parsed in _parsed(directories):
         if parsed.visibility_txn and not txns.is_valid(parsed.visibility_txn):
             continue
         # The write id of the directory's only writer; None for a merged directory.
@@ -241,12 +248,16 @@ def _among(note: Mapping[str, Any] | None, covered: Collection[int]) -> list[int
 
 
 def _compactors(
-    storage: Storage, partition: str | None, before: Collection[str], txns: ValidTxnList
+    storage: Storage,
+    directories: Sequence[str],
+    partition: str | None,
+    before: Collection[str],
+    txns: ValidTxnList,
 ) -> Iterator[Finished]:
     """Yield the compactions of a partition since the given listing."""
     # A minor compaction creates two directories.
     found: dict[tuple[WriteKind, int, int], str] = {}
-    for name, parsed in _compactions(storage):
+    for name, parsed in _compactions(storage, directories):
         seen = not parsed.visibility_txn or txns.is_valid(parsed.visibility_txn)
         if name not in before and seen:
             writer = WriteKind.MAJOR if isinstance(parsed, Base) else WriteKind.MINOR
@@ -256,8 +267,10 @@ def _compactors(
         yield Finished(writer, partition, name, _author(read_note(storage, name) or {}))
 
 
-def _compactions(storage: Storage) -> Iterator[tuple[str, Base | Delta]]:
-    for name, parsed in _parsed(storage):
+def _compactions(
+    storage: Storage, directories: Sequence[str]
+) -> Iterator[tuple[str, Base | Delta]]:
+    for name, parsed in _parsed(directories):
         if isinstance(parsed, Base):
             compacted = _is_compacted(storage, name, parsed)
         else:
@@ -268,8 +281,8 @@ def _compactions(storage: Storage) -> Iterator[tuple[str, Base | Delta]]:
             yield name, parsed
 
 
-def _parsed(storage: Storage) -> Iterator[tuple[str, Base | Delta]]:
-    for name in storage.list_directories(missing_ok=True):
+def _parsed(directories: Sequence[str]) -> Iterator[tuple[str, Base | Delta]]:
+    for name in directories:
         parsed = parse_directory(name)
         if parsed is not None:
             yield name, parsed

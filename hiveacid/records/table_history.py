@@ -47,6 +47,7 @@ from hiveacid.rules.texts import timestamp_in_words, version_in_words
 from hiveacid.rules.versions import PartitionVersions, as_of_write_id, newest_version, without
 from hiveacid.rules.write_ids import AsOf, ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import (
     ORIGINALS,
     DirectorySizes,
@@ -324,7 +325,7 @@ def oldest_version(
 
     def versions(location: str) -> PartitionVersions:
         storage, flat = ReadOnlyStorage.of(location), table.kind is TableKind.INSERT_ONLY
-        files = list_files(storage, missing_ok=True)
+        files = list_files(storage, TableOfFolder.of(table), missing_ok=True)
         return versions_of(storage, files, seen, snapshot.txns, flat=flat)
 
     locations = partition_locations(client, table).values() if table.partition_keys else ()

@@ -5,7 +5,7 @@ starts like an ACID name but does not parse is an error, and is never interprete
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
@@ -357,6 +357,29 @@ def removal_identity(name: str) -> TableIdentity | None:
     if match is None:
         return None
     return TableIdentity(created=int(match[1]), id=None if match[2] is None else int(match[2]))
+
+
+def foreign_removals(paths: Iterable[str], identity: TableIdentity) -> list[str]:
+    """Return the folders of removals that were judged for other tables than the one of some paths.
+
+    Args:
+        paths: The paths of files and directories below a folder of the table.
+        identity: The table.
+    """
+    # Most paths contain none, and a folder may have very many.
+    found = {_removal_in(path) for path in paths if REMOVAL_PREFIX in path}
+    return sorted(
+        folder for folder, judged_for in filter(None, found) if not judged_for.is_same(identity)
+    )
+
+
+def _removal_in(path: str) -> tuple[str, TableIdentity] | None:
+    """Return the folder of a removal that is a path, or is around it, and the folder's table."""
+    parts = path.split("/")
+    for number, part in enumerate(parts, 1):
+        if (identity := removal_identity(part)) is not None:
+            return "/".join(parts[:number]), identity
+    return None
 
 
 def escape_path_name(value: str | None) -> str:

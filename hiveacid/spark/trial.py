@@ -70,7 +70,7 @@ def _write(spark: SparkSession, table: HiveTable) -> None:
 def _read(spark: SparkSession, table: HiveTable) -> tuple[int, str]:
     """Return the number of rows, and the first name after that of the deleted row."""
     storage, write_ids = Storage.of(table.folder), ValidWriteIdList(None, 2)
-    state = read_state(storage, list_files(storage), write_ids, None, rules=Rules.HIVE4)
+    state = read_state(storage, list_files(storage, None), write_ids, None, rules=Rules.HIVE4)
     files = partition_files(storage, table, None, state, write_ids)
     rows = AcidSnapshot(table, [files], write_ids).rows(scan_session(spark)).drop(*KEY)
     (first,) = rows.where(f"id >= {_DELETED}").orderBy("id").limit(1).select("name").collect()

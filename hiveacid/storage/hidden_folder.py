@@ -1,12 +1,21 @@
 """Folders of a table that readers ignore and any cleaner recognizes."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, Self
 
-from hiveacid.errors import StorageError
-from hiveacid.rules.names import STAGING_PREFIX, TableIdentity, removal_name
-from hiveacid.storage.folder import Storage
+from hiveacid.errors import HiddenFiles, StorageError
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.txn.live_transaction import LiveTransaction
+from hiveacid.rules.names import (
+    STAGING_PREFIX,
+    TableIdentity,
+    foreign_removals,
+    removal_name,
+)
+from hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 
 class ReadingTransaction(Protocol):
@@ -58,6 +67,10 @@ class HiddenFolder:
 # dropped and created again, and the name may be that of committed rows of the new table. So files
 # are first renamed into a hidden folder, where nobody else changes them, then verified, then
 # deleted or put back.
+#
+# The process may be killed in between. So the hidden folder of a removal for another table is a part
+# of the table: each listing of its files puts them back, or is refused. Otherwise a reader would miss
+# rows, and a compaction would make a base without them, in which they are lost when they come back.
 
 
 _UNIQUE = 8
@@ -114,7 +127,7 @@ class Removal:
         """
         if self._names:
             while self._names:
-                _rename(self._storage, self.path(self._names[-1]), self._public(self._names[-1]))
+                _put_back(self._storage, self.path(self._names[-1]), self._public(self._names[-1]))
                 self._names.pop()
             self._storage.delete_directory(self._hidden)
 
@@ -133,26 +146,117 @@ class Removal:
         return f"{self._folder}/{name}".lstrip("/")
 
 
+@dataclass(frozen=True, slots=True)
+class TableOfFolder:
+    """The table that a folder belongs to.
+
+    Attributes:
+        identity: The creation of the table.
+        confirm: Confirms this creation and the locks on it, or raises an error; null for a process
+            without locks, which changes nothing.
+    """
+
+    identity: TableIdentity
+    confirm: Callable[[], None] | None = None
+
+    @classmethod
+    def of(cls, table: HiveTable, txn: LiveTransaction | None = None) -> Self:
+        """Describe the table of the folders that a transaction, if any, reads or writes."""
+        confirm = None if txn is None else partial(txn.confirm_table, table)
+        return cls(table.identity, confirm)
+
+    def hidden_in(self, storage: ReadOnlyStorage, paths: Iterable[str]) -> list[str]:
+        """Return the folders in which removals for other tables have hidden files.
+
+        Args:
+            storage: A folder of the table.
+            paths: The files and directories in it.
+        """
+        found = foreign_removals(paths, self.identity)
+        return [folder for folder in found if not storage.is_link(folder)]
+
+    def directories(self, storage: ReadOnlyStorage) -> list[str]:
+        """List the names of the directories in a folder, which may be missing.
+
+        Raises:
+            HiddenFiles: Files of the table are hidden.
+        """
+        while self.put_back_hidden(storage, names := storage.list_directories(missing_ok=True)):
+            pass
+        return names
+
+    def put_back_hidden(self, storage: ReadOnlyStorage, paths: Iterable[str]) -> bool:
+        """Put back the files of this table that removals for other tables have hidden.
+
+        Args:
+            storage: A folder of the table.
+            paths: All files and directories in it.
+
+        Returns:
+            Whether there were any, so that the folder must be listed again.
+
+        Raises:
+            HiddenFiles: There are some, and this process has no lock.
+            StorageError: A name is used again, or the folder cannot be changed.
+        """
+        if not (found := self.hidden_in(storage, paths)):
+            return False
+        if self.confirm is None:
+            raise HiddenFiles(
+                f"{storage.location.rstrip('/')}/{found[0]} hides files that may be of this table:"
+                " it is of a removal for an earlier table of this name."
+            )
+        # After the listing: a removal for an even later table is not in it.
+        self.confirm()
+        for hidden in found:
+            put_back(Storage.of(storage.location), hidden)
+        return True
+
+
 def put_back(storage: Storage, hidden: str) -> None:
     """Give the files that a process has hidden for an earlier table their names again.
 
+    Several processes may do this at once, and any of them may be killed.
+
     Args:
-        storage: The folder of the files.
-        hidden: The name of the hidden folder.
+        storage: The folder of the table.
+        hidden: The path of the hidden folder.
+
+    Raises:
+        StorageError: A name is used again.
     """
     # Nobody else changes the folder under its new name, which still contains the earlier table.
     own = f"{hidden[:-_UNIQUE]}{_unique()}"
     if not _rename(storage, hidden, own):
         return
-    names = storage.list_directories(own)
-    names += [file.path for file in storage.list_files(own)]
+    parent = hidden.rpartition("/")[0]
+    names = storage.list_directories(own, missing_ok=True)
+    names += [file.path for file in storage.list_files(own, missing_ok=True)]
     for name in names:
-        storage.rename(f"{own}/{name}", name)
+        _put_back(storage, f"{own}/{name}", f"{parent}/{name}".lstrip("/"))
     storage.delete_directory(own)
 
 
+def _put_back(storage: Storage, hidden: str, public: str) -> None:
+    """Give a file or a directory its name again, unless another process does so.
+
+    Raises:
+        StorageError: The name is used again.
+    """
+    try:
+        _rename(storage, hidden, public)
+    except StorageError as error:
+        if not storage.exists(public):
+            raise
+        raise StorageError(
+            f"{storage.location.rstrip('/')}/{hidden} cannot be put back: {public} exists again.",
+            remedy="Compare the two by their rows and notes, and move the one away that is not of"
+            " this table.",
+        ) from error
+
+
 def _rename(storage: Storage, source: str, target: str) -> bool:
-    """Rename a file or a directory; return False if it is missing.
+    """Rename a file or a directory; return False if another process has removed it.
 
     A DROP may have removed it, or a later cleaning may have taken it from a process that slept.
     """
@@ -161,7 +265,8 @@ def _rename(storage: Storage, source: str, target: str) -> bool:
     except StorageError:
         if storage.exists(source):
             raise
-        return False
+        # The answer to the rename may be lost.
+        return storage.exists(target)
     return True
 
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
+from itertools import chain
 from typing import Any, BinaryIO
 
 from hiveacid.errors import BadMetadataFile, CorruptFile, UnsupportedFile, VersionGone
@@ -29,6 +30,7 @@ from hiveacid.rules.names import (
     original_bucket,
     parse_directory,
     parse_file,
+    removal_identity,
 )
 from hiveacid.rules.notes import disagreements, parse_note, replaced_by, written_files
 from hiveacid.rules.schema import BucketLayout
@@ -36,12 +38,15 @@ from hiveacid.rules.trino import is_named_after_attempt
 from hiveacid.rules.versions import PartitionVersions, Replaced
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList, WriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.hidden_folder import TableOfFolder
 
 # Notes are small files, and each request to an object store takes long.
 _READERS = 8
 
 
-def list_files(storage: ReadOnlyStorage, *, missing_ok: bool = False) -> list[FileStatus]:
+def list_files(
+    storage: ReadOnlyStorage, table: TableOfFolder | None, *, missing_ok: bool = False
+) -> list[FileStatus]:
     """List everything below a partition, hidden files included.
 
     A base without a file also has a meaning: all rows before it are removed. It is listed by the
@@ -49,10 +54,13 @@ def list_files(storage: ReadOnlyStorage, *, missing_ok: bool = False) -> list[Fi
 
     Args:
         storage: The folder of the partition.
+        table: The table, whose files may be hidden by the removal for an earlier one; null for a
+            bare directory.
         missing_ok: Whether a missing folder counts as an empty one.
 
     Raises:
         DirectoryMissing: The folder does not exist.
+        HiddenFiles: Files of the table are hidden.
     """
     while True:
         # One listing, as a directory that appears between two listings would seem to be empty.
@@ -67,6 +75,9 @@ def list_files(storage: ReadOnlyStorage, *, missing_ok: bool = False) -> list[Fi
                 directories.append(path)
         if not files and not directories and not missing_ok:
             storage.require_folder()
+        paths = chain(directories, (file.path for file in files))
+        if table is not None and table.put_back_hidden(storage, paths):
+            continue
         filled = {file.path.partition("/")[0] for file in files}
         empty = sorted(name for name in directories if name not in filled)
         # A directory whose files were not there yet, or have been removed, would seem empty, too.
@@ -431,6 +442,7 @@ class DirectorySizes:
         with_attempts: The directories with a file that is named after a task attempt.
         empty: The names of the files of no bytes in a directory.
         unlisted: The directories known by name only.
+        removals: The folders of unfinished removals, of any table.
     """
 
     storage: ReadOnlyStorage
@@ -441,6 +453,7 @@ class DirectorySizes:
     with_attempts: set[str] = field(default_factory=set)
     empty: dict[str, list[str]] = field(default_factory=dict)
     unlisted: set[str] = field(default_factory=set)
+    removals: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, location: str) -> "DirectorySizes":
@@ -472,6 +485,8 @@ class DirectorySizes:
         for path, size, written in listed:
             if size is None:
                 self.bytes.setdefault(path, 0)
+                if removal_identity(path.rpartition("/")[2]) is not None:
+                    self.removals.add(path)
                 continue
             directory, _, name = path.rpartition("/")
             if is_hidden(name):

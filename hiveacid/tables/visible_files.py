@@ -14,6 +14,7 @@ from pyarrow import orc
 from hiveacid.errors import CorruptFile, HiveAcidError, UnsupportedFile
 from hiveacid.metastore.catalog import HivePartition, HiveTable, clustering_columns, require_orc
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.orc.format.envelope import EnvelopeColumn, RowOperation
 from hiveacid.orc.format.tail import OrcTail
@@ -31,6 +32,7 @@ from hiveacid.rules.partitions import texts_in_rows
 from hiveacid.rules.write_ids import AsOf, Range, ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import DataFile, data_files, list_files, read_state, read_tail
 
 # A folder and everything in it.
@@ -187,7 +189,7 @@ def usual_listings(table: HiveTable, names: Sequence[str]) -> Listings:
 
     def list_one(location: str) -> Listing | None:
         with suppress(HiveAcidError):
-            return listing_of(location)
+            return listing_of(location, TableOfFolder.of(table))
         return None  # The partition may be elsewhere.
 
     # A part without "=" is no part of a partition's name, and could lead out of the table: "..".
@@ -196,10 +198,10 @@ def usual_listings(table: HiveTable, names: Sequence[str]) -> Listings:
     return dict(zip(locations, in_threads(list_one, locations), strict=True))
 
 
-def listing_of(location: str) -> Listing:
-    """List a folder."""
+def listing_of(location: str, table: TableOfFolder) -> Listing:
+    """List a folder of a table."""
     storage = ReadOnlyStorage.of(location)
-    return storage, list_files(storage)
+    return storage, list_files(storage, table)
 
 
 def list_partitions(
@@ -210,6 +212,7 @@ def list_partitions(
     rules: Rules,
     now: ValidWriteIdList | None = None,
     listed: Listings = NO_LISTINGS,
+    txn: LiveTransaction | None = None,
 ) -> list[PartitionFiles]:
     """List the visible files of some partitions, or of a whole unpartitioned table.
 
@@ -221,11 +224,13 @@ def list_partitions(
         rules: The rules of the engine version for reading directories.
         now: The write ids that a new reader sees, if an earlier version is read.
         listed: See ``usual_listings``.
+        txn: The transaction, if any, that holds a lock on the table.
     """
+    owner = TableOfFolder.of(table, txn)
 
     def list_one(partition: HivePartition | None) -> PartitionFiles:
         location = (table.location if partition is None else partition.location) or ""
-        storage, files = listed.get(location) or listing_of(location)
+        storage, files = listed.get(location) or listing_of(location, owner)
         state = read_state(storage, files, write_ids, txns, rules=rules, now=now)
         return partition_files(storage, table, partition, state, write_ids)
 
@@ -402,7 +407,9 @@ class FilesReader:
         table = self.confirmed(table)
         seen, now = self._txn.snapshot, self._now(table)
         write_ids = self._version(table, as_of)
-        files = list_partitions(table, partitions, write_ids, seen.txns, self._rules, now, listed)
+        files = list_partitions(
+            table, partitions, write_ids, seen.txns, self._rules, now, listed, self._txn
+        )
         return AcidFiles(table, files, write_ids)
 
     def _now(self, table: HiveTable) -> ValidWriteIdList:

@@ -43,6 +43,7 @@ from hiveacid.rules.names import (
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.versions import PartitionVersions
 from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import check_notes, list_files, read_notes, read_state, versions_of
 from hiveacid.storage.uploads import Uploads
 from hiveacid.tables.locations import FolderListing, PartitionFolder
@@ -152,6 +153,7 @@ class Inspection:
         self._write_ids = snapshot.write_ids[table.ref.full_name]
         self._client = client
         self._table = table
+        self._owner = TableOfFolder.of(table)
         self._besides = besides
         self._retention = retention
         self._now = datetime.now(UTC)
@@ -191,6 +193,8 @@ class Inspection:
         keep: list[KeptPath] = []
         if self._table.partition_keys:
             names = storage.list_directories(missing_ok=True)
+            if hidden := self._owner.hidden_in(storage, names):
+                return InspectedFolder(folder, keep=_unverified(hidden), unverified=tuple(hidden))
             for name in stale_staging(names, self.txns, self._min_open):
                 files = storage.list_files(name, recursive=True, missing_ok=True)
                 garbage += self._stale_staging(
@@ -309,24 +313,17 @@ class Inspection:
         if folder.leads_through_link():
             return InspectedFolder(folder, keep=(KeptPath("", "It is behind a symbolic link."),))
         storage = ReadOnlyStorage.of(folder.location)
-        files = list_files(storage)
+        files = list_files(storage, None)
+        if hidden := self._owner.hidden_in(storage, (file.path for file in files)):
+            # The rows of this table may be among them.
+            return InspectedFolder(folder, keep=_unverified(hidden), unverified=tuple(hidden))
         try:
             state = read_state(
                 storage, files, self._write_ids, self.txns, rules=Rules.HIVE4, strict=True
             )
         except DataError as error:
             return InspectedFolder(folder, keep=(KeptPath("", str(error)),))
-        listing = FolderListing(folder, storage, files, state)
-        if foreign := [name for name in listing.removals if not self._is_own(name)]:
-            # The rows of this table may be among them.
-            keep = tuple(KeptPath(name, _UNVERIFIED) for name in foreign)
-            return InspectedFolder(folder, keep=keep, unverified=tuple(foreign))
-        return listing
-
-    def _is_own(self, removal: str) -> bool:
-        """Whether hidden files were judged for this table."""
-        identity = removal_identity(removal)
-        return identity is not None and identity.is_same(self._table.identity)
+        return FolderListing(folder, storage, files, state)
 
     def _blockers(self) -> list[Blocker]:
         return blockers_of(self._client, self._table.ref, everywhere=True, besides=self._besides)
@@ -433,6 +430,10 @@ class Inspection:
             for name in stale_staging(names, self.txns, self._min_open)
             if not storage.is_link(name)
         ]
+
+
+def _unverified(hidden: Sequence[str]) -> tuple[KeptPath, ...]:
+    return tuple(KeptPath(name, _UNVERIFIED) for name in hidden)
 
 
 def _shows_version(path: str) -> bool:

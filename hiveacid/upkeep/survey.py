@@ -14,6 +14,7 @@ from hiveacid.errors import (
     AnswerLost,
     AuthenticationFailed,
     DataError,
+    HiddenFiles,
     HiveAcidError,
     MetastoreUnreachable,
     TableNotFound,
@@ -52,6 +53,7 @@ from hiveacid.rules.partitions import find_partitions, have_one_text
 from hiveacid.rules.trino import Misread
 from hiveacid.rules.write_ids import CompactorWriteIdList, Range, ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import (
     ORIGINALS,
     DirectorySizes,
@@ -100,6 +102,7 @@ class PartitionSizes:
         txns: ValidTxnList,
         rules: Rules,
         *,
+        owner: TableOfFolder | None,
         counted: Mapping[str, int] | None = None,
         reads_per_day: float | None = None,
     ) -> None:
@@ -110,6 +113,7 @@ class PartitionSizes:
             write_ids: The write ids that a compaction may include.
             txns: The visible transactions.
             rules: The rules for reading a directory.
+            owner: The table as the owner of its folders; null for bare directories.
             counted: The rows that were counted before; If None, no rows are counted.
             reads_per_day: The rate of reads that the table's property sets.
         """
@@ -117,6 +121,7 @@ class PartitionSizes:
         self._write_ids = write_ids
         self._txns = txns
         self._rules = rules
+        self._owner = owner
         self._counted = counted
         self._reads_per_day = reads_per_day
         self._states: dict[tuple[object, ...], _State] = {}
@@ -152,7 +157,7 @@ class PartitionSizes:
         base = [] if state.base is None else [f"{prefix}{state.base}"]
         oldest, newest = folder.ages((f"{prefix}{name}" for name in state.deltas), now)
         base_rows = delta_rows = None
-        problem = state.problem or _loss(folder, prefix, state)
+        problem = self._hidden(folder, path) or state.problem or _loss(folder, prefix, state)
         if self._counted is not None and problem is None and state.deltas:
             try:
                 rows = self._rows_of(f"{folder.storage.location}/{path}".rstrip("/"), state)
@@ -184,6 +189,16 @@ class PartitionSizes:
             newest_delta_hours=newest,
             reads_per_day=self._reads_per_day,
         )
+
+    def _hidden(self, folder: DirectorySizes, path: str) -> str | None:
+        """Why a partition cannot be read, if files of it are hidden."""
+        inside = [each for each in folder.removals if each.rpartition("/")[0] == path]
+        try:
+            if self._owner is not None:
+                self._owner.put_back_hidden(folder.storage, inside)
+        except HiddenFiles as error:
+            return str(error)
+        return None
 
     def _misread(
         self, folder: DirectorySizes, prefix: str, state: _State, originals: bool
@@ -273,7 +288,7 @@ class PartitionSizes:
         rows = {name: (self._counted or {}).get(f"{location}/{name}") for name in names}
         if None in rows.values():
             storage = ReadOnlyStorage.of(location)
-            files = list_files(storage)
+            files = list_files(storage, self._owner)
             listed = read_state(storage, files, self._write_ids, self._txns, rules=self._rules)
             unknown = {name for name, count in rows.items() if count is None}
             rows |= dict.fromkeys(unknown, 0)
@@ -665,6 +680,7 @@ class Survey:
             CompactorWriteIdList.of(write_ids),
             survey.snapshot.txns,
             Rules.of(self._client.version),
+            owner=TableOfFolder.of(table),
             counted=counted,
             reads_per_day=reads_per_day(table.parameters),
         )

@@ -51,7 +51,7 @@ from hiveacid.rules.texts import parse_duration
 from hiveacid.rules.write_ids import ValidTxnList
 from hiveacid.storage.filesystems import keeps_checksums
 from hiveacid.storage.folder import Storage
-from hiveacid.storage.hidden_folder import Removal, put_back
+from hiveacid.storage.hidden_folder import Removal, TableOfFolder, put_back
 from hiveacid.storage.uploads import Uploads
 from hiveacid.tables.locations import PartitionFolder, TableFolders
 from hiveacid.upkeep.inspection import Garbage, InspectedFolder, Inspection
@@ -477,10 +477,16 @@ class _Cleaner:
     def _late_directory(self, inspected: InspectedFolder, highest: int | None) -> str | None:
         """A directory that has appeared since the inspection, with a write id that is forgotten soon.
 
-        A writer that was asleep has published it although it is aborted: it had asked before.
+        A writer that was asleep has published it although it is aborted: it had asked before. Or a
+        process that was asleep has hidden it for an earlier table, and puts it back.
         """
-        for name in sorted(Storage.of(inspected.folder.location).list_directories()):
-            parsed = None if name in inspected.names else parse_directory(name)
+        storage = Storage.of(inspected.folder.location)
+        names = sorted(storage.list_directories())
+        if hidden := TableOfFolder.of(self._table).hidden_in(storage, names):
+            return hidden[0]
+        known = inspected.names - {garbage.path for garbage in inspected.garbage}
+        for name in names:
+            parsed = None if name in known else parse_directory(name)
             if parsed is None or parsed.visibility_txn:
                 continue
             first = parsed.write_id if isinstance(parsed, Base) else parsed.min_write_id

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import partition_locations
 from hiveacid.metastore.table_rules import existing_table, require_transactional
@@ -40,6 +41,7 @@ from hiveacid.rules.texts import (
 )
 from hiveacid.rules.versions import PartitionVersions, newest_version
 from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import list_files, read_marker, versions_of
 
 # Partitions are listed at the same time: an object store takes its time for each.
@@ -139,7 +141,7 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
     locations: dict[str | None, str] = {None: table.folder}
     if table.partition_keys:
         locations = dict(partition_locations(client, table).items())
-    describe = partial(_describe_partition, snapshot, ref, table.kind is TableKind.INSERT_ONLY)
+    describe = partial(_describe_partition, snapshot, table)
     with ThreadPoolExecutor(_READERS) as pool:
         parts = list(pool.map(describe, locations, locations.values()))
     oldest = OldestVersion.of(table, (part.versions for part in parts))
@@ -197,10 +199,11 @@ def _last_compaction(parts: Sequence[_Partition]) -> HistoryEntry | None:
 
 
 def _describe_partition(
-    snapshot: Snapshot, ref: TableRef, flat: bool, partition: str | None, location: str
+    snapshot: Snapshot, table: HiveTable, partition: str | None, location: str
 ) -> _Partition:
-    storage = ReadOnlyStorage.of(location)
-    files, now = list_files(storage), snapshot.write_ids[ref.full_name]
+    storage, flat = ReadOnlyStorage.of(location), table.kind is TableKind.INSERT_ONLY
+    files = list_files(storage, TableOfFolder.of(table))
+    now = snapshot.write_ids[table.ref.full_name]
     marked = [file.path.partition("/")[0] for file in files if file.path.endswith(_MARKER)]
     bases = [name for name in marked if name.startswith("base_")]
     read = {name: read_marker(storage, name) for name in bases}

@@ -36,7 +36,7 @@ from hiveacid.rules.schema import BucketLayout
 from hiveacid.storage.file_columns import orc_row_types
 from hiveacid.storage.filesystems import in_threads, translated_os_errors
 from hiveacid.storage.folder import Storage
-from hiveacid.storage.hidden_folder import HiddenFolder
+from hiveacid.storage.hidden_folder import HiddenFolder, TableOfFolder
 from hiveacid.storage.listing import list_files, read_notes, read_state
 from hiveacid.storage.new_folders import require_unused_partitions
 from hiveacid.storage.staging import (
@@ -619,7 +619,8 @@ class TableOutput(ABC):
         seen = self.txn.snapshot
         write_ids = seen.write_ids[self.table.ref.full_name]
         try:
-            files = list_files(storage, missing_ok=True)
+            owner = TableOfFolder.of(self.table, self.txn)
+            files = list_files(storage, owner, missing_ok=True)
             state = read_state(storage, files, write_ids, seen.txns, rules=rules)
             several = [name for name in state.deltas if only_write_id(name) is None]
             notes = read_notes(storage, state, several)

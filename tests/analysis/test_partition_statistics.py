@@ -162,7 +162,7 @@ class Partition:
         aborted = tuple(sorted(self.aborted))
         write_ids = ValidWriteIdList("db.t", self.write_id, aborted=aborted)
         flat = hive.kind is TableKind.INSERT_ONLY
-        files = list_files(storage)
+        files = list_files(storage, None)
         state = read_state(storage, files, write_ids, None, rules=Rules.HIVE4, flat=flat)
         return TablePart.of(
             hive, {}, hive.format, storage, state, write_ids, Rules.HIVE4, clustered=False

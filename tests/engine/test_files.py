@@ -347,7 +347,9 @@ def without_spark(life: Life, write_id: int) -> Iterator[tuple[int, RowId, tuple
     """The rows as `hiveacid cat` reads them: partition, row id, values."""
     for number, (values, folder) in enumerate(life.folders):
         storage = Storage.of(str(folder))
-        state = read_state(storage, list_files(storage), seen(write_id), TXNS, rules=Rules.HIVE4)
+        state = read_state(
+            storage, list_files(storage, None), seen(write_id), TXNS, rules=Rules.HIVE4
+        )
         for batch in visible_rows(storage, state, seen(write_id), Rules.HIVE4):
             rows = batch.columns.to_pylist()
             for row_id, row in zip(batch.row_ids(), rows, strict=True):

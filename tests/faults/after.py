@@ -17,6 +17,7 @@ class After(StrEnum):
     EXPIRE_AND_RECREATE_PARTITION = "its transactions expire and a partition is created again"
     EXPIRE_AND_ADD_COLUMN = "its transactions expire and others add a column"
     RECREATE = "a table is dropped and created again"
+    HIDE = "a killed cleaning of an earlier table has hidden rows"
     REBALANCE = "others rebalance"
     COPY = "a copy of the checkpoint goes on"
     DAMAGE = "the notes of its run are damaged"
@@ -26,7 +27,10 @@ class After(StrEnum):
     @property
     def wakes_first(self) -> bool:
         """Return whether a paused process continues before the next attempt."""
-        return self.name.startswith("EXPIRE") or self is After.REBALANCE
+        return self.name.startswith("EXPIRE") or self in (
+            After.HIDE,
+            After.REBALANCE,
+        )
 
     @property
     def recreates(self) -> bool:
@@ -40,6 +44,7 @@ SPECIAL = frozenset(
         After.EXPIRE_AND_ADD_COLUMN,
         After.COPY,
         After.DAMAGE,
+        After.HIDE,
         After.MIRROR,
         After.RECREATE_MIRROR,
     }

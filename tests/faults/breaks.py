@@ -58,6 +58,15 @@ def _withdraw_whatever_is_hidden() -> None:
     StagedDirectories._is_own = believes  # type: ignore[method-assign]
 
 
+def _list_without_hidden_files() -> None:
+    from hiveacid.storage.hidden_folder import TableOfFolder
+
+    def believes(*_: Any) -> bool:
+        return False
+
+    TableOfFolder.put_back_hidden = believes  # type: ignore[method-assign]
+
+
 def _commit_mirrors_unconfirmed() -> None:
     from hiveacid.metastore.txn.transaction import Transaction
 
@@ -96,6 +105,12 @@ RULES: dict[str, Rule] = {
         _withdraw_whatever_is_hidden,
         f"4.0.1/insert/pause twice/{{}}/{_RECREATED}",
         range(1642, 1740, LATER_ANSWERS),
+    ),
+    "hidden files are put back before a folder is listed": Rule(
+        _list_without_hidden_files,
+        "4.0.1/major compaction in the worker/pause/{}/"
+        "a killed cleaning of an earlier table has hidden rows",
+        range(4),
     ),
     "a mirror confirms its table before its commit": Rule(
         _commit_mirrors_unconfirmed,

@@ -49,6 +49,7 @@ class Kind(StrEnum):
     PAUSE_READING = "pause reading"  # The same before a file is read or a folder is listed.
     PAUSE_ANSWERED = "pause after an answer"  # The same after it, and after the answer to any call.
     PAUSE_TWICE = "pause twice"  # Like PAUSE, and once more after one of the next answers.
+    PAUSE_AND_KILL = "pause and kill"  # Like PAUSE, then SIGKILL before one of the next changes.
     FULL = "full"  # From now on no file can be created; of a file that is being written, half is stored.
     LIMIT = "limit"  # The same by the kernel: no file of this process can grow any more.
     READ_ONLY = "read only"  # From now on no file can be changed or removed.
@@ -60,7 +61,8 @@ class Kind(StrEnum):
     BUSY = "busy"  # Of the next requests to an object store, each other one is refused for now.
 
 
-PAUSES = (Kind.PAUSE, Kind.PAUSE_READING, Kind.PAUSE_ANSWERED, Kind.PAUSE_TWICE)
+_TWO_STEPS = (Kind.PAUSE_TWICE, Kind.PAUSE_AND_KILL)
+PAUSES = (Kind.PAUSE, Kind.PAUSE_READING, Kind.PAUSE_ANSWERED, *_TWO_STEPS)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Strike:
     """A fault and its place: at the change, the read or the answer of this number, counted from 0.
 
     The place of two pauses is the number of the change multiplied by `LATER_ANSWERS`, plus the number
-    of answers between both.
+    of answers between both; that of a pause and a kill counts the changes between both in this way.
     """
 
     kind: Kind
@@ -79,7 +81,7 @@ class Strike:
         """The number of the change before which it strikes, if it does not strike at an answer."""
         if self.kind in (Kind.PAUSE_READING, Kind.PAUSE_ANSWERED):
             return None
-        return self.place // LATER_ANSWERS if self.kind is Kind.PAUSE_TWICE else self.place
+        return self.place // LATER_ANSWERS if self.kind in _TWO_STEPS else self.place
 
 
 class Effects:
@@ -102,7 +104,7 @@ class Effects:
         self.reads = 0
         self.answers = 0
         self._strike = strike
-        self._second_pause = -1
+        self._second_pause = self._killed_at = -1
         # The numbers of the changes that would come next when it fell asleep.
         self._woken_at: list[int] = []
         self._below = below
@@ -179,6 +181,8 @@ class Effects:
         with self._lock:
             number = len(self.seen)
             self.seen.append(f"{event} {what}")
+            if number == self._killed_at:
+                self.carry_out(Kind.KILL)
             strike = self._strike
             struck = strike is not None and number == strike.change
             if struck and event != "call" and strike.kind is Kind.FAIL:
@@ -220,7 +224,7 @@ class Effects:
         # A pause directly before a change follows its count.
         before_change = self._strike is not None and self._strike.kind in (
             Kind.PAUSE,
-            Kind.PAUSE_TWICE,
+            *_TWO_STEPS,
         )
         self._woken_at.append(len(self.seen) - (before_change and not self._woken_at))
         _pause()
@@ -234,6 +238,9 @@ class Effects:
                 self._pause()
             case Kind.PAUSE_TWICE if self._strike is not None:
                 self._second_pause = self.answers + self._strike.place % LATER_ANSWERS
+                self._pause()
+            case Kind.PAUSE_AND_KILL if self._strike is not None:
+                self._killed_at = len(self.seen) + self._strike.place % LATER_ANSWERS
                 self._pause()
             case Kind.FULL | Kind.READ_ONLY | Kind.UNREADABLE:
                 self._refusing = kind

@@ -457,6 +457,7 @@ _REBALANCES = frozenset({After.REBALANCE})
 # A version of a table contains the partitions of that time.
 _PARTITIONS = frozenset({After.EXPIRE_AND_RECREATE_PARTITION})
 _NOTES = frozenset({After.DAMAGE})
+_HIDDEN = frozenset({After.HIDE})
 # Where there is a rebuild, the directories of the new table have the names of those that are removed.
 OPERATIONS = {
     "insert": Operation(
@@ -466,7 +467,11 @@ OPERATIONS = {
         _filled, lambda t: t.insert(t.main, NEW[:2], overwrite=True), includes=_NOTES
     ),
     "update": Operation(_filled, lambda t: _update(t, t.main), rebuild=_updated, includes=_NOTES),
-    "delete": Operation(_filled, lambda t: DeleteJob(target=str(t.main), where="id IN (1, 6)")),
+    "delete": Operation(
+        _filled,
+        lambda t: DeleteJob(target=str(t.main), where="id IN (1, 6)"),
+        includes=_HIDDEN,
+    ),
     "merge": Operation(_filled, _merge, includes=_NOTES),
     "two tables": Operation(_filled, _both, both=True, includes=_NOTES),
     "two tables with checks": Operation(_filled, _checked, both=True, includes=_NOTES),
@@ -475,10 +480,14 @@ OPERATIONS = {
     ),
     "staging": Operation(_filled, lambda t: StageJob(change=_both(t)), both=True),
     "publication": Operation(_filled, _publication, both=True),
-    "minor compaction": Operation(_filled, _compaction("minor")),
-    "minor compaction in the worker": Operation(_filled, _compaction("minor", "worker")),
-    "major compaction": Operation(_filled, _compaction("major")),
-    "major compaction in the worker": Operation(_filled, _compaction("major", "worker")),
+    "minor compaction": Operation(_filled, _compaction("minor"), includes=_HIDDEN),
+    "minor compaction in the worker": Operation(
+        _filled, _compaction("minor", "worker"), includes=_HIDDEN
+    ),
+    "major compaction": Operation(_filled, _compaction("major"), includes=_HIDDEN),
+    "major compaction in the worker": Operation(
+        _filled, _compaction("major", "worker"), includes=_HIDDEN
+    ),
     "insert-only insert": Operation(
         _filled_insert_only, lambda t: t.insert(t.main, NEW), excludes=_REBALANCES
     ),

@@ -9,6 +9,7 @@ from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.row_id import RowId
 from hiveacid.rules.write_ids import AsOf
 from hiveacid.storage.folder import Storage
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import list_files, read_state
 from hiveacid.tables.scan.table_part import visible_rows
 from tests.faults.rows import Row
@@ -37,7 +38,7 @@ def visible_in(
     found = {}
     for partition in client.get_partitions(table):
         storage = Storage.of(partition.folder)
-        files = list_files(storage)
+        files = list_files(storage, TableOfFolder.of(table))
         state = read_state(storage, files, write_ids, snapshot.txns, rules=rules, now=now)
         p = partition.values[0] or ""
         for batch in visible_rows(storage, state, write_ids, rules):

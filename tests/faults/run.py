@@ -4,6 +4,7 @@ import contextlib
 import io
 import itertools
 import re
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +18,11 @@ from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.write_jobs import DeleteJob, TransactionJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnState
-from hiveacid.rules.names import RUN_NOTES, TableRef
+from hiveacid.rules.names import REMOVAL_PREFIX, RUN_NOTES, TableIdentity, TableRef
 from hiveacid.rules.partitions import KeyComparison
 from hiveacid.rules.schema import TableKind
+from hiveacid.storage.folder import Storage
+from hiveacid.storage.hidden_folder import Removal
 from tests.fakes.metastore import FakeMetastore
 from tests.faults.after import After
 from tests.faults.driver import ESCAPED, Driver, Told, drive
@@ -28,6 +31,7 @@ from tests.faults.operations import OPERATIONS, Rows, Tables
 from tests.faults.outside import Outsider
 from tests.faults.rows import Row
 from tests.faults.scenario import Counts, Net, Scenario
+from tests.places import place_of
 from tests.proxy import Harm, Proxy
 
 TOKEN = "a run"
@@ -181,8 +185,9 @@ class Run:
             # It may wait for the younger one.
             zombie.ends_within(_PATIENCE_SECONDS)
         self._woken = [zombie.wait() for zombie in zombies]
+        self._put_back_hidden()
         for told in self._woken:
-            if told.report is None:
+            if told.report is None and told.status != -signal.SIGKILL:
                 assert told.error not in (None, ESCAPED), told
                 overwritten = told.error == _OVERWRITTEN and self.scenario.version[0] == "3"
                 known = told.retryable or overwritten or told.error in self._final_errors
@@ -193,6 +198,8 @@ class Run:
     @property
     def _final_errors(self) -> Sequence[str]:
         """The errors that another attempt cannot help."""
+        if self.scenario.after is After.HIDE:
+            return ("StorageError",)  # A listed file is missing.
         return _GONE if self.scenario.after in _CLEANS else ()
 
     def _check_zombies(self, seen: Rows) -> None:
@@ -225,6 +232,9 @@ class Run:
             return
         if after is After.REBALANCE:
             self._rebalance()
+            return
+        if after is After.HIDE:
+            self._hide()
             return
         self._time_out()
         if after is After.DAMAGE:
@@ -304,6 +314,28 @@ class Run:
         self._old[str(ref)] = fresh
         self._new = self._expected(self._old)
 
+    def _hide(self) -> None:
+        """Hide committed rows like a process that has judged an earlier table, and is killed then."""
+        assert self.scenario.fault is not None
+        table = self.client.get_table(self.tables.main)
+        shown = [
+            (place_of(table.folder) / f"p={p}", name)
+            for p, names in self._outsiders()[0].directories().items()
+            for name in names
+        ]
+        folder, name = shown[self.scenario.fault.place % len(shown)]
+        earlier = TableIdentity(created=table.identity.created - 10, id=1)
+        assert Removal(Storage.of(str(folder)), earlier).hide(name)
+
+    def _put_back_hidden(self) -> None:
+        """Compact the tables with hidden rows, which other engines do not see until then."""
+        for outsider in self._outsiders():
+            if any(outsider.root.rglob(f"{REMOVAL_PREFIX}*")) and self._is_acid(outsider.ref):
+                self._time_out()
+                with silently():
+                    report = self.tables.run(CompactJob(target=str(outsider.ref), type="major"))
+                assert report.error is None, report.error
+
     def _recreate_partition(self) -> None:
         """Drop one partition, and add it again with another row."""
         assert self.scenario.fault is not None
@@ -349,6 +381,7 @@ class Run:
             except HiveAcidError as error:
                 self._check_refusal(error)
                 return
+            self._put_back_hidden()
             assert report.error is None, f"try {number + 2} failed: {report.error}"
             if any("Could not release the locks" in warning for warning in report.warnings):
                 self._time_out()  # The metastore ends the transaction that held them.

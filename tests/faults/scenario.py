@@ -60,7 +60,13 @@ _KINDS = [kind for kind in Kind if kind not in (Kind.SLOW, Kind.BUSY)]
 _KINDS += [Kind.KILL, *PAUSES, Kind.PAUSE_ANSWERED] * 3 + NET_KINDS
 # On an object store no local file has a relevant size; its own faults are refusals, slowness and
 # lost answers.
-_LOCAL_KINDS = (Kind.LIMIT, Kind.PAUSE_READING, Kind.PAUSE_ANSWERED, Kind.PAUSE_TWICE)
+_LOCAL_KINDS = (
+    Kind.LIMIT,
+    Kind.PAUSE_READING,
+    Kind.PAUSE_ANSWERED,
+    Kind.PAUSE_TWICE,
+    Kind.PAUSE_AND_KILL,
+)
 S3_KINDS = [kind for kind in _KINDS if kind not in _LOCAL_KINDS] + [Kind.BUSY, Kind.TWICE] * 3
 # The share of second attempts with another fault.
 _OFTEN = 0.5
@@ -114,7 +120,7 @@ class Counts(NamedTuple):
                 return self.reads
             case Kind.PAUSE_ANSWERED:
                 return self.answers
-            case Kind.PAUSE_TWICE:
+            case Kind.PAUSE_TWICE | Kind.PAUSE_AND_KILL:
                 return self.changes * LATER_ANSWERS
         return self.changes
 

@@ -11,6 +11,7 @@ from tests.faults.scenario import Scenario
 from tests.versions import VERSIONS
 
 SEEDS = range(24)
+RECREATED = "its transactions expire and a table is created again"
 # Scenarios that have failed once.
 FAILED = [
     "3.1.3/two tables/read only/127/all is compacted, cleaned and forgotten/fail question/34",
@@ -30,6 +31,10 @@ FAILED = [
     # Each violates one rule: alive after the last read, renumbered rows, one table for each cleaning.
     "4.0.1/restore of deltas/pause reading/4/its transactions expire and all is compacted and cleaned",
     "4.0.1/update of rows/pause/8/others rebalance",
+    *(
+        f"{version}/cleaning/pause and kill/{place}/{RECREATED}"
+        for version, place in (("4.0.1", 145), ("4.0.1", 289), ("3.1.3", 145))
+    ),
     "4.0.1/cleaning/pause/3/a table is dropped and created again",
     "4.0.1/stream/pause/11/a copy of the checkpoint goes on/hold question/1",
     "4.0.1/drop partition/kill/6/others write",

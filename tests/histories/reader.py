@@ -98,7 +98,7 @@ class Reader:
 
     def _list(self, partition: str | None) -> AcidDirectory:
         storage = self._storage(partition)
-        files = list_files(storage)
+        files = list_files(storage, None)
         return read_state(
             storage, files, self._write_ids, self._txns, rules=self._rules, now=self._now
         )

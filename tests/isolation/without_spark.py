@@ -21,6 +21,7 @@ from hiveacid.rules.row_id import RowId
 from hiveacid.spark.statements.engine import SparkEngine
 from hiveacid.spark.write.flat_rows import write_rows
 from hiveacid.storage.folder import Storage
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import list_files, read_state
 from hiveacid.tables.visible_files import AcidFile, partition_files
 from hiveacid.writes.atomic_write import run_statements
@@ -213,7 +214,8 @@ def _rows_with_ids(
     table = client.get_table(ref)
     for partition in _partitions(client, ref, tuple(values)):
         storage = Storage.of(partition.folder)
-        state = read_state(storage, list_files(storage), write_ids, snapshot.txns, rules=rules)
+        listed = list_files(storage, TableOfFolder.of(table))
+        state = read_state(storage, listed, write_ids, snapshot.txns, rules=rules)
         files = partition_files(storage, table, partition, state, write_ids)
         deleted = {
             event[:3]

@@ -283,6 +283,8 @@ SMALL_MODELS: dict[str, SmallModel] = {
     "removals by a cleaner": Removals(),
     "removals by a cleaner, drops without a lock": Removals(drops_without_lock=True),
     "removals by a writer": Removals(by="writer"),
+    "removals by a cleaner, and a user": Removals(is_used=True),
+    "removals by a writer, and a user": Removals(by="writer", is_used=True),
     "scripts": Scripts(),
 }
 
@@ -457,6 +459,15 @@ IDENTITY_BREAKS = (
         "removals by a cleaner",
         Promise.OTHER_TABLE,
         "hidden directories keep the label of their judgement",
+    ),
+    *(
+        _small(
+            f"a table is listed without what a {by} has hidden",
+            f"removals by a {by}, and a user",
+            Promise.ALL_ROWS,
+            "hidden directories of another table are a part of a table",
+        )
+        for by in ("cleaner", "writer")
     ),
     _small(
         "a writer that has failed deletes under public names",

@@ -72,7 +72,7 @@ class Counting(Statement):
 def rows_of(folder: str, write_ids: WriteIdList, txns: ValidTxnList, rules: Rules) -> Rows:
     """The rows that a snapshot sees in a folder: keys and values by row id."""
     storage = Storage.of(folder)
-    state = read_state(storage, list_files(storage), write_ids, txns, rules=rules)
+    state = read_state(storage, list_files(storage, None), write_ids, txns, rules=rules)
     return {
         row_id: (row["id"], row["v"])
         for batch in visible_rows(storage, state, write_ids, rules)

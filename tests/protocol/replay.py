@@ -116,7 +116,9 @@ class _Table:
             storage, seen = Storage.of(self.folder), txn.snapshot
             write_ids, rules = seen.write_ids[_REF.full_name], rules_of(client.version)
             try:
-                state = read_state(storage, list_files(storage), write_ids, seen.txns, rules=rules)
+                state = read_state(
+                    storage, list_files(storage, None), write_ids, seen.txns, rules=rules
+                )
             except NotEnoughHistory:
                 return REFUSED
             player.stop("read")

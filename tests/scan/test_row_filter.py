@@ -73,7 +73,7 @@ def test_large_files_are_read_in_shares(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(orc_file, "_SHARE_BYTES", path.stat().st_size // 7)
     storage = Storage.of(f"file:{tmp_path}")
     seen = ValidWriteIdList("d.t", 1)
-    state = read_state(storage, list_files(storage), seen, None, rules=Rules.HIVE4)
+    state = read_state(storage, list_files(storage, None), seen, None, rules=Rules.HIVE4)
     hive = HiveTable.new(TableRef("d", "t"), [HiveColumn("id", "bigint")], location="file:/t")
     part = TablePart.of(
         hive, {}, StorageFormat.ORC, storage, state, seen, Rules.HIVE4, clustered=False
@@ -117,7 +117,7 @@ def parts_of(table: RandomTable) -> Iterator[TablePart]:
     for at, texts in enumerate(table.partitions):
         storage = Storage.of(f"file:{table.folder / f'p{at}' if table.keys else table.folder}")
         txns = ValidTxnList(high_watermark=1_000_000)
-        state = read_state(storage, list_files(storage), write_ids, txns, rules=Rules.HIVE4)
+        state = read_state(storage, list_files(storage, None), write_ids, txns, rules=Rules.HIVE4)
         yield TablePart.of(
             hive,
             dict(zip(table.keys, texts, strict=True)),

@@ -109,7 +109,12 @@ class Watch:
         write_ids = snapshot.write_ids[self._ref.full_name]
         storage = Storage.of(str(self._folder))
         return read_state(
-            storage, list_files(storage), write_ids, snapshot.txns, rules=Rules.HIVE4, strict=True
+            storage,
+            list_files(storage, None),
+            write_ids,
+            snapshot.txns,
+            rules=Rules.HIVE4,
+            strict=True,
         )
 
     def _values(self, directory: str, column: str) -> np.ndarray[Any, Any]:

@@ -106,7 +106,9 @@ def judge(files: list[FileStatus], write_ids: ValidWriteIdList, txns: ValidTxnLi
     state = acid_state(files, write_ids, txns)
     names = {file.path.partition("/")[0] for file in files if "/" in file.path}
     _ = [state.files(name) for name in ("", *state.deltas)]
-    sizes = PartitionSizes("db.t", CompactorWriteIdList.of(write_ids), txns, Rules.HIVE4)
+    sizes = PartitionSizes(
+        "db.t", CompactorWriteIdList.of(write_ids), txns, Rules.HIVE4, owner=None
+    )
     sizes._choose(tuple(sorted(names)), (), False, lambda directory: "compacted")
     misread = Misread.of(state, write_ids)
     if len(state.deltas) > 1:

@@ -310,16 +310,16 @@ def test_a_partition_is_measured_as_a_reader_lists_it(table, watermark):
         {str(path.parent.relative_to(root)) for path in root.rglob("*") if "delta_" in path.name}
     )
     write_ids, txns = CompactorWriteIdList(table, watermark), ValidTxnList(1000)
-    sizes = PartitionSizes(table, write_ids, txns, Rules.HIVE4)
+    sizes = PartitionSizes(table, write_ids, txns, Rules.HIVE4, owner=None)
     names = {("" if name == "." else name): name for name in partitions if "delta_" not in name}
     assert names
     for size in measured(sizes, root, names):
         storage = ReadOnlyStorage.of(str(root / size.partition))
         if size.problem is not None:
             with pytest.raises(NotEnoughHistory, match=re.escape(size.problem)):
-                read_state(storage, list_files(storage), write_ids, txns, rules=Rules.HIVE4)
+                read_state(storage, list_files(storage, None), write_ids, txns, rules=Rules.HIVE4)
             continue
-        state = read_state(storage, list_files(storage), write_ids, txns, rules=Rules.HIVE4)
+        state = read_state(storage, list_files(storage, None), write_ids, txns, rules=Rules.HIVE4)
         assert (size.base, size.deltas) == (state.base, state.deltas)
         assert (size.obsolete, size.aborted) == (state.obsolete, state.aborted)
         data = {name: sum(f.size for f in state.files(name)) for name in state.deltas}
@@ -334,7 +334,7 @@ def test_the_marker_of_an_aborted_base_is_read(tmp_path):
         base.mkdir(parents=True)
         marker = {"thisFileVersion": "0", "dataFormat": data_format}
         (base / "_metadata_acid").write_text(json.dumps(marker))
-    sizes = PartitionSizes("d.t", aborted, ValidTxnList(9), Rules.HIVE4)
+    sizes = PartitionSizes("d.t", aborted, ValidTxnList(9), Rules.HIVE4, owner=None)
     one, two = measured(sizes, tmp_path, {"p=1": "p=1", "p=2": "p=2"})
     assert (one.base, one.aborted) == ("base_0000003", ())
     assert (two.base, two.aborted) == (None, ("base_0000003",))

@@ -33,7 +33,7 @@ def folders(client, database):
 def test_a_reader_does_not_need_a_base_that_is_cleaned_after_it_has_listed_it(client, folders):
     with snapshot_of(client, folders.ref) as table:
         (partition,) = table.partitions
-        files = list_files(partition.storage)
+        files = table.files(partition)
         old, new = sorted(name for name in folders.directories() if name.startswith("base_"))
         assert old in removed(folders.clean())
         state = table.state(partition, files)
@@ -42,8 +42,8 @@ def test_a_reader_does_not_need_a_base_that_is_cleaned_after_it_has_listed_it(cl
 
 @FAKES
 def test_the_description_of_a_table_does_not_need_it_either(client, folders, monkeypatch):
-    def listed_before_a_cleaning(storage):
-        files = list_files(storage)
+    def listed_before_a_cleaning(storage, table):
+        files = list_files(storage, table)
         folders.clean()
         return files
 
@@ -55,7 +55,7 @@ def test_the_description_of_a_table_does_not_need_it_either(client, folders, mon
 def test_a_base_that_is_lost_while_it_is_needed_is_an_error(client, folders):
     with snapshot_of(client, folders.ref) as table:
         (partition,) = table.partitions
-        files = list_files(partition.storage)
+        files = table.files(partition)
         (folders.root / "base_0000002" / "_metadata_acid").unlink()
         with pytest.raises(BadMetadataFile, match="base_0000002/_metadata_acid was removed"):
             table.state(partition, files)
@@ -77,7 +77,7 @@ def test_a_version_is_not_read_from_a_directory_that_loses_its_note(client, fold
     (folders.root / base / "_hiveacid.json").write_text(json.dumps(note))
     storage = ReadOnlyStorage.of(folders.table.folder)
     with snapshot_of(client, folders.ref) as table:
-        state = table.state(table.partitions[0], list_files(storage))
+        state = table.state(table.partitions[0], table.files(table.partitions[0]))
     check_kept(storage, [state])
     shutil.rmtree(folders.root / base)
     with pytest.raises(VersionGone, match=f"{base} was removed"):

@@ -273,6 +273,8 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
         CorruptFile: A file does not match its name.
     """
     from hiveacid.orc.row_keys.verify import verify_file
+    from hiveacid.storage.folder import ReadOnlyStorage
+    from hiveacid.storage.hidden_folder import TableOfFolder
     from hiveacid.storage.listing import (
         check_notes,
         data_files,
@@ -284,10 +286,14 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
     from hiveacid.tables.scan.visible_table import snapshot_of
 
     count, problems = 0, []
+    # Without a transaction: hidden files are named, and not put back.
+    owner = TableOfFolder.of(client.get_table(ref))
     with snapshot_of(client, ref) as snapshot:
+        if snapshot.partitioned:
+            list_files(ReadOnlyStorage.of(client.get_table(ref).folder), owner, missing_ok=True)
         for partition in snapshot.partitions:
             storage = partition.storage
-            state = snapshot.state(partition, list_files(storage))
+            state = snapshot.state(partition, list_files(storage, owner))
             directories = tuple(filter(None, (state.base, *state.deltas)))
             noted = check_notes(storage, state, read_notes(storage, state, directories))
             if snapshot.kind is TableKind.INSERT_ONLY:

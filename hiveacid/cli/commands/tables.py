@@ -147,7 +147,6 @@ def run_inspect(arguments: argparse.Namespace) -> int:
         The exit status: that of the first directory that no snapshot can be made of, if any.
     """
     from hiveacid.cli.snapshot import open_snapshot
-    from hiveacid.storage.listing import list_files
 
     status = 0
     described: list[dict[str, Any]] = []
@@ -159,7 +158,7 @@ def run_inspect(arguments: argparse.Namespace) -> int:
         for number, partition in enumerate(snapshot.partitions):
             if arguments.json and number and number % _LINE_EVERY == 0:
                 print(f"hiveacid: {number} of {len(snapshot.partitions)} listed", file=sys.stderr)
-            files = list_files(partition.storage)
+            files = snapshot.files(partition)
             try:
                 state: AcidDirectory | DataError = snapshot.state(partition, files)
             except DataError as error:
@@ -315,7 +314,6 @@ def _batches(snapshot: "VisibleTable") -> "Iterator[tuple[RowBatch | None, Recor
     """The rows with the columns of the table, or else with those of each file."""
     import pyarrow as pa
 
-    from hiveacid.storage.listing import list_files
     from hiveacid.tables.scan.columns import TableColumns
     from hiveacid.tables.scan.table_part import visible_rows
 
@@ -329,7 +327,7 @@ def _batches(snapshot: "VisibleTable") -> "Iterator[tuple[RowBatch | None, Recor
             yield from part.rows(wanted)
         return
     for partition in snapshot.partitions:
-        state = snapshot.state(partition, list_files(partition.storage))
+        state = snapshot.state(partition, snapshot.files(partition))
         for batch in visible_rows(partition.storage, state, snapshot.write_ids, snapshot.rules):
             columns = batch.columns
             for name, value in partition.values.items():

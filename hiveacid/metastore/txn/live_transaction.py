@@ -19,7 +19,9 @@ from hiveacid.errors import (
     UserError,
     WriteConflict,
 )
+from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.table_rules import require_same_table
 from hiveacid.metastore.thrift.answers import TxnLiveness, TxnType
 from hiveacid.metastore.thrift.transport import (
     LONGEST_OUTCOME_PAUSE_SECONDS,
@@ -170,6 +172,16 @@ class LiveTransaction:
             raise TransactionAborted(f"Transaction {self.txn_id} was aborted by the metastore.")
         if self._heartbeat is not None:
             self._heartbeat.note_alive()
+
+    def confirm_table(self, table: HiveTable) -> None:
+        """Verify that a table is the same one, and that the locks on it are held.
+
+        Raises:
+            TableReplaced: The table was dropped, moved or replaced.
+            TransactionAborted: The metastore has aborted the transaction.
+        """
+        require_same_table(self._client, table)
+        self.confirm_alive()
 
     def give_up(self, error: HiveAcidError) -> bool:
         """Abort the transaction after a failed commit whose content may be committed again.

@@ -29,6 +29,7 @@ from hiveacid.spark.rows.file_scan import PART
 from hiveacid.spark.spark_versions import from_rows
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import check_kept, list_files, read_state, versions_of
 from hiveacid.tables.row_format import PlainFile
 from hiveacid.tables.scan.differences import TwoReaders, flat_files
@@ -55,6 +56,7 @@ class TwoVersions:
     Attributes:
         spark: A session made by ``scan_session``.
         table: The table.
+        owner: The table as the owner of its folders.
         then: The version before the changes.
         later: The version after the changes.
         now: The write ids that a new reader sees.
@@ -64,6 +66,7 @@ class TwoVersions:
 
     spark: SparkSession
     table: HiveTable
+    owner: TableOfFolder
     then: ValidWriteIdList
     later: ValidWriteIdList
     now: ValidWriteIdList
@@ -125,7 +128,7 @@ class ListedPartition:
     def of(cls, reader: TwoVersions, partition: HivePartition | None, *, flat: bool) -> Self:
         """List the folder of a partition."""
         storage = folder_of(reader.table, partition)
-        files = list_files(storage)
+        files = list_files(storage, reader.owner)
         versions = versions_of(storage, files, reader.now, reader.txns, flat=flat)
         return cls(reader, flat, storage, files, versions)
 
@@ -591,7 +594,7 @@ class FlatChangeReader(TwoVersions):
 
     def _difference(self, partition: HivePartition | None) -> FlatDifference:
         storage = folder_of(self.table, partition)
-        readers = TwoReaders(self.then, self.later, self.now, self.txns, self.rules)
+        readers = TwoReaders(self.owner, self.then, self.later, self.now, self.txns, self.rules)
         before, after = (
             plain_files(storage, flat_files(state)) for state in readers.flat_states(storage)
         )

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.rules.directory import FileStatus, Rules
 from hiveacid.rules.names import is_hidden_path
 from hiveacid.rules.partitions import texts_in_rows
@@ -20,6 +21,7 @@ from hiveacid.spark.rows.row_format import SparkRowFormat
 from hiveacid.spark.session import scan_session
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import read_state
 from hiveacid.tables.row_format import PlainFile
 from hiveacid.tables.scan.differences import CountText
@@ -52,6 +54,7 @@ class FlatSnapshot:
         rules: Rules,
         now: ValidWriteIdList | None = None,
         listed: Listings = NO_LISTINGS,
+        txn: LiveTransaction | None = None,
     ) -> Self:
         """List the visible files of an insert-only table; a directory is visible as a whole.
 
@@ -63,11 +66,13 @@ class FlatSnapshot:
             rules: The rules of the engine version for reading directories.
             now: The write ids that a new reader sees, if an earlier version is read.
             listed: See ``usual_listings``.
+            txn: The transaction, if any, that holds a lock on the table.
         """
+        owner = TableOfFolder.of(table, txn)
 
         def list_one(partition: HivePartition | None) -> FlatFiles:
             folder = table.folder if partition is None else partition.folder
-            storage, files = listed.get(folder) or listing_of(folder)
+            storage, files = listed.get(folder) or listing_of(folder, owner)
             state = read_state(storage, files, write_ids, txns, rules=rules, now=now, flat=True)
             names = ["", *filter(None, [state.base]), *state.deltas]
             return partition, plain_files(storage, [f for name in names for f in state.files(name)])

@@ -37,6 +37,7 @@ from hiveacid.spark.read.pruning import (
 )
 from hiveacid.spark.read.value_pruning import in_buckets, values_of
 from hiveacid.spark.rows.columns import all_columns, quoted
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.tables.row_format import PlainFile
 from hiveacid.tables.visible_files import NO_LISTINGS, FilesReader, Listings, usual_listings
 from hiveacid.writes.staged_rows import StagedFiles
@@ -176,7 +177,7 @@ class TableReader(FilesReader):
         version, now = self._version(table, as_of), self._now(table)
         seen = self._txn.snapshot.txns
         return FlatSnapshot.of_insert_only(
-            table, partitions, version, seen, self._rules, now, listed
+            table, partitions, version, seen, self._rules, now, listed, self._txn
         )
 
     def _partitions(
@@ -243,7 +244,8 @@ class TableReader(FilesReader):
     ) -> ChangeReader:
         seen, now = self._txn.snapshot, self._now(table)
         check_order(table.ref.full_name, then, later)
-        return ChangeReader(spark, table, then, later, now, seen.txns, self._rules)
+        owner = TableOfFolder.of(table, self._txn)
+        return ChangeReader(spark, table, owner, then, later, now, seen.txns, self._rules)
 
     def _file_changes(
         self,
@@ -254,7 +256,8 @@ class TableReader(FilesReader):
     ) -> FlatChangeReader:
         seen, now = self._txn.snapshot, self._now(table)
         check_order(table.ref.full_name, then, later)
-        return FlatChangeReader(spark, table, then, later, now, seen.txns, self._rules)
+        owner = TableOfFolder.of(table, self._txn)
+        return FlatChangeReader(spark, table, owner, then, later, now, seen.txns, self._rules)
 
     def staged(self, spark: SparkSession, table: HiveTable, name: str) -> DataFrame:
         """Return the rows that a staged change inserts, and the current rows that it deletes.

@@ -21,6 +21,7 @@ from hiveacid.rules.schema import TableKind
 from hiveacid.rules.versions import check_order, precedes
 from hiveacid.rules.write_ids import AsOf, Range, ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import (
     DataFile,
     check_kept,
@@ -45,6 +46,7 @@ class TwoReaders:
     """The snapshots of two readers of a table, and the rules for reading them.
 
     Attributes:
+        owner: The table.
         then: The write ids of the earlier version.
         later: Those of the later version.
         now: Those that a new reader sees.
@@ -52,6 +54,7 @@ class TwoReaders:
         rules: The rules of the engine version for reading directories.
     """
 
+    owner: TableOfFolder
     then: ValidWriteIdList
     later: ValidWriteIdList
     now: ValidWriteIdList
@@ -64,7 +67,7 @@ class TwoReaders:
         Raises:
             VersionGone: One of the versions is not available any more.
         """
-        listed = list_files(storage)
+        listed = list_files(storage, self.owner)
         versions = versions_of(storage, listed, self.now, self.txns, flat=True)
 
         def read(
@@ -92,7 +95,7 @@ class TwoReaders:
         Raises:
             VersionGone: One of the versions is not available any more.
         """
-        listed = list_files(storage)
+        listed = list_files(storage, self.owner)
         versions = versions_of(storage, listed, self.now, self.txns, flat=False)
         files = versions.files_between(self.then, self.later)
         then, later = (
@@ -131,7 +134,8 @@ def count_differences(
     )
     then, later = (first, second) if precedes(first, second) else (second, first)
     check_order(table.ref.full_name, then, later)
-    readers = TwoReaders(then, later, now, txn.snapshot.txns, visible.rules)
+    owner = TableOfFolder.of(table, txn)
+    readers = TwoReaders(owner, then, later, now, txn.snapshot.txns, visible.rules)
 
     reading_text = Lock()  # One Spark reads all files of text.
 

@@ -22,6 +22,7 @@ from hiveacid.rules.names import TableRef, is_hidden_path
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.write_ids import AsOf, CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import Storage
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import DataFile, list_files, read_state
 from hiveacid.tables.scan.table_part import TablePart
 
@@ -61,6 +62,7 @@ class VisibleTable:
             files are read as stored.
         now: The write ids that a new reader sees, if an earlier version is read.
         txn: The transaction of the read, whose end verifies it; missing for a bare directory.
+        owner: The table as the owner of its folders; missing for a bare directory.
     """
 
     title: str
@@ -73,6 +75,7 @@ class VisibleTable:
     table: HiveTable | None = None
     now: ValidWriteIdList | None = None
     txn: Transaction | None = None
+    owner: TableOfFolder | None = None
 
     @property
     def kind(self) -> TableKind:
@@ -87,7 +90,7 @@ class VisibleTable:
         """
         assert self.table is not None
         storage, values = partition.storage, partition.values
-        state = self.state(partition, list_files(storage))
+        state = self.state(partition, self.files(partition))
         return TablePart.of(
             self.table,
             values,
@@ -103,6 +106,10 @@ class VisibleTable:
         """Verify the listings until now, before rows leave the read; see ``Transaction.verify``."""
         if self.txn is not None:
             self.txn.verify()
+
+    def files(self, partition: PartitionDirectory) -> list[FileStatus]:
+        """List everything in one directory; see ``list_files``."""
+        return list_files(partition.storage, self.owner)
 
     def state(self, partition: PartitionDirectory, files: Sequence[FileStatus]) -> AcidDirectory:
         """Classify one directory's files by this snapshot."""
@@ -181,6 +188,7 @@ def see_table(
         table=table,
         now=now,
         txn=txn,
+        owner=TableOfFolder.of(table, txn),
     )
 
 

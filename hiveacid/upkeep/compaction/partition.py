@@ -52,6 +52,7 @@ from hiveacid.rules.schema import Array, Map, SortColumn, Struct, TableKind, Uni
 from hiveacid.rules.trino import Misread
 from hiveacid.rules.write_ids import CompactorWriteIdList, Range, ValidTxnList
 from hiveacid.storage.folder import Storage
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import (
     DataFile,
     DirectorySizes,
@@ -184,6 +185,7 @@ class Planner:
         version: The version of the metastore.
         write_ids: The write ids that may be merged.
         txns: The transactions whose directories are visible.
+        owner: The table as the owner of its folders; null for a forecast.
     """
 
     table: HiveTable
@@ -191,6 +193,7 @@ class Planner:
     version: MetastoreVersion
     write_ids: CompactorWriteIdList
     txns: ValidTxnList
+    owner: TableOfFolder | None
 
     @property
     def storage(self) -> Storage:
@@ -217,7 +220,7 @@ class Planner:
         Raises:
             NothingToCompact: The compaction would have no effect.
         """
-        files = list_files(self.storage)
+        files = list_files(self.storage, self.owner)
         rules = Rules.of(self.version)
         state = read_state(self.storage, files, self.write_ids, self.txns, rules=rules)
         hidden = self.version.hides_compactions
@@ -353,6 +356,7 @@ class PartitionCompactor(ABC):
             self.compaction.version,
             self.compaction.write_ids,
             self.compaction.txns,
+            TableOfFolder.of(self.table, self.compaction),
         )
         self.storage = self.planner.storage
         self.tasks: Tasks
@@ -471,7 +475,8 @@ class PartitionCompactor(ABC):
         rebalanced = planned.plan.type is CompactionType.REBALANCE
         if rebalanced and self.table.kind is TableKind.FULL_ACID:
             # Engines that take no lock may have changed rows in the meantime.
-            require_no_deletes(_names(list_files(self.storage)) - _names(planned.files))
+            now = list_files(self.storage, self.planner.owner)
+            require_no_deletes(_names(now) - _names(planned.files))
         # On Hive 3 the rename is the commit. The check uses the requested type, even if another
         # type ran.
         self._require_no_overlap(requested)

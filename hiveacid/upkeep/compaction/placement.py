@@ -123,7 +123,8 @@ def _planner(
     snapshot: Snapshot,
 ) -> Planner:
     write_ids = CompactorWriteIdList.of(snapshot.write_ids[table.ref.full_name])
-    return Planner(table, partition, version, write_ids, snapshot.txns)
+    # A forecast may miss hidden files, which the compaction puts back.
+    return Planner(table, partition, version, write_ids, snapshot.txns, None)
 
 
 def _values_of_a_row(planner: Planner) -> int:

@@ -3,7 +3,7 @@
 A cleaner removes directories that it has judged, a writer removes what it has published before it
 failed. Both act in steps, and others act between any two of them: hide the directory, confirm that it
 is the right one, then delete it or put it back. A process that dies leaves hidden directories, which
-the next cleaning deletes or puts back.
+the next cleaning deletes or puts back. So does whoever lists the new table, to read or to compact it.
 """
 
 from collections.abc import Iterator
@@ -56,6 +56,18 @@ class Process(NamedTuple):
     locked: bool = False
 
 
+class User(NamedTuple):
+    """A reader or a compaction of the second creation of the table.
+
+    Attributes:
+        next: Its next step.
+        listed: The directories that it has listed.
+    """
+
+    next: str = "list"
+    listed: frozenset[Directory] = frozenset()
+
+
 class State(NamedTuple):
     """The table, its folder, and the processes.
 
@@ -65,7 +77,9 @@ class State(NamedTuple):
         hidden: The directories in hidden folders.
         processes: The processes.
         faults: The number of further deaths.
+        user: The user of the second creation.
         lost: Whether a directory with rows of the table was deleted.
+        missed: Whether the user has missed a directory with rows.
     """
 
     table: int
@@ -73,7 +87,9 @@ class State(NamedTuple):
     hidden: frozenset[Hidden]
     processes: tuple[Process, ...]
     faults: int
+    user: User
     lost: bool = False
+    missed: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,18 +100,21 @@ class Removals(SmallModel):
         by: The first process; the others are cleaners.
         drops_without_lock: Whether other clients drop the table although a cleaner holds a lock,
             which a metastore allows.
+        is_used: Whether the table that is created again is read or compacted meanwhile.
         faults: The number of processes that die.
     """
 
     by: Literal["cleaner", "writer"] = "cleaner"
     drops_without_lock: bool = False
+    is_used: bool = False
     faults: int = 2
 
     @property
     def start(self) -> State:
         """A table with two directories that nobody needs."""
         first = frozenset(Directory(name, 1) for name in _NAMES)
-        return State(1, first, frozenset(), (Process(), Process(), Process()), self.faults)
+        user = User("list" if self.is_used else _DONE)
+        return State(1, first, frozenset(), (Process(), Process(), Process()), self.faults, user)
 
     def steps(self, state: State) -> Iterator[Step]:
         """Return the steps of the processes, their ends, and the steps of other clients."""
@@ -119,11 +138,36 @@ class Removals(SmallModel):
             # Its first transactions get the write ids, and so the names, of the old ones.
             new = frozenset(Directory(name, 2) for name in _NAMES)
             yield "other: drop and create", state._replace(table=2, public=new, hidden=frozenset())
+        if state.table == 2 and state.user.next not in _ENDED:
+            yield from self._use(state)
+
+    def _use(self, state: State) -> Iterator[Step]:
+        """List the directories of the second creation, then read their files."""
+        user, live = state.user, {Directory(name, 2) for name in _NAMES}
+        if user.next == "list":
+            foreign = sorted(each for each in state.hidden if each.label != state.table)
+            if foreign and self.keeps("hidden directories of another table are a part of a table"):
+                # One after the other: it may die in between.
+                public = state.public | {foreign[0].directory}
+                hidden = state.hidden - {foreign[0]}
+                yield "user: put back", state._replace(public=public, hidden=hidden)
+            else:
+                listed = frozenset(state.public & live)
+                yield "user: list", state._replace(user=User("read", listed))
+        elif user.listed <= state.public:
+            missed = user.listed != live
+            yield "user: read", state._replace(user=User(_DONE), missed=missed)
+        else:
+            yield "user: miss a file", state._replace(user=User(_FAILED))
+        if state.faults:
+            yield "user: die", state._replace(user=User(_DEAD), faults=state.faults - 1)
 
     def broken_in(self, state: State) -> Promise | None:
         """See whether live directories were removed, and whether all are public at the end."""
         if state.lost:
             return Promise.OTHER_TABLE
+        if state.missed:
+            return Promise.ALL_ROWS
         if state.processes[-1].next != _DONE:
             return None
         live = {Directory(name, 2) for name in _NAMES} if state.table == 2 else set()

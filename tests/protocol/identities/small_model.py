@@ -20,6 +20,7 @@ class Promise(StrEnum):
     RIGHT_ROWS = "a change applies to the rows that it was computed for, and a key is inserted once"
     OTHER_TABLE = "what was computed for one table never reaches another creation of it"
     HIDDEN_COME_BACK = "a directory that was hidden by mistake is public after the next cleaning"
+    ALL_ROWS = "a reader and a compaction find all rows of a table, or fail"
     EXPORTED = "a cursor passes only changes that its consumer has exported to its target"
     EXPORTED_ONCE = "a change is exported once for each consumer and target"
     DEFINITION = "a column that another client has added stays"
