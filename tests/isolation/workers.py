@@ -21,6 +21,7 @@ from hiveacid.spark import run as application
 from hiveacid.spark.session import application_session
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.upkeep.table_cleaning import clean
+from tests.clocks import set_clock_of_process
 from tests.faults.without_spark import NoSpark, without_spark
 from tests.isolation.transactions import Outcome
 from tests.isolation.with_spark import SparkClient
@@ -243,6 +244,7 @@ def work_in_a_process(who: Who, place: Place, over: Path) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     log = Log(place.folder / f"{who.name}.jsonl")
+    set_clock_of_process(who.seed)
     try:
         with ExitStack() as stack:
             if who.kind != SPARK:
