@@ -24,9 +24,7 @@ class _IsTrue(type):
         return isinstance(instance, _TrueDatetime)
 
 
-def set_clock(
-    set_attribute: Callable[[Any, str, Any], None], errors: Sequence[timedelta]
-) -> None:
+def set_clock(set_attribute: Callable[[Any, str, Any], None], errors: Sequence[timedelta]) -> None:
     """Give all modules of the package that are imported by now a wrong clock.
 
     Args:

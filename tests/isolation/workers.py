@@ -52,6 +52,7 @@ class Place:
         folder: The folder of the workers' reports.
         lists: The number of lists in each table.
         clients: The highest number of clients, including replacements of killed ones.
+        retention: The time for which earlier versions can be read.
     """
 
     metastore: MetastoreOptions
@@ -59,6 +60,7 @@ class Place:
     folder: Path
     lists: int = 60
     clients: int = 60
+    retention: str = "0"
 
 
 @dataclass(frozen=True)
@@ -154,12 +156,14 @@ class House:
         database: The location of the tables.
         dice: The source of random choices.
         log: The log of the reports.
+        retention: The time for which earlier versions can be read.
     """
 
     client: MetastoreClient
     database: str
     dice: Random
     log: Log
+    retention: str
 
     def step(self) -> None:
         """Do something."""
@@ -168,7 +172,7 @@ class House:
         try:
             match self.dice.choice(["minor", "major", "clean", "clean", "travel"]):
                 case "clean":
-                    removed = clean(self.client, CleanJob(**options, retention="0")).removed
+                    removed = clean(self.client, CleanJob(**options, retention=self.retention)).removed
                     self.log.tell(done="clean", count=len(removed))
                 case "travel":
                     self._travel()
@@ -198,6 +202,7 @@ class House:
         try:
             rows = scan.to_arrow().to_pylist()
         except (VersionGone, VersionUnknown) as gone:
+            assert isinstance(gone, VersionUnknown) or self.retention == "0", gone
             self.log.tell(done=type(gone).__name__, count=1)
             return
         accounts = [(f"bank/{row['id']}", row["v"]) for row in rows]
@@ -223,7 +228,7 @@ def worker(who: Who, place: Place, stack: ExitStack) -> Client | House:
         return Client(SparkClient(session, place.metastore, place.database), SPARK, plan, log)
     client = stack.enter_context(MetastoreClient(place.metastore))
     if who.kind == HOUSE:
-        return House(client, place.database, Random(who.seed), log)
+        return House(client, place.database, Random(who.seed), log, place.retention)
     return Client(PlainClient(client, place.database), PLAIN, plan, log)
 
 

@@ -50,7 +50,10 @@ def replaced(
 @DRY_OR_NOT
 @CLOCKS
 def test_a_version_is_kept_for_its_retention(
-    folders: AcidFolders, monkeypatch: pytest.MonkeyPatch, errors: Sequence[timedelta], dry_run: bool
+    folders: AcidFolders,
+    monkeypatch: pytest.MonkeyPatch,
+    errors: Sequence[timedelta],
+    dry_run: bool,
 ) -> None:
     old = replaced(folders, days=0.9)
     set_clock(monkeypatch.setattr, errors)
@@ -62,7 +65,10 @@ def test_a_version_is_kept_for_its_retention(
 @DRY_OR_NOT
 @CLOCKS
 def test_a_version_is_removed_after_its_retention(
-    folders: AcidFolders, monkeypatch: pytest.MonkeyPatch, errors: Sequence[timedelta], dry_run: bool
+    folders: AcidFolders,
+    monkeypatch: pytest.MonkeyPatch,
+    errors: Sequence[timedelta],
+    dry_run: bool,
 ) -> None:
     old = replaced(folders, days=1.1)
     set_clock(monkeypatch.setattr, errors)
