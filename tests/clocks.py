@@ -61,7 +61,7 @@ def set_clock(set_attribute: Callable[[Any, str, Any], None], errors: Sequence[t
 def errors_of(seed: object) -> list[timedelta]:
     """Return the errors of the clock of one process: right, ahead, behind, or jumping."""
     dice = Random(f"clock {seed}")
-    count = dice.choice([0, 1, 1, 2, 3])
+    count = dice.choice([0, 1, 1, 1, 2, 3])
     return [timedelta(days=dice.uniform(-DAYS, DAYS)) for _ in range(count)]
 
 

@@ -194,8 +194,9 @@ class House:
             self.log.tell(refused=type(error).__name__, message=str(error))
 
     def _travel(self) -> None:
-        """Read the accounts as they were a while ago."""
-        ref = TableRef(self.database, "bank")
+        """Read the accounts as they were a while ago, or any table if no version may be gone."""
+        tables = ("bank",) if self.retention == "0" else _ALL_TABLES
+        ref = TableRef(self.database, self.dice.choice(tables))
         newest = Snapshot.take(self.client, [ref]).write_ids[ref.full_name].high_watermark
         version = max(1, newest - self.dice.randrange(6))
         scan = TableScan(ref.full_name, self.client.options, as_of_write_id=version)
@@ -204,6 +205,9 @@ class House:
         except (VersionGone, VersionUnknown) as gone:
             assert isinstance(gone, VersionUnknown) or self.retention == "0", gone
             self.log.tell(done=type(gone).__name__, count=1)
+            return
+        if ref.name != "bank":
+            self.log.tell(done="travel to rows", count=len(rows))
             return
         accounts = [(f"bank/{row['id']}", row["v"]) for row in rows]
         assert len(accounts) == len(BANK), accounts
