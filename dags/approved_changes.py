@@ -55,7 +55,7 @@ def find_old_ones(params: Any = None) -> dict[str, Any]:
         for txn in txns
         if txn.state.name == "OPEN"
         and txn.started_at
-        and txn.started_at < max(times) - timedelta(hours=params["hours"])
+        and txn.started_at <= max(times) - timedelta(hours=params["hours"])
     ]
     if not old:
         raise AirflowSkipException("No transaction is that old.")
