@@ -13,7 +13,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-_true_time, _TrueDatetime = time.time, datetime
+_true_time = time.time
 _PACKAGES = ("hiveacid", "airflow_hiveacid")
 # The largest error of a clock.
 DAYS = 10
@@ -21,7 +21,7 @@ DAYS = 10
 
 class _IsTrue(type):
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, _TrueDatetime)
+        return isinstance(instance, datetime)
 
 
 def set_clock(set_attribute: Callable[[Any, str, Any], None], errors: Sequence[timedelta]) -> None:
@@ -36,17 +36,17 @@ def set_clock(set_attribute: Callable[[Any, str, Any], None], errors: Sequence[t
     def wrong_time() -> float:
         return _true_time() + next(turns).total_seconds()
 
-    class WrongDatetime(_TrueDatetime, metaclass=_IsTrue):
+    class WrongDatetime(datetime, metaclass=_IsTrue):
         def __new__(cls, *arguments: Any, **named: Any) -> Any:
-            return _TrueDatetime(*arguments, **named)
+            return datetime(*arguments, **named)
 
         @classmethod
         def now(cls, tz: Any = None) -> Any:
-            now = _TrueDatetime.fromtimestamp(wrong_time(), UTC)
+            now = datetime.fromtimestamp(wrong_time(), UTC)
             return now.astimezone(tz) if tz else now.astimezone().replace(tzinfo=None)
 
     stand_ins: list[tuple[object, object]] = [
-        (_TrueDatetime, WrongDatetime),
+        (datetime, WrongDatetime),
         (time, SimpleNamespace(**vars(time) | {"time": wrong_time})),
         (_true_time, wrong_time),
     ]
