@@ -15,7 +15,7 @@ The parameter `assigned_users` of an ApprovalOperator restricts the users who ma
 requests are JSON lines, `{"customer": 7}`.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowSkipException
@@ -47,11 +47,15 @@ def look_up_version(params: Any = None) -> int:
 @task
 def find_old_ones(params: Any = None) -> dict[str, Any]:
     """List old transactions with their owners."""
-    begun_before = datetime.now(UTC) - timedelta(hours=params["hours"])
+    txns = HiveAcidMetastoreHook().transactions()
+    # By the clock of the metastore, which it told when somebody began or was alive.
+    times = [time for txn in txns for time in (txn.started_at, txn.last_heartbeat) if time]
     old = [
         txn
-        for txn in HiveAcidMetastoreHook().transactions()
-        if txn.state.name == "OPEN" and txn.started_at and txn.started_at < begun_before
+        for txn in txns
+        if txn.state.name == "OPEN"
+        and txn.started_at
+        and txn.started_at <= max(times) - timedelta(hours=params["hours"])
     ]
     if not old:
         raise AirflowSkipException("No transaction is that old.")

@@ -223,7 +223,8 @@ class Measuring:
             now = self._clock()
             forced = max(self._known.seconds or 0, _FORCED_SECONDS)
             age = min(forced, self._refresh_seconds) if refresh else self._refresh_seconds
-            due = self._tried_at is None or now - self._tried_at >= age
+            # Also where the clock was set back.
+            due = self._tried_at is None or not 0 <= now - self._tried_at < age
             if due and not self._known.running:
                 self._known = replace(self._known, running=True, done=0)
                 threading.Thread(target=self._run, name="hiveacid-health", daemon=True).start()

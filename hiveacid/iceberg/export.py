@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -57,6 +57,7 @@ from hiveacid.jobs.iceberg_job import (
 from hiveacid.jobs.table_properties import COLUMN_MAPPING
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.owner import metastore_now
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.rules.names import Base, TableRef
@@ -109,7 +110,7 @@ class Export:
             self._require_free(known.location())
             mirror = known, self._opened(known)
         # A transaction does not see those that were opened later, even if they commit first.
-        self._began = datetime.now(UTC)
+        self._began = metastore_now(self._client)
         with locked_table(self._client, self._job, self._phases) as (txn, table):
             definition = schema_of(table)
             self._require_complete(definition)

@@ -1,6 +1,5 @@
 """The lag of a mirror: computed from both tables, and noted for others in the Hive table's folder."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -21,7 +20,7 @@ from hiveacid.jobs.options import unmarked_token
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table, located
-from hiveacid.metastore.txn.owner import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot, metastore_now
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.mirror_notes import MirrorNote, last_mirror_note, write_mirror_note
 from hiveacid.rules.lag import MirrorLag, missing_versions
@@ -56,7 +55,8 @@ def lag_of(client: MetastoreClient, job: IcebergExportJob, version: int | None) 
         state.write_ids,
         now,
         complete_at=_complete_at(state, table, iceberg.location()),
-        at=time.time(),
+        # The clock that every run of a mirror has told the time by.
+        at=metastore_now(client).timestamp(),
         up_to=version,
     )
 

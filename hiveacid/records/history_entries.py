@@ -401,7 +401,6 @@ def compaction_entry(
     content = note or {}
     parsed = parse_directory(first.name)
     times = [each.time for each in trace.directories if each.time is not None]
-    known = moment(content.get("time"))
     return HistoryEntry(
         write_id=None,
         first_write_id=trace.first,
@@ -409,7 +408,8 @@ def compaction_entry(
         operation=text(content.get("operation")) or first.kind,
         kinds=_kinds(trace),
         state=_state(trace, overwrites),
-        time=known if known is not None else max(times, default=None),
+        # The clock of the compactor may have been wrong.
+        time=max(times, default=moment(content.get("time"))),
         seconds=seconds_of(content.get("seconds")),
         bytes=sum(each.bytes for each in trace.directories),
         partitions=() if first.partition is None else (first.partition,),

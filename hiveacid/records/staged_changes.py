@@ -33,6 +33,7 @@ from hiveacid.rules.names import STAGED_CHANGES, TableIdentity, TableRef
 from hiveacid.rules.row_id import MAX_WRITER_ID
 from hiveacid.rules.schema import BucketLayout
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
+from hiveacid.storage.clock import storage_now_in
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 MANIFEST = "manifest.json"
@@ -256,13 +257,22 @@ class StagedChange:
         """The time after which it cannot be published."""
         return datetime.fromisoformat(self.expires).astimezone(UTC)
 
-    def is_expired(self, now: datetime) -> bool:
-        """Whether it can no longer be published."""
-        return now >= self.expires_at
+    @property
+    def lifetime(self) -> timedelta:
+        """The time in which it can be published: of both times, the clock may have been wrong."""
+        return self.expires_at - datetime.fromisoformat(self.time).astimezone(UTC)
 
-    def is_removable(self, now: datetime) -> bool:
-        """Whether a cleaning removes it."""
-        return now - GRACE >= self.expires_at
+    def is_expired(self, age: timedelta) -> bool:
+        """Whether it can no longer be published.
+
+        Args:
+            age: The age of its manifest, by the clock of the storage.
+        """
+        return age >= self.lifetime
+
+    def is_removable(self, age: timedelta) -> bool:
+        """Whether a cleaning removes it; see ``is_expired``."""
+        return age - GRACE >= self.lifetime
 
     @property
     def report(self) -> RunReport:
@@ -319,7 +329,7 @@ class StagedChange:
         if self.conflict_policy not in ("hive", "rows"):
             raise malformed(name, f"the policy {self.conflict_policy!r}")
         known = self.snapshot.write_ids
-        _ = self.expires_at
+        _ = self.lifetime
         read = {*tables, *(each.name for each in self.read)}
         for statement in self.statements:
             statement.require_valid(name)
@@ -453,6 +463,14 @@ class StagedChangeFolder:
                 f" {change.tables[0]}: the table was renamed, or the folder was copied."
             )
         return change
+
+    def age(self, name: str) -> timedelta | None:
+        """Return the age of a manifest by the clock of the storage; None if it is missing."""
+        folder = f"{STAGED_CHANGES}/{name}"
+        staged_at = self._storage.modified(f"{folder}/{MANIFEST}")
+        if staged_at is None:
+            return None
+        return storage_now_in(self._storage, folder) - staged_at
 
     def require_files(self, change: StagedChange) -> None:
         """Make sure that all files of the table's statements are there.

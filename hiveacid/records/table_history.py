@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.locations import partition_locations
 from hiveacid.metastore.table_rules import existing_table, require_transactional
-from hiveacid.metastore.txn.owner import Snapshot
+from hiveacid.metastore.txn.owner import Snapshot, metastore_now
 from hiveacid.orc.format.tail import FooterField
 from hiveacid.records.history_entries import (
     HistoryDirectory,
@@ -368,9 +368,8 @@ def version_of(
     if as_of.write_id is not None:
         return as_of_write_id(now, as_of.write_id)
     assert as_of.time is not None
-    if as_of.time > datetime.now(UTC):
-        raise VersionUnknown(f"{ref} is asked for as it will be at {as_of.time}.")
-    # A note's time is not later than the time of its own file, except for differences of clocks.
+    # A note's time is not later than the time of its own file, except for differences of clocks: of
+    # an earlier version of this package, it is the time by the clock of the writer.
     since = as_of.time.timestamp() - _CLOCKS_DIFFER
     folders = _Folders.of(client, ref, since=since)
     entries = folders.entries(older_runs=False)
@@ -379,6 +378,9 @@ def version_of(
     if not timed.issuperset(later):
         # For writes known only from a compaction, the note of an older run may have the time.
         later = later_than(as_of.time, folders.entries(), now)
+    # A time before that of a version has passed.
+    if not later and as_of.time > metastore_now(client):
+        raise VersionUnknown(f"{ref} is asked for as it will be at {as_of.time}.")
     version = without(now, later)
     if newest_version(version) == 0:
         # The metastore of a copied table may have created it later than its first version.

@@ -7,6 +7,7 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, cast
 
@@ -22,6 +23,8 @@ from hiveacid.storage.uploads import Uploads
 # There, a directory is only a common prefix of names: it is moved file by file.
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
 _NOTES = frozenset({METADATA_FILE, SIDECAR_FILE})
+# Of the year 9999.
+_LAST_SECOND = 253_402_300_799
 # File systems without hard links, such as some of object stores that are mounted.
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 # File systems of the parent of a forked process. They are never freed: that could wait for threads,
@@ -146,6 +149,14 @@ class ReadOnlyStorage:
     def renames_at_once(self) -> bool:
         """Return whether renaming a directory is atomic, so that no reader sees a part of it."""
         return self._filesystem.type_name not in _OBJECT_STORES
+
+    def modified(self, path: str) -> datetime | None:
+        """Return the time of a file's last write by the clock of the storage, if there is a file."""
+        written = self._info(path).mtime_ns
+        if written is None:
+            return None
+        # A file system of this machine accepts times outside of the calendar.
+        return datetime.fromtimestamp(min(max(written / 1e9, 0), _LAST_SECOND), UTC)
 
     def open_input(self, path: str) -> BinaryIO:
         """Open a file for reading at any place."""

@@ -10,7 +10,6 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain
 from urllib.parse import unquote
@@ -38,7 +37,7 @@ from hiveacid.rules.names import (
     same_place,
     split_location,
 )
-from hiveacid.rules.notes import parse_note, replaced_by, written_at
+from hiveacid.rules.notes import parse_note, replaced_by
 from hiveacid.rules.partitions import find_partitions
 from hiveacid.storage.filesystems import hadoop_properties
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
@@ -495,17 +494,11 @@ class FolderListing:
                 content = self.storage.read_small(f"{name}/{SIDECAR_FILE}")
                 note = None if content is None else parse_note(content)
                 replaced = None if note is None else replaced_by(note)
-                if note is not None and replaced is not None:
-                    found.append(Replacement(name, replaced, written_at(note)))
+                if replaced is not None:
+                    # The clock of the writer may have been wrong.
+                    since = self.storage.modified(f"{name}/{SIDECAR_FILE}")
+                    found.append(Replacement(name, replaced, since))
         return found
-
-    def modified(self, directory: str) -> datetime | None:
-        """Return the time of a directory's newest file, if the storage reports times."""
-        times = [time for _, _, time in self.storage.walk(directory) if time is not None]
-        try:
-            return datetime.fromtimestamp(max(times) / 1e9, UTC) if times else None
-        except (ValueError, OverflowError, OSError):
-            return None
 
 
 # Characters that make a path a pattern for Hadoop.

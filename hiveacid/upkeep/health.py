@@ -196,7 +196,9 @@ class HealthMeter:
         if not retention or not partitions:
             return []
         snapshot = Snapshot.take(self._client, [table.ref])
-        inspection = Inspection(self._client, table, snapshot, retention=retention)
+        inspection = Inspection(
+            self._client, table, snapshot, retention=retention, clock=lambda _: datetime.now(UTC)
+        )
         if table.partition_keys:
             found = self._client.get_partitions(table, [*filter(None, partitions)])
             folders = [folder_of(table.folder, one.name, one.folder) for one in found]

@@ -1,9 +1,10 @@
 """Inspection of a table for a cleaning, without the ability to change a file."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import cache
 
 from hiveacid.errors import CorruptFile, DataError, StagedChangeRefused
 from hiveacid.metastore.catalog import HiveTable
@@ -138,6 +139,7 @@ class Inspection:
         *,
         besides: int | None = None,
         retention: Retention,
+        clock: Callable[[str], datetime],
     ) -> None:
         """Describe an inspection.
 
@@ -147,6 +149,8 @@ class Inspection:
             snapshot: The snapshot of a reader, from before the first listing.
             besides: The caller's own transaction, which blocks nothing.
             retention: The retention for earlier versions and for consumers.
+            clock: Returns the present time by the clock of the storage of a location. A time that
+                is too early only delays removals.
         """
         self.txns = snapshot.txns
         self._min_open = snapshot.min_open
@@ -156,7 +160,7 @@ class Inspection:
         self._owner = TableOfFolder.of(table)
         self._besides = besides
         self._retention = retention
-        self._now = datetime.now(UTC)
+        self._now = cache(clock)
 
     def inspect(self, folders: Sequence[PartitionFolder]) -> list[InspectedFolder]:
         """Find removable files in the folders of partitions, or of an unpartitioned table."""
@@ -242,7 +246,8 @@ class Inspection:
                     why = f"{refused.what} `hiveacid staged` discards it."
                     keep.append(KeptPath(path, why, waits_for=_STAGED))
                     continue
-                if not change.is_removable(self._now) and not self._is_published(storage, name):
+                age = self._age(storage, f"{path}/{MANIFEST}")
+                if not change.is_removable(age) and not self._is_published(storage, name):
                     keep.append(
                         KeptPath(path, f"It is staged until {change.expires}.", waits_for=_STAGED)
                     )
@@ -254,6 +259,11 @@ class Inspection:
                 continue
             files = storage.list_files(path, recursive=True, missing_ok=True)
             garbage.append(Garbage(path, sum(file.size for file in files), _EXPIRED))
+
+    def _age(self, storage: ReadOnlyStorage, path: str) -> timedelta:
+        """Return the age of a file, by the clock of its storage."""
+        written = storage.modified(path)
+        return timedelta() if written is None else self._now(storage.location) - written
 
     def _is_published(self, storage: ReadOnlyStorage, name: str) -> bool:
         """Whether a staged change was published: it must not outlive the note that proves this."""
@@ -269,10 +279,13 @@ class Inspection:
     def _obsolete_notes(self, storage: ReadOnlyStorage, keep_days: float) -> list[Garbage]:
         """Find the files among the notes on runs that are too old, or were never completed."""
         files = [*storage.walk(RUN_NOTES)]
-        # The newest file shows the clock of the storage: the clock of this machine may be fast.
-        newest = max((written for *_, written in files if written is not None), default=0)
-        now = min(newest, int(self._now.timestamp() * 1e9))
-        expired = now - int(keep_days * _NANOSECONDS_PER_DAY)
+        limit = int(keep_days * _NANOSECONDS_PER_DAY)
+        times = [written for *_, written in files if written is not None]
+        expired = max(times, default=0) - limit
+        if any(written <= expired for written in times):
+            # The time of the newest one may be in the future.
+            now = int(self._now(storage.location).timestamp() * 1e9)
+            expired = min(expired, now - limit)
         # A stream must find its last batch even after a long pause.
         kept = digests_of_next_batches(storage)
         why = f"This note on a run is {keep_days:g} days older than the newest one."
@@ -298,7 +311,7 @@ class Inspection:
                 self._write_ids,
                 self.txns,
                 self._min_open,
-                self._now - pending.begun,
+                self._now(location) - pending.begun,
             )
         ]
 
@@ -366,7 +379,7 @@ class Inspection:
             blockers=blockers,
             forbidden=forbidden,
             retained=self._retained(listing),
-            now=self._now,
+            now=datetime.now(UTC),
         )
         garbage = [
             Garbage(
@@ -406,19 +419,15 @@ class Inspection:
         """Return directories that recent versions or consumers need, with the reasons."""
         if not self._retention or not listing.state.obsolete:
             return {}
-        replacements = [
-            # Any process may have written the note, and clocks differ.
-            one
-            if one.since is not None and one.since <= self._now
-            else replace(one, since=listing.modified(one.directory))
-            for one in listing.replacements()
-        ]
+        replacements = listing.replacements()
+        if not replacements:
+            return {}
         return retained(
             replacements,
             listing.paths,
             write_ids=self._write_ids,
             retention=self._retention,
-            now=self._now,
+            now=self._now(listing.folder.below),
         )
 
     def _stale_staging(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 
 from hiveacid.errors import (
     HiveAcidError,
@@ -29,7 +29,7 @@ from hiveacid.metastore.compactions import READY_FOR_CLEANING, CompactionQueue, 
 from hiveacid.metastore.locations import Locations, other_locations, partition_locations
 from hiveacid.metastore.table_rules import existing_table, require_same_table
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
-from hiveacid.metastore.txn.owner import Snapshot, abort_open_transactions
+from hiveacid.metastore.txn.owner import Snapshot, abort_open_transactions, metastore_now
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.metastore.write_events import is_replicated, recycle
 from hiveacid.progress import Phase, PhaseClock
@@ -49,6 +49,7 @@ from hiveacid.rules.names import Base, TableRef, parse_directory, removal_identi
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.texts import parse_duration
 from hiveacid.rules.write_ids import ValidTxnList
+from hiveacid.storage.clock import storage_now
 from hiveacid.storage.filesystems import keeps_checksums
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.hidden_folder import Removal, TableOfFolder, put_back
@@ -165,7 +166,9 @@ def cleaning(
     if job.dry_run:
         with phases(Phase.READ, "the directories"):
             snapshot = Snapshot.take(client, [table.ref])
-            inspection = Inspection(client, table, snapshot, retention=retention)
+            # Without a file of its own, which would show the clock of the storage.
+            clock = cache(lambda _: metastore_now(client))
+            inspection = Inspection(client, table, snapshot, retention=retention, clock=clock)
             waiting = inspection.inspect(folders)
             waiting.append(inspection.inspect_table_folder(job.keep_notes_days))
         if any(inspected.garbage for inspected in waiting):
@@ -272,6 +275,7 @@ class _Cleaner:
             self._txn.snapshot,
             besides=self._txn.txn_id,
             retention=retention,
+            clock=partial(storage_now, txn_id=self._txn.txn_id),
         )
         try:
             with self._phases(Phase.READ, "the notes of runs"):

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 
 from hiveacid.errors import SparkNeeded, StagedChangeRefused, TableNotFound
@@ -141,10 +140,11 @@ def _require_check_access(
 
 def _require_live(table: HiveTable, name: str) -> None:
     """Make sure that a staged change is there, and has not expired."""
-    change = StagedChangeFolder(table).find(name)
-    if change is None:
+    folder = StagedChangeFolder(table)
+    age, change = folder.age(name), folder.find(name)
+    if age is None or change is None:
         raise _missing(table, name)
-    if change.is_expired(datetime.now(UTC)):
+    if change.is_expired(age):
         raise StagedChangeRefused(
             f"The staged change {name} of {table.ref} has expired at {change.expires}."
         )

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import combinations
 from types import MappingProxyType
@@ -41,6 +41,7 @@ from hiveacid.records.staged_changes import StagedChange
 from hiveacid.rules.locks import Target, kind_of
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
+from hiveacid.storage.clock import storage_now
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import Storage
 from hiveacid.writes.checks import WriteChecks
@@ -309,7 +310,8 @@ class AtomicWrite:
                 part.output.seal()
             self._register(txn, parts)
         notes: list[tuple[Storage, NoteFile]] = []
-        now = datetime.now(UTC)
+        # By one clock for all writers of a table: versions are read as of a time.
+        now = storage_now(self.statements[0].table.folder, txn.txn_id)
         for part in parts:
             with self.phases(Phase.PUBLISH, "the files"):
                 # Written before any file is visible: the notes prove to a later attempt which run

@@ -4,7 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from hiveacid.errors import (
     DataError,
@@ -41,6 +41,7 @@ from hiveacid.rules.constraints import TableConstraints
 from hiveacid.rules.locks import Operation, partitions_to_lock
 from hiveacid.rules.names import STAGED_CHANGES, TableRef, parse_partition_name, partition_name
 from hiveacid.rules.schema import TableKind
+from hiveacid.storage.clock import storage_now_in
 from hiveacid.storage.filesystems import keeps_checksums
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.staging import FlatFile, StagedFile
@@ -131,7 +132,8 @@ def keep_change(
     files = KeptFiles(owner, name=name_of(options.known_run_token, owner.txn_id))
     try:
         kept = [part.detached(files) for part in parts]
-        now = datetime.now(UTC)
+        # By the clock that the age of the manifest is measured with.
+        now = storage_now_in(Storage.of(parts[0].statement.table.folder), files.folder)
         change = StagedChange(
             run_token=options.known_run_token,
             run_id=options.run_id,

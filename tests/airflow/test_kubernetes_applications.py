@@ -21,6 +21,7 @@ from airflow_hiveacid.cluster.applications import Application, ApplicationState,
 from airflow_hiveacid.cluster.kubernetes import KubernetesApplications, _require_tls
 from airflow_hiveacid.cluster.spark_master import applications_of
 from hiveacid.errors import ClusterUnreachable, InvalidConnection
+from tests.clocks import set_clock
 from tests.fakes.kubernetes import NAMESPACE, KubernetesServer, container_status
 
 TAG = application_tag("shop/manual/merge/-1")
@@ -193,9 +194,15 @@ def test_the_end_of_the_log_is_the_drivers(
     assert applications.log_tail("spark-unknown") == []
 
 
+@pytest.mark.parametrize("ahead_days", [-10, 0, 10])
 def test_a_pod_whose_submitter_died_does_not_wait_for_ever(
-    server: KubernetesServer, applications: KubernetesApplications
+    server: KubernetesServer,
+    applications: KubernetesApplications,
+    monkeypatch: pytest.MonkeyPatch,
+    ahead_days: int,
 ) -> None:
+    """The age of the pod is that by the clock of the cluster."""
+    set_clock(monkeypatch.setattr, [timedelta(days=ahead_days)])
     fresh = server.submit(TAG, complete=False)
     stuck = server.submit(TAG, complete=False, age=timedelta(minutes=2))
     queued = server.submit(TAG, age=timedelta(minutes=2))

@@ -229,6 +229,21 @@ def test_users_can_request_measurements_at_a_limited_rate(eventually):
     assert runs == [1000, 1013]
 
 
+def test_a_clock_that_is_set_back_does_not_stop_measurements(eventually):
+    clock, runs = Clock(), []
+
+    def measure():
+        runs.append(clock.now)
+        yield TABLES[0]
+
+    measuring = Measuring(measure, 60, clock)
+    for _ in range(3):
+        measuring.latest()
+        assert settled(measuring, eventually).at == clock.now
+        clock.now -= 10
+    assert runs == [1000, 990, 980]
+
+
 def test_a_first_measurement_that_fails_leaves_no_tables(eventually):
     fails = [True]
 

@@ -18,6 +18,7 @@ from hiveacid.jobs.job import Job
 from hiveacid.jobs.job_json import from_json, to_json
 from hiveacid.spark.run import run
 from hiveacid.spark.session import application_session
+from tests.clocks import set_clock_of_process
 from tests.faults.breaks import RULES
 from tests.faults.catalog import watch_catalog
 from tests.faults.effects import Effects, Strike
@@ -84,6 +85,7 @@ class Driver:
         *,
         spark: bool = False,
         broken: str | None = None,
+        clock: object = None,
     ) -> None:
         """Start it.
 
@@ -94,6 +96,7 @@ class Driver:
             below: The folder whose changes count.
             spark: Whether it works with Spark.
             broken: The rule that it does not keep.
+            clock: The seed of its wrong clock; None for a right one.
         """
         self._seconds = _SPARK_SECONDS if spark else _SECONDS
         self._told = folder / f"told-{os.urandom(4).hex()}.json"
@@ -102,7 +105,7 @@ class Driver:
         store = {name: text for name, text in os.environ.items() if name.startswith("AWS_")}
         # The worker runs a mirror itself: such a job is never sent as JSON.
         sent = job if isinstance(job, IcebergExportJob) else to_json(job)
-        arguments = (sent, str(self._told), str(self.log), strike, below, store, broken)
+        arguments = (sent, str(self._told), str(self.log), strike, below, store, broken, clock)
         context = _SPARK_CONTEXT if spark else _CONTEXT
         target = _drive_spark if spark else _drive
         self._process = context.Process(target=target, args=arguments, daemon=True)
@@ -169,6 +172,7 @@ def _drive_spark(
     below: str,
     store: Mapping[str, str],
     broken: str | None,
+    clock: object,
 ) -> None:
     os.environ["SPARK_CONF_DIR"] = os.path.dirname(told)
     Path(told).with_name("spark-defaults.conf").write_text(SPARK_DEFAULTS)
@@ -176,7 +180,7 @@ def _drive_spark(
     def carry_out_by_spark(job: Job) -> Any:
         return run(application_session("a driver"), job)
 
-    _drive(job, told, log, strike, below, store, broken, carry_out_by_spark)
+    _drive(job, told, log, strike, below, store, broken, clock, carry_out_by_spark)
 
 
 def _drive(
@@ -187,6 +191,7 @@ def _drive(
     below: str,
     store: Mapping[str, str],
     broken: str | None,
+    clock: object,
     carry_out: Callable[[Job], Any] = carry_out,
 ) -> None:
     output = os.open(log, os.O_WRONLY | os.O_CREAT)
@@ -194,6 +199,8 @@ def _drive(
     os.dup2(output, 2)
     if broken is not None:
         RULES[broken].remove()
+    if clock is not None:
+        set_clock_of_process(clock)
     effects = Effects(strike, below)
     effects.watch()
     if isinstance(job, IcebergExportJob):

@@ -157,7 +157,15 @@ class Run:
             )
             job, fault, below = replace(job, metastore=options), None, "/"
         driver = stack.enter_context(
-            Driver(job, self.folder, fault, below, spark=spark, broken=self.broken)
+            Driver(
+                job,
+                self.folder,
+                fault,
+                below,
+                spark=spark,
+                broken=self.broken,
+                clock=f"{self.scenario} {self._tries}",
+            )
         )
         if isinstance(fault, Strike) and self._falls_asleep(driver, fault.kind):
             return driver

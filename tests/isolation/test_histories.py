@@ -21,6 +21,7 @@ from tests.versions import VERSIONS
 TRANSACTIONS = int(os.environ.get("TRANSACTIONS", "2000"))
 # A pause between two stops, in seconds.
 STOP_EVERY = float(os.environ.get("STOP_EVERY", "4"))
+SHORT = int(os.environ.get("SHORT", "20"))
 SEED = int(os.environ.get("SEED", "1"))
 # The workers at first, and later, when some use Spark, which takes longer.
 _KINDS = {PLAIN: 5, HOUSE: 1}
@@ -50,6 +51,20 @@ def test_a_short_history_in_threads_is_as_snapshot_isolation_allows(
 def eight_steps(each: Client | House) -> None:
     for _ in range(8):
         each.step()
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+def test_a_short_history_of_processes_with_clocks_of_their_own(
+    client: MetastoreClient, database: str, tmp_path: Path
+) -> None:
+    """No cleaner whose clock is ahead removes a version within its retention."""
+    place = Place(client.options, database, tmp_path, lists=8, retention="1 day")
+    campaign = Campaign(client, place, Random(SEED))
+    campaign.begin()
+    campaign.run(SHORT, PLAIN, {PLAIN: 2, HOUSE: 3}, kill_every=float("inf"))
+    verdict = Verdict.of(client, place)
+    assert verdict.forbidden() == []
+    assert verdict.counts["travel"], verdict.report()
 
 
 @pytest.mark.isolation

@@ -21,6 +21,7 @@ from hiveacid.spark import run as application
 from hiveacid.spark.session import application_session
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.upkeep.table_cleaning import clean
+from tests.clocks import set_clock_of_process
 from tests.faults.without_spark import NoSpark, without_spark
 from tests.isolation.transactions import Outcome
 from tests.isolation.with_spark import SparkClient
@@ -51,6 +52,7 @@ class Place:
         folder: The folder of the workers' reports.
         lists: The number of lists in each table.
         clients: The highest number of clients, including replacements of killed ones.
+        retention: The time for which earlier versions can be read.
     """
 
     metastore: MetastoreOptions
@@ -58,6 +60,7 @@ class Place:
     folder: Path
     lists: int = 60
     clients: int = 60
+    retention: str = "0"
 
 
 @dataclass(frozen=True)
@@ -153,12 +156,14 @@ class House:
         database: The location of the tables.
         dice: The source of random choices.
         log: The log of the reports.
+        retention: The time for which earlier versions can be read.
     """
 
     client: MetastoreClient
     database: str
     dice: Random
     log: Log
+    retention: str
 
     def step(self) -> None:
         """Do something."""
@@ -167,7 +172,9 @@ class House:
         try:
             match self.dice.choice(["minor", "major", "clean", "clean", "travel"]):
                 case "clean":
-                    removed = clean(self.client, CleanJob(**options, retention="0")).removed
+                    removed = clean(
+                        self.client, CleanJob(**options, retention=self.retention)
+                    ).removed
                     self.log.tell(done="clean", count=len(removed))
                 case "travel":
                     self._travel()
@@ -189,15 +196,21 @@ class House:
             self.log.tell(refused=type(error).__name__, message=str(error))
 
     def _travel(self) -> None:
-        """Read the accounts as they were a while ago."""
-        ref = TableRef(self.database, "bank")
+        """Read the accounts as they were a while ago, or any table if no version may be gone."""
+        tables = ("bank",) if self.retention == "0" else _ALL_TABLES
+        ref = TableRef(self.database, self.dice.choice(tables))
         newest = Snapshot.take(self.client, [ref]).write_ids[ref.full_name].high_watermark
         version = max(1, newest - self.dice.randrange(6))
         scan = TableScan(ref.full_name, self.client.options, as_of_write_id=version)
         try:
             rows = scan.to_arrow().to_pylist()
         except (VersionGone, VersionUnknown) as gone:
+            if isinstance(gone, VersionGone) and self.retention != "0":
+                raise
             self.log.tell(done=type(gone).__name__, count=1)
+            return
+        if ref.name != "bank":
+            self.log.tell(done="travel to rows", count=len(rows))
             return
         accounts = [(f"bank/{row['id']}", row["v"]) for row in rows]
         assert len(accounts) == len(BANK), accounts
@@ -222,7 +235,7 @@ def worker(who: Who, place: Place, stack: ExitStack) -> Client | House:
         return Client(SparkClient(session, place.metastore, place.database), SPARK, plan, log)
     client = stack.enter_context(MetastoreClient(place.metastore))
     if who.kind == HOUSE:
-        return House(client, place.database, Random(who.seed), log)
+        return House(client, place.database, Random(who.seed), log, place.retention)
     return Client(PlainClient(client, place.database), PLAIN, plan, log)
 
 
@@ -243,6 +256,7 @@ def work_in_a_process(who: Who, place: Place, over: Path) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     log = Log(place.folder / f"{who.name}.jsonl")
+    set_clock_of_process(who.seed)
     try:
         with ExitStack() as stack:
             if who.kind != SPARK:

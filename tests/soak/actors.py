@@ -23,6 +23,7 @@ from hiveacid.records.consumers import Consumer
 from hiveacid.rules.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
 from hiveacid.tables.scan.table_scan import TableScan
+from tests.clocks import set_clock_of_process
 from tests.faults.rows import DELETED, Row, change, write_source
 from tests.faults.without_spark import carry_out
 
@@ -323,6 +324,7 @@ def act(kind: str, number: int, place: Place) -> None:
     output = os.open(place.folder / f"{kind}-{number}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)
+    set_clock_of_process(f"{kind} {number}")
     try:
         actor = KINDS[kind](place, number)
         while not place.over.exists() and not actor.is_orphan:

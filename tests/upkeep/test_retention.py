@@ -32,12 +32,17 @@ def compacted(folders):
     return [folders.insert(), folders.insert(), folders.compact(Base(2))]
 
 
-def tell(folders, name, replaced, *, days=0.0, modified=0.0):
-    """Leave a note in a directory, as our compactions and overwrites do."""
-    told = datetime.now(UTC) - timedelta(days=days)
+def tell(folders, name, replaced, *, days=0.0, told=0.0):
+    """Leave a note in a directory, as our compactions and overwrites do.
+
+    Args:
+        days: Its age by the clock of the storage.
+        told: Its age by the clock of the writer.
+    """
+    told = datetime.now(UTC) - timedelta(days=told)
     note = {"replaces": replaced, "aborted": [], "time": told.isoformat()}
     (folders.root / name / SIDECAR_FILE).write_bytes(directory_note(note, FILES))
-    then = time.time() - 86_400 * modified
+    then = time.time() - 86_400 * days
     for file in (folders.root / name).iterdir():
         os.utime(file, (then, then))
 
@@ -51,7 +56,7 @@ def test_directories_of_versions_are_kept_for_the_retention(client, database, ow
     options = {"retention": told["job"]} if owner == "job" else {}
     old = [folders.insert(), folders.insert()]
     base = folders.compact(Base(2))
-    tell(folders, base, old, days=6.9, modified=30)
+    tell(folders, base, old, days=6.9, told=30)
     for dry_run in (True, False):
         report = folders.clean(dry_run=dry_run, **options)
         assert report.removed == ()
@@ -183,14 +188,14 @@ def test_all_is_kept_for_a_consumer_with_an_invalid_cursor(
     assert removed(folders.clean(retention="0", consumer_retention="0")) == old
 
 
-@pytest.mark.parametrize(("modified", "stays"), [(30, False), (1, True), (-3650, True)])
-def test_a_note_of_the_future_is_not_believed(folders, compacted, modified, stays):
+@pytest.mark.parametrize(("days", "stays"), [(30, False), (1, True), (-3650, True)])
+def test_a_note_of_the_future_is_not_believed(folders, compacted, days, stays):
     *old, base = compacted
-    tell(folders, base, old, days=-3650, modified=modified)
+    tell(folders, base, old, days=days, told=-3650)
     report = folders.clean(retention="7 days")
     assert removed(report) == ([] if stays else old)
     unknown = ["unknown since when" in reason for reason in kept(report).values()]
-    assert unknown == ([modified < 0] * 2 if stays else [])
+    assert unknown == ([days < 0] * 2 if stays else [])
 
 
 def test_directories_of_no_version_are_not_kept(folders, compacted):

@@ -3,7 +3,7 @@
 import os
 import shutil
 import time
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -31,8 +31,8 @@ from hiveacid.rules.locks import (
 from hiveacid.rules.names import READER_NOTE_FILE, Base, Delta
 from hiveacid.rules.schema import TableKind
 from hiveacid.storage.folder import Storage
-from hiveacid.upkeep import inspection
 from hiveacid.upkeep.table_cleaning import clean
+from tests.clocks import set_clock
 from tests.upkeep.acid_folders import AcidFolders, kept, removed
 
 # Only locks without a transaction are ever unlocked.
@@ -257,11 +257,6 @@ def test_staging_folders_and_notes_of_the_past_go(client, database):
 
 @pytest.mark.parametrize("ahead_days", [-400, 0, 400])
 def test_notes_expire_by_the_clock_of_the_storage(folders, monkeypatch, ahead_days):
-    class Clock(datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return datetime.now(tz) + timedelta(days=ahead_days)
-
     notes = folders.root / folders.make("_hiveacid_runs")
     now, day = time.time(), 86_400
     for name, age in (("newest", 100), ("kept", 129), ("expired", 131)):
@@ -269,9 +264,8 @@ def test_notes_expire_by_the_clock_of_the_storage(folders, monkeypatch, ahead_da
         os.utime(notes / name, (now - age * day,) * 2)
     for name in ("_orc_acid_version", "bucket_00000"):
         (notes / name).unlink()
-    monkeypatch.setattr(inspection, "datetime", Clock)
-    expired = ["_hiveacid_runs/expired"] if ahead_days >= 0 else []
-    assert removed(folders.clean()) == expired
+    set_clock(monkeypatch.setattr, [timedelta(days=ahead_days)])
+    assert removed(folders.clean()) == ["_hiveacid_runs/expired"]
 
 
 def test_a_file_of_the_future_lets_no_note_expire(folders):

@@ -1,7 +1,9 @@
 """Changes that are staged without a lock, and later published once, or discarded."""
 
 import json
+import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -40,6 +42,7 @@ from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.table_cleaning import clean
 from hiveacid.worker.staged_changes import publish_change, staged_changes
+from tests.clocks import set_clock
 from tests.observers import At
 from tests.worker.staging import BEFORE, BOTH, FAKE4, LAYOUTS, NEW, Warehouse, changes
 
@@ -454,23 +457,24 @@ def test_a_discard_during_a_publication_ends_it(warehouse, phase):
     warehouse.require_idle()
 
 
+def _age(warehouse: Warehouse, name: str, age: timedelta) -> None:
+    """Give the manifests of a staged change an age, by the clock of their storage."""
+    for manifest in warehouse.folder().rglob(f"{STAGED_CHANGES}/{name}/{MANIFEST}"):
+        then = time.time() - age.total_seconds()
+        os.utime(manifest, (then, then))
+
+
 @FAKE4
-def test_a_cleaning_removes_expired_changes_only(warehouse, monkeypatch):
+@pytest.mark.parametrize("ahead_days", [-10, 0, 2])
+def test_a_cleaning_removes_expired_changes_only(warehouse, monkeypatch, ahead_days):
     warehouse.create("partitioned")
+    set_clock(monkeypatch.setattr, [timedelta(days=ahead_days)])
     staged = warehouse.stage(changes(warehouse.t)["update"][0], expires_after="1 h")
     warehouse.cleaned()
     assert warehouse.hidden() == [staged.staged]
-    now = datetime.now(UTC)
-
-    class Later(datetime):
-        @classmethod
-        def now(cls, tz: Any = None) -> datetime:
-            return now + timedelta(hours=1.5)
-
-    monkeypatch.setattr("hiveacid.worker.staged_changes.datetime", Later)
+    _age(warehouse, staged.staged, timedelta(hours=1.5))
     with pytest.raises(StagedChangeRefused, match="expired"):
         warehouse.publish(staged)
-    monkeypatch.setattr("hiveacid.upkeep.inspection.datetime", Later)
     warehouse.cleaned()
     assert warehouse.hidden() == [staged.staged]
     monkeypatch.setattr(records, "GRACE", timedelta())
@@ -480,6 +484,27 @@ def test_a_cleaning_removes_expired_changes_only(warehouse, monkeypatch):
     warehouse.cleaned()
     assert warehouse.hidden() == []
     assert warehouse.rows() == BEFORE
+
+
+@FAKE4
+@pytest.mark.parametrize("stager", [-10, 0, 10])
+@pytest.mark.parametrize("others", [-10, 0, 10])
+def test_a_change_can_be_published_until_it_expires(warehouse, monkeypatch, stager, others):
+    """Neither the clock of the process that staged it counts, nor those of later processes."""
+    warehouse.create("plain")
+    change, after = changes(warehouse.t)["update"]
+    with monkeypatch.context() as patched:
+        set_clock(patched.setattr, [timedelta(days=stager)])
+        staged = warehouse.stage(change, expires_after="2 days")
+    expires = datetime.fromisoformat(staged.expires) - datetime.now(UTC)
+    assert timedelta(days=1.9) < expires <= timedelta(days=2)
+    set_clock(monkeypatch.setattr, [timedelta(days=others)])
+    for hours in (0, 47):
+        _age(warehouse, staged.staged, timedelta(hours=hours))
+        warehouse.cleaned()
+        assert warehouse.hidden() == [staged.staged]
+    warehouse.publish(staged)
+    assert (warehouse.rows(), warehouse.hidden()) == (after, [])
 
 
 @FAKE4

@@ -7,6 +7,7 @@ import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Self
@@ -135,6 +136,19 @@ def open_transaction(client: MetastoreClient, owner: Owner, kind: TxnType = TxnT
             if txn.host == host and txn.state is TxnState.OPEN:
                 client.abort_txn(txn.txn_id)
         raise
+
+
+def metastore_now(client: MetastoreClient) -> datetime:
+    """Return the present time by the clock of the metastore: the begin of a new transaction."""
+    txn_id = open_transaction(client, Owner.of(None, client.user))
+    try:
+        infos = client.get_open_txns_info()
+    finally:
+        client.commit_txn(txn_id)
+    started = [txn.started_at for txn in infos if txn.txn_id == txn_id]
+    if not started or started[0] is None:
+        raise TransactionAborted(f"Transaction {txn_id} was aborted by another program.")
+    return started[0]
 
 
 def find_open_transactions(client: MetastoreClient, *tokens: str) -> list[int]:

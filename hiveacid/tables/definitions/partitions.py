@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from hiveacid.errors import (
@@ -28,6 +27,7 @@ from hiveacid.rules.partitions import (
     require_different_values,
     values_of_partition,
 )
+from hiveacid.storage.clock import storage_now
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.new_folders import require_unused_partitions
 from hiveacid.tables.locations import require_own_folders
@@ -178,7 +178,7 @@ def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chan
         require_same_table(client, table)
         require_own_folders(client, table, dropped)
         write_id = client.allocate_write_id(held.txn_id, table.ref)
-        last = DroppedPartitions(write_id, datetime.now(UTC))
+        last = DroppedPartitions(write_id, storage_now(table.folder, held.txn_id))
         # First: a version without the rows is refused even if this ends in the middle of the drop.
         _record(client, table, last, held)
         client.drop_partitions(table.ref, dropped, held.confirm_alive)
