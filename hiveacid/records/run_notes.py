@@ -113,15 +113,19 @@ class RunNote(Obligation):
         return codec.to_bytes(replace(few, report=report))
 
     @classmethod
-    def parse(cls, content: bytes) -> Self | None:
+    def parse(cls, content: bytes, where: str = "note") -> Self | None:
         """Parse a note; None if the content is not a note.
+
+        Args:
+            content: The content of its file.
+            where: The file, for errors.
 
         Raises:
             NewerRecord: A newer version has written it. It must be kept: it may prove that its run
                 was applied.
         """
         try:
-            return codec.read_obligation(cls, content, "note")
+            return codec.read_obligation(cls, content, where)
         except InvalidJob:
             return None
 
@@ -279,13 +283,13 @@ class NoteFile:
     Attributes:
         name: The parsed name of the file.
         note: The content; None if it is missing or unreadable.
-        is_newer: Whether a newer version of this package wrote it, so that this version cannot read
-            it. It is neither removed nor treated as a run that was not applied.
+        newer: The error that a newer version of this package wrote it, so that this version cannot
+            read it. It is neither removed nor treated as a run that was not applied.
     """
 
     name: NoteName
     note: RunNote | None
-    is_newer: bool = False
+    newer: NewerRecord | None = None
 
     @classmethod
     def new(cls, note: RunNote) -> Self:
@@ -345,7 +349,7 @@ class RunNoteFolder:
 
     def newer(self, names: Sequence[NoteName]) -> list[NoteFile]:
         """Return those of some notes that a newer version has written."""
-        return [file for file in self._read(names) if file.is_newer]
+        return [file for file in self._read(names) if file.newer is not None]
 
     def of_whole_run(self, token: str) -> list[NoteFile]:
         """Read the notes on all statements of a run.
@@ -430,7 +434,7 @@ class RunNoteFolder:
             token: The run token.
             write_ids: Fresh lists of the write ids of tables, by their full names.
         """
-        if file.note is not None or file.is_newer or file.name.txn_id is None:
+        if file.note is not None or file.newer is not None or file.name.txn_id is None:
             return None
         own = write_ids[self._name]
         return find_evidence(self._client, self._table, token, file.name.txn_id, own)
@@ -467,19 +471,21 @@ class RunNoteFolder:
     def _understood(self, names: Sequence[NoteName]) -> list[NoteFile]:
         files = self._read(names)
         for file in files:
-            if file.is_newer:
-                raise _newer(f"{self._table.folder.rstrip('/')}/{file.path}")
+            if file.newer is not None:
+                raise file.newer
         return files
 
     def _content(self, name: NoteName) -> NoteFile:
+        path = NoteFile(name, None).path
         try:
-            content = self._storage.read_small(NoteFile(name, None).path)
+            content = self._storage.read_small(path)
         except PermissionRefused:
             content = None
+        where = f"{self._storage.location.rstrip('/')}/{path}"
         try:
-            note = None if content is None else RunNote.parse(content)
-        except NewerRecord:
-            return NoteFile(name, None, is_newer=True)
+            note = None if content is None else RunNote.parse(content, where)
+        except NewerRecord as newer:
+            return NoteFile(name, None, newer)
         is_own = note is not None and note.is_of(name.digest, name.txn_id)
         return NoteFile(name, note if is_own else None)
 
@@ -736,8 +742,8 @@ class EarlierAttempts:
     def _unproven(self, proofs: Sequence[_Proof]) -> UnprovenRun | NewerRecord:
         unproven = [proof for proof in proofs if proof.outcome is RunOutcome.UNPROVEN]
         file, where = unproven[0].file, " and ".join(proof.path for proof in unproven)
-        if file.is_newer:
-            return _newer(where)
+        if file.newer is not None:
+            return file.newer
         if file.note is None:
             return UnprovenRun(
                 f"{where}: an earlier attempt may have committed, but its note is unreadable, and no"
@@ -789,11 +795,11 @@ def require_same_statements(
             changed_nothing = note is not None and not note.is_final
             if changed_nothing or outcome in (RunOutcome.ABORTED, RunOutcome.NO_EVIDENCE):
                 continue
-            path = f"{table.folder.rstrip('/')}/{file.path}"
-            if file.is_newer:
-                raise _newer(path)
+            if file.newer is not None:
+                raise file.newer
             what = "another statement" if note is None else f"another statement, {note.operation},"
             has = "has" if outcome is RunOutcome.APPLIED else "may have"
+            path = f"{table.folder.rstrip('/')}/{file.path}"
             raise ScriptChanged(
                 f"An earlier attempt of this run {has} applied {what} to {ref}, which the script"
                 " no longer contains.",
@@ -814,13 +820,6 @@ def _abort_other_statements(client: MetastoreClient, tokens: Collection[str]) ->
             for txn in client.get_open_txns_info()
             if txn.token not in own and (run_of(txn.token), txn.token.rpartition("@")[2]) in alike
         ),
-    )
-
-
-def _newer(path: str) -> NewerRecord:
-    return NewerRecord(
-        f"The note {path} on an earlier attempt was written by a newer version of this package: this"
-        " one cannot read whether that attempt was applied."
     )
 
 

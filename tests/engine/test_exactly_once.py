@@ -349,7 +349,7 @@ def test_a_note_of_a_newer_version_is_refused_and_kept(events, change):
     note.write_text(json.dumps(json.loads(note.read_text()) | change))
     for path in (note, note.with_name(note.name.replace(".committed", ""))):
         note = note.rename(path)
-        with pytest.raises(NewerRecord, match="newer version"):
+        with pytest.raises(NewerRecord, match="has the format"):
             events.insert()
     os.utime(note, (0, 0))
     events.append(2)

@@ -119,7 +119,7 @@ class Place:
             keys=BatchSource("keys"),
             columns={f"{self.database}.{name}": "who"},
             folder=f"file:{self.folder}/erasures",
-            retention="0" if name == "gone" else "30d",
+            retention="0" if name == "gone" else "30 days",
             metastore=self.client.options,
         )
 
@@ -128,10 +128,11 @@ class Place:
         return Eraser(self.client, f"file:{self.folder}/erasures")
 
     def insert(self) -> None:
-        source = QuerySource("SELECT 1 AS id, 'a' AS v")
+        source = QuerySource("VALUES (1, 'a')")
         job = InsertJob(
             target=f"{self.database}.t",
             source=source,
+            by_position=True,
             run_in="worker",
             run_token=RUN,
             metastore=self.client.options,

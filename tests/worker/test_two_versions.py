@@ -131,7 +131,7 @@ def test_a_list_shows_a_newer_record_beside_the_others(
     ):
         assert "has the format 2" in _shown(capsys, theirs, *command)
     metrics = _shown(capsys, theirs, "metrics", "--erasures", folder)
-    assert "hiveacid_erasures_open 3" in metrics
+    assert "hiveacid_open_erasures 3" in metrics
 
 
 def test_a_certificate_of_a_newer_version_does_not_end_a_request(theirs: Place) -> None:
