@@ -266,11 +266,17 @@ class Steps:
         if not erased.join:
             return self.keys
 
+        txn = context.reader.txn
+
         def store(name: str, keys: KeySet) -> None:
+            # A reader that was aborted may have found fewer rows. Before the commit, after which the
+            # rows that have the keys are gone.
+            txn.confirm_alive()
+            txn.definitions.require_unchanged()
             self._note_keys(name, keys)
             self._store()
 
-        return self._join(erased, store).evaluate(context.client, context.reader.txn)
+        return self._join(erased, store).evaluate(context.client, txn)
 
     def _join(self, erased: ErasedTable, store: Callable[[str, KeySet], None]) -> Join:
         other, _, equal = erased.join.rpartition(".")

@@ -103,6 +103,10 @@ class Place:
         place.sql("INSERT INTO old VALUES (2, 'b')")
         return place
 
+    @property
+    def arguments(self) -> tuple[str, str, str]:
+        return self.client.options.uris, self.database, str(self.folder)
+
     def sql(self, script: str) -> None:
         arguments = ["sql", script, "--database", self.database, "--run-in", "worker"]
         assert main([*arguments, "--metastore", self.client.options.uris]) == 0
@@ -113,11 +117,12 @@ class Place:
     def storage(self) -> Storage:
         return Storage.of(self.table().folder)
 
-    def erasing(self, name: str) -> EraseJob:
+    def erasing(self, name: str, column: str | None = None) -> EraseJob:
+        table, _, own = (column or f"{name}.who").partition(".")
         return EraseJob(
             request=name,
             keys=BatchSource("keys"),
-            columns={f"{self.database}.{name}": "who"},
+            columns={f"{self.database}.{table}": own},
             folder=f"file:{self.folder}/erasures",
             retention="0" if name == "gone" else "30 days",
             metastore=self.client.options,
@@ -244,8 +249,7 @@ def outcomes_of(version: Path, place: Place, work: str) -> dict[str, str]:
     """Return the outcomes of the work in another version; see ``outcomes``."""
     path = os.pathsep.join(map(str, (version, ROOT)))
     done = subprocess.run(
-        [sys.executable, "-m", "tests.worker.newer_version", work]
-        + [place.client.options.uris, place.database, str(place.folder)],
+        [sys.executable, "-m", "tests.worker.newer_version", work, *place.arguments],
         env={**os.environ, "PYTHONPATH": path},
         cwd=version,
         capture_output=True,
