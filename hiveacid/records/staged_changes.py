@@ -431,8 +431,11 @@ class StagedChangeFolder:
         for name in self.names():
             try:
                 change = self.find(name)
-            except (StagedChangeRefused, NewerRecord) as error:
-                problems[name] = error.what
+            except StagedChangeRefused as error:
+                problems[name] = f"{error.what} Discard it."
+                continue
+            except NewerRecord as error:
+                problems[name] = str(error)
                 continue
             if change is not None:
                 found.append(change)
