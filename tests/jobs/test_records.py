@@ -186,7 +186,7 @@ def _with_a_part(value: Any) -> Iterator[Any]:
         if value and all(key.isidentifier() for key in value):
             yield value | {"a_new_part": 1}
         for key, part in value.items():
-            if key != "seconds":  # Its keys are phases.
+            if key not in ("seconds", "latency"):  # Their keys are data.
                 yield from (value | {key: changed} for changed in _with_a_part(part))
     if isinstance(value, list):
         for place, part in enumerate(value):
