@@ -435,6 +435,12 @@ class NanosecondsLost(DataError):
     """Timestamps have more digits than Spark's microseconds, and would be truncated."""
 
 
+class NewerRecord(DataError):
+    """A record that this version would have to understand was written by a newer one."""
+
+    default_remedy = "Upgrade this package here to the version that wrote it, or to a newer one."
+
+
 class NotEnoughHistory(DataError):
     """The directories that the snapshot needs have been cleaned."""
 

@@ -170,9 +170,11 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         record = self._stored(_XCOM, context)
         if not record:
             return None
+        given = {key: value for key, value in record.items() if key != "read"}
+        read = codec.read_obligation(ChangesRange, given, f"The XCom {_XCOM!r}")
         if record["read"] != codec.encode(self._reads.table):
-            raise TableReplaced(f"{record['table']} was dropped and created again meanwhile.")
-        return codec.from_record(ChangesRange, record, _XCOM)
+            raise TableReplaced(f"{read.table} was dropped and created again meanwhile.")
+        return read
 
     def _publish_range(self, read: ChangesRange, context: "Context") -> None:
         record = {**codec.to_record(read), "read": codec.encode(self._reads.table)}

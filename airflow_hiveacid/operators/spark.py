@@ -172,7 +172,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
     def execute_complete(self, context: "Context", event: dict[str, Any]) -> dict[str, Any]:
         """Return the report of the application that the trigger has waited for."""
         if "error" in event:
-            report = codec.from_record(ErrorReport, event["error"], "error")
+            report = codec.read_evidence(ErrorReport, event["error"], "error")
             failure = task_failure(replace(report, retryable=True))
             self._end_deferred(context, failure)
             raise failure

@@ -4,11 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from hiveacid.errors import InvalidJob
-from hiveacid.upkeep.erasure.certificate import (
-    certificate_text,
-    parse_certificate,
-    signature_state,
-)
+from hiveacid.upkeep.erasure import certificate as certificates
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +16,7 @@ class Certificate:
         user: The user who made the request.
         tables: The tables of the request.
         text: The text for people, without hashes.
-        signature: Whether it is unchanged; see ``signature_state``.
+        signature: Whether it is unchanged; see there.
     """
 
     content: bytes
@@ -32,11 +28,10 @@ class Certificate:
     @classmethod
     def of(cls, request: str, content: bytes) -> Self:
         """Parse the file of a request."""
-        certificate = parse_certificate(content, request)
+        certificate = certificates.Certificate.parse(content, request)
         try:
-            signature = signature_state(certificate)
+            signature = certificate.signature_state
         except InvalidJob:  # The key is a file of the workers, which this server need not have.
             signature = "no key"
-        tables = tuple(each["table"] for each in certificate["tables"])
-        user, text = str(certificate["user"]), certificate_text(certificate)
-        return cls(content, user, tables, text, signature)
+        tables = tuple(each.table for each in certificate.tables)
+        return cls(content, certificate.user, tables, certificate.text, signature)

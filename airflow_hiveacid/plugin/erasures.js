@@ -36,7 +36,7 @@ function erasureParts({ erasures, error }, certificateOf) {
 
 function erasurePart(erasure, certificateOf) {
   const level = erasure.is_certified ? "good" : isUrgent(erasure) ? "poor" : "fair";
-  const state = erasure.problem ? "damaged" : erasure.is_certified ? "erased" : erasure.waits.length ? "waits" : "unfinished";
+  const state = erasure.problem ? "unreadable" : erasure.is_certified ? "erased" : erasure.waits.length ? "waits" : "unfinished";
   return make("section", { class: "erasure" },
     make("p", { class: "stream" }, make("b", {}, erasure.request), " ", make("span", { class: `score ${level}` }, state)),
     ...(erasure.problem ? [make("p", { class: "problem" }, erasure.problem)] : erasureDetails(erasure, certificateOf)));

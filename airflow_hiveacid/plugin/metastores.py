@@ -374,7 +374,7 @@ class Metastore:
         """
         with self._connect() as client:
             described = client.get_table(TableRef.parse(table))
-        return [KnownStagedChange.of(each) for each in StagedChangeFolder(described).changes()[0]]
+        return StagedChangeFolder(described).known()
 
     def erasures(self, folder: str) -> list[KnownErasure]:
         """Return the requests to erase keys.

@@ -1,6 +1,7 @@
 // A mirror of a table in Iceberg, and the versions that it does not have yet.
 
 function mirrorParts(mirror, instance) {
+  if (mirror.problem) return [make("p", { class: "problem" }, mirror.problem)];
   const lag = mirror.lag;
   return [
     make("p", { class: "stream", title: mirror.location },

@@ -1,6 +1,7 @@
 // A staged change of a table, which waits for an approval.
 
 function stagedParts(change, instance) {
+  if (change.problem) return [make("p", { class: "problem" }, change.problem)];
   const [staged, expires] = [change.time, change.expires].map(seconds);
   return [
     make("p", { class: "stream" }, make("b", {}, change.job), " by ",

@@ -89,7 +89,7 @@ class ConditionSensor(NamedTemplateFields, BaseSensorOperator):
     def execute_complete(self, context: "Context", event: dict[str, Any]) -> Any:
         """Return the trigger's result."""
         if event["status"] == "error":
-            raise task_failure(codec.from_record(ErrorReport, event["error"], "event"))
+            raise task_failure(codec.read_evidence(ErrorReport, event["error"], "event"))
         try:
             return self._value(event["found"])
         except HiveAcidError as error:

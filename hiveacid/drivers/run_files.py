@@ -13,6 +13,7 @@ from hiveacid.errors import InvalidJob
 from hiveacid.jobs import codec
 from hiveacid.jobs.report import Report
 from hiveacid.jobs.stream_job import StreamProgress
+from hiveacid.rules.formats import Evidence
 from hiveacid.rules.names import LARGEST_NOTE, RUN_NOTES
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 
@@ -26,7 +27,7 @@ ReportT = TypeVar("ReportT", bound=Report)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class Started(Evidence):
     """The work that an application has begun.
 
     Attributes:
@@ -87,7 +88,7 @@ class RunFiles:
         """Return the application's started work; None if no valid file exists."""
         data = self._read(_started(self._name), LARGEST_NOTE)
         try:
-            return codec.from_record(Started, data, "started")
+            return codec.read_evidence(Started, data, "started")
         except InvalidJob:
             return None
 

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 
 from pyiceberg.table import Table
 
+from hiveacid.errors import InvalidJob, NewerRecord
 from hiveacid.jobs import codec
+from hiveacid.rules.formats import Obligation
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 # Properties of a snapshot.
@@ -22,6 +24,9 @@ RUN, ATTEMPT = "hiveacid.run", "hiveacid.attempt"
 SOURCE, SOURCE_ID = "hiveacid.table", "hiveacid.table-id"
 WRITE_ID, WRITE_IDS, TIME = "hiveacid.write-id", "hiveacid.write-ids", "hiveacid.time"
 COLUMNS, FORMAT = "hiveacid.columns", "hiveacid.format"
+# The beginning of their names. A version that adds one is not followed by one that does not know it.
+OWN = "hiveacid."
+PROPERTIES = {RUN, ATTEMPT, SOURCE, SOURCE_ID, WRITE_ID, WRITE_IDS, TIME, COLUMNS, FORMAT}
 
 SPARED_SECONDS = 86400
 
@@ -33,7 +38,7 @@ _TABLE_METADATA = ".metadata.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptNote:
+class AttemptNote(Obligation):
     """The state of a catalog that the commit of an attempt requires.
 
     Attributes:
@@ -58,12 +63,14 @@ class Attempt:
         note: Its note; None if it is unreadable.
         id: Its identity, which is also part of the names of manifests.
         may_be_committed: Whether its commit has begun, and was not refused.
+        is_newer: Whether a newer version of this package wrote its note, and will end it.
     """
 
     location: str
     note: AttemptNote | None = None
     id: uuid.UUID = field(default_factory=uuid.uuid4)
     may_be_committed: bool = False
+    is_newer: bool = False
 
     @property
     def folder(self) -> str:
@@ -72,6 +79,7 @@ class Attempt:
 
     def begin(self) -> None:
         """Write the note."""
+        assert self.note is not None
         Storage.of(self.folder).write_file(_NOTE, codec.to_bytes(self.note))
 
     def end(self) -> None:
@@ -90,6 +98,8 @@ class Attempt:
 
     def settle(self, table: Table, name: str) -> bool:
         """End or undo it by a later state of its table; return whether its outcome is known."""
+        if self.is_newer:
+            return False
         log = (each.metadata_file for each in table.metadata.metadata_log)
         used = (table.metadata_location, *log)
         if self.is_part_of(table):
@@ -154,6 +164,12 @@ def old_attempts(location: str) -> list[Attempt]:
         now = max((time or 0 for _, _, time in metadata), default=0)
         # Without a known time, a file counts as new.
         if max((time or now for _, _, time in own), default=now) <= now - SPARED_SECONDS * 10**9:
-            known = codec.valid_record(AttemptNote, storage.read_small(note))
-            found.append(Attempt(location, known, uuid.UUID(match[1])))
+            attempt = Attempt(location, id=uuid.UUID(match[1]))
+            try:
+                attempt.note = codec.read_obligation(AttemptNote, storage.read_small(note), note)
+            except InvalidJob:
+                pass
+            except NewerRecord:
+                attempt.is_newer = True
+            found.append(attempt)
     return found

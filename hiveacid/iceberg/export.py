@@ -38,6 +38,7 @@ from hiveacid.iceberg.mirror_state import (
     lineage_of,
     properties_of,
     read_state,
+    require_known,
 )
 from hiveacid.iceberg.schema import (
     IcebergTableSchema,
@@ -338,6 +339,7 @@ class Export:
         found = None if token is None else runs.get(token)
         if found is None:
             return None
+        require_known(self._job.table, found)
         summary = properties_of(found)
         Attempt(known.location(), id=uuid.UUID(summary[attempts.ATTEMPT])).end()
         is_first = found.parent_snapshot_id is None

@@ -6,7 +6,7 @@ with the rows.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Self, get_args
 
@@ -14,13 +14,20 @@ from pyiceberg.manifest import DataFile, ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
-from hiveacid.errors import CorruptFile, MalformedSnapshot, MirrorRefused, TableExists
+from hiveacid.errors import (
+    CorruptFile,
+    MalformedSnapshot,
+    MirrorRefused,
+    NewerRecord,
+    TableExists,
+)
 from hiveacid.iceberg import attempt as attempts
 from hiveacid.iceberg.catalog_files import files_of
 from hiveacid.iceberg.guarded_catalog import require_finite
 from hiveacid.iceberg.position_delete_file import data_file_of
 from hiveacid.jobs.iceberg_job import IcebergFileFormat
 from hiveacid.metastore.catalog import HiveTable
+from hiveacid.rules.formats import Obligation
 from hiveacid.rules.names import TableIdentity
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.storage.filesystems import in_threads, translated_os_errors
@@ -55,7 +62,7 @@ class SourceStripes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
+class Provenance(Obligation):
     """The origin of the rows of a data file.
 
     Attributes:
@@ -78,7 +85,7 @@ class Provenance:
         """Format the origin as user metadata."""
         return json.dumps(
             {
-                "format": 1,
+                "format": self.record_format,
                 "partition": self.partition,
                 "location": self.location,
                 "complete": self.complete,
@@ -88,25 +95,31 @@ class Provenance:
         ).encode()
 
     @classmethod
-    def decode(cls, text: bytes) -> Self:
+    def decode(cls, text: bytes, where: str = "The origin of rows") -> Self:
         """Parse user metadata.
+
+        Args:
+            text: The metadata.
+            where: Its name in errors.
 
         Raises:
             ValueError: The text has another form.
+            NewerRecord: A newer version has written it.
         """
         try:
-            fields = json.loads(text)
+            found = json.loads(text)
+            cls.require_known(found, where, [each.name for each in fields(cls)])
             return cls(
-                partition=fields["partition"],
-                location=fields["location"],
-                complete=fields["complete"],
-                whole=fields["whole"],
+                partition=found["partition"],
+                location=found["location"],
+                complete=found["complete"],
+                whole=found["whole"],
                 sources=tuple(
                     SourceStripes(path, size, count, tuple(stripes))
-                    for path, size, count, stripes in fields["sources"]
+                    for path, size, count, stripes in found["sources"]
                 ),
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"This is no origin of rows: {error}") from error
 
 
@@ -148,7 +161,8 @@ def _read_one(storages: dict[str, ReadOnlyStorage], file: tuple[str, int]) -> Pr
     if folder not in storages:
         storages[folder] = ReadOnlyStorage.of(folder)
     try:
-        return Provenance.decode(_metadata(storages[folder], name, file[1]))
+        metadata = _metadata(storages[folder], name, file[1])
+        return Provenance.decode(metadata, f"The origin of the rows of {file[0]}")
     except ValueError as error:
         raise CorruptFile(
             f"{file[0]} does not contain the origin of its rows.",
@@ -161,7 +175,7 @@ _CHANGED_FILES = ("added-data-files", "deleted-data-files", "added-delete-files"
 
 
 @dataclass(frozen=True, slots=True)
-class MirroredColumns:
+class MirroredColumns(Obligation):
     """The columns of the Hive table that the rows of a mirror have.
 
     Attributes:
@@ -180,20 +194,27 @@ class MirroredColumns:
 
     def encode(self) -> str:
         """Format the columns as a property."""
-        return json.dumps({"format": 1, "mapping": self.mapping, "columns": self.columns})
+        plain = {"mapping": self.mapping, "columns": self.columns}
+        return json.dumps({"format": self.record_format, **plain})
 
     @classmethod
-    def decode(cls, text: str) -> Self:
+    def decode(cls, text: str, where: str = "The columns of a mirror") -> Self:
         """Parse a property.
+
+        Args:
+            text: The property.
+            where: Its name in errors.
 
         Raises:
             ValueError: The text has another form.
+            NewerRecord: A newer version has written it.
         """
-        fields = json.loads(text)
+        found = json.loads(text)
         try:
-            columns = tuple((name, type_) for name, type_ in fields["columns"])
-            return cls(columns, fields["mapping"])
-        except (KeyError, TypeError) as error:
+            cls.require_known(found, where, [each.name for each in fields(cls)])
+            columns = tuple((name, type_) for name, type_ in found["columns"])
+            return cls(columns, found["mapping"])
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"These are no columns: {error}") from error
 
 
@@ -282,6 +303,7 @@ def read_state(table: Table) -> MirrorState:
     Raises:
         TableExists: No export has created the table.
         MirrorRefused: Another program has changed it since then.
+        NewerRecord: A newer version has updated the mirror.
     """
     name = ".".join(table.name())
     lineage = lineage_of(table)
@@ -294,10 +316,11 @@ def read_state(table: Table) -> MirrorState:
     newest, later = ours[0], lineage[: lineage.index(ours[0])]
     _require_unchanged(name, newest, later)
     properties = properties_of(newest)
+    require_known(name, newest)
     try:
         return MirrorState(
             ValidWriteIdList.parse(properties[attempts.WRITE_IDS]),
-            MirroredColumns.decode(properties[attempts.COLUMNS]),
+            MirroredColumns.decode(properties[attempts.COLUMNS], f"The mirror {name}"),
             _format_of(properties),
             properties,
             lineage[0],
@@ -306,6 +329,24 @@ def read_state(table: Table) -> MirrorState:
         raise MirrorRefused(
             f"The properties of the snapshot {newest.snapshot_id} of {name} cannot be read: {error}."
         ) from error
+
+
+def require_known(name: str, snapshot: Snapshot) -> None:
+    """Refuse a snapshot with properties of a newer version.
+
+    Args:
+        name: The Iceberg table.
+        snapshot: A snapshot by this package.
+
+    Raises:
+        NewerRecord: It has an unknown one.
+    """
+    own = {key for key in properties_of(snapshot) if key.startswith(attempts.OWN)}
+    if unknown := own - attempts.PROPERTIES:
+        raise NewerRecord(
+            f"The snapshot {snapshot.snapshot_id} of {name} has the unknown property"
+            f" {min(unknown)!r}."
+        )
 
 
 def lineage_of(table: Table) -> list[Snapshot]:

@@ -1,7 +1,7 @@
 """Conversion of dataclasses to plain JSON values and back; errors name the field.
 
-Jobs are read strictly, because people write them: an unknown key is an error. Records (reports,
-needs, and notes) come from programs, possibly of another version: see ``from_record``.
+Jobs are read strictly, because people write them: an unknown key is an error. Records come from
+programs, possibly of another version. Their base class decides how they are read: see ``rules.formats``.
 """
 
 import json
@@ -12,77 +12,84 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from hiveacid.errors import InvalidJob
+from hiveacid.errors import InvalidJob, NewerRecord
 from hiveacid.jobs.fields import ParameterValue, decode_value, encode_value
+from hiveacid.rules.formats import Evidence, Obligation, newer_part
 from hiveacid.rules.texts import did_you_mean
 
-# Format number of all records; increased when a field of one is removed or renamed.
-FORMAT = 1
+EvidenceT = TypeVar("EvidenceT", bound=Evidence)
+ObligationT = TypeVar("ObligationT", bound=Obligation)
 
-RecordT = TypeVar("RecordT")
-
+# What an unknown key, or an unknown kind of a part, means; None: it is left out.
+_Unknown = type[InvalidJob] | type[NewerRecord] | None
 # The attribute of a class with its tag, and the key of a JSON object with the same tag.
 _TAG_KEYS = {"tag": "job", "kind": "kind"}
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def to_record(value: Any) -> dict[str, Any]:
-    """Convert a record to plain values, with the number of their format.
-
-    Args:
-        value: A report, a need or a note.
-    """
-    return {"format": FORMAT, **encode(value)}
+def to_record(value: Evidence | Obligation) -> dict[str, Any]:
+    """Convert a record to plain values, with the number of its format."""
+    format_ = value.record_format if isinstance(value, Obligation) else Obligation.record_format
+    return {"format": format_, **encode(value)}
 
 
-def from_record(class_: type[RecordT], data: Any, where: str) -> RecordT:
-    """Read the output of to_record, of this version or of another one.
-
-    Unknown keys are ignored, and a record without a format has the first one. A higher format is
-    read as well, because no field ever changes its meaning: a later version renames it and
-    increases the format. So known fields have the expected meaning, and a record of a version that
-    has removed a required field is an error.
-
-    Args:
-        class_: The class of the record.
-        data: The parsed JSON.
-        where: The name of the record in errors, "report".
-
-    Raises:
-        InvalidJob: The data has another form, or lacks a field; the message names the field.
-    """
-    if not isinstance(data, Mapping):
-        raise _wrong("an object", data, where)
-    format_ = data.get("format", FORMAT)
-    if not isinstance(format_, int) or isinstance(format_, bool) or format_ < 1:
-        raise InvalidJob(f"{where}.format must be a whole number from 1 on, not {format_!r}.")
-    record: RecordT = decode(class_, dict(data), where, tolerant=True)
-    return record
-
-
-def to_bytes(value: Any) -> bytes:
+def to_bytes(value: Evidence | Obligation) -> bytes:
     """Convert a record to the content of a file."""
     return json.dumps(to_record(value), indent=1).encode()
 
 
-def from_bytes(class_: type[RecordT], content: bytes, where: str) -> RecordT:
-    """Read the output of to_bytes; see from_record.
+def read_obligation(class_: type[ObligationT], data: Any, where: str) -> ObligationT:
+    """Read the output of to_record or to_bytes, and understand all of it.
+
+    Args:
+        class_: The class of the record.
+        data: The parsed JSON, or its text.
+        where: The record, for errors.
 
     Raises:
-        InvalidJob: The content is not such a record.
+        InvalidJob: The data has another form, or lacks a field; the message names the field.
+        NewerRecord: It has a higher format, or an unknown part: a newer version has written it.
     """
+    given = _mapping(data, where)
     try:
-        return from_record(class_, json.loads(content), where)
-    except (ValueError, RecursionError) as error:
-        raise InvalidJob(f"{where} cannot be read: {error}") from error
+        class_.require_known(given, where)
+    except ValueError as error:
+        raise InvalidJob(f"{where} cannot be read: {error}.") from error
+    number = given.pop("format")
+    try:
+        record: ObligationT = _decode(class_, given, where, NewerRecord)
+    except NewerRecord as unknown:
+        raise newer_part(where, number, unknown.what) from unknown
+    return record
 
 
-def valid_record(class_: type[RecordT], content: bytes | None) -> RecordT | None:
-    """Read the output of to_bytes; None if there is no content, or that of another file."""
-    try:
-        return None if content is None else from_bytes(class_, content, "record")
-    except InvalidJob:
-        return None
+def read_evidence(class_: type[EvidenceT], data: Any, where: str) -> EvidenceT:
+    """Read the output of to_record or to_bytes, of any version, without what this one does not know.
+
+    No field ever changes its meaning: a later version renames it. So known fields have the expected
+    meaning, and a record of a version that has removed a required field is an error.
+
+    Args:
+        class_: The class of the record.
+        data: The parsed JSON, or its text.
+        where: The record, for errors.
+
+    Raises:
+        InvalidJob: The data has another form, or lacks a field; the message names the field.
+    """
+    record: EvidenceT = _decode(class_, _mapping(data, where), where, None)
+    return record
+
+
+def _mapping(data: Any, where: str) -> dict[str, Any]:
+    if isinstance(data, bytes):
+        try:
+            data = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise InvalidJob(f"{where} cannot be read: {error}") from error
+    if not isinstance(data, Mapping):
+        raise _wrong("an object", data, where)
+    return dict(data)
 
 
 def encode(value: Any) -> Any:
@@ -102,41 +109,46 @@ def tag_of(value: object) -> dict[str, str]:
     return {} if tag is None else dict([tag])
 
 
-def decode(hint: Any, data: Any, where: str, *, tolerant: bool = False) -> Any:
-    """Convert plain values to the type of a type hint.
+def decode(hint: Any, data: Any, where: str) -> Any:
+    """Convert plain values to the type of a type hint; an unknown key is an error.
 
     Args:
         hint: A dataclass, a plain type, Mapping, Sequence or tuple of such, or a union of them.
         data: The parsed JSON.
         where: The place, for the error.
-        tolerant: Whether unknown keys are ignored.
+
+    Raises:
+        InvalidJob: The data has another form; the message names the field.
     """
+    return _decode(hint, data, where, InvalidJob)
+
+
+def _decode(hint: Any, data: Any, where: str, unknown: _Unknown) -> Any:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return _decode_union(arguments, data, where, tolerant)
+        return _decode_union(arguments, data, where, unknown)
     if is_dataclass(hint):
         kinds: Callable[[], list[type]] | None = getattr(hint, "kinds", None)
         if kinds is None or _tag(hint) is not None:
-            return _decode_dataclass(hint, data, where, tolerant)
-        return _decode_tagged(kinds(), data, where, tolerant)
+            return _decode_dataclass(hint, data, where, unknown)
+        return _decode_tagged(kinds(), data, where, unknown)
     if origin is None:
         return _decode_plain(hint, data, where)
     if issubclass(origin, Mapping):
         if not isinstance(data, dict):
             raise _wrong("an object", data, where)
         return {
-            key: decode(arguments[1], entry, f"{where}.{key}", tolerant=tolerant)
+            key: _decode(arguments[1], entry, f"{where}.{key}", unknown)
             for key, entry in data.items()
         }
     if not isinstance(data, list):
         raise _wrong("a list", data, where)
     return tuple(
-        decode(arguments[0], entry, f"{where}[{i}]", tolerant=tolerant)
-        for i, entry in enumerate(data)
+        _decode(arguments[0], entry, f"{where}[{i}]", unknown) for i, entry in enumerate(data)
     )
 
 
-def _decode_union(arguments: tuple[Any, ...], data: Any, where: str, tolerant: bool) -> Any:
+def _decode_union(arguments: tuple[Any, ...], data: Any, where: str, unknown: _Unknown) -> Any:
     if arguments == get_args(ParameterValue):
         return decode_value(data, where)
     # Literals for completion in editors, beside any text: the job's own check covers them, too.
@@ -148,21 +160,23 @@ def _decode_union(arguments: tuple[Any, ...], data: Any, where: str, tolerant: b
     if data is None and len(choices) < len(arguments):
         return None
     if len(choices) == 1:
-        return decode(choices[0], data, where, tolerant=tolerant)
-    return _decode_tagged(choices, data, where, tolerant)
+        return _decode(choices[0], data, where, unknown)
+    return _decode_tagged(choices, data, where, unknown)
 
 
-def _decode_tagged(choices: Sequence[Any], data: Any, where: str, tolerant: bool) -> Any:
+def _decode_tagged(choices: Sequence[Any], data: Any, where: str, unknown: _Unknown) -> Any:
     """Decode a value of one of several classes, which its tag identifies."""
     if not isinstance(data, dict):
         raise _wrong("an object", data, where)
     known = {tag: class_ for class_ in choices for tag in [_tag(class_)] if tag is not None}
     (key,) = {key for key, _ in known}
     given = data.get(key)
-    if not isinstance(given, str) or (key, given) not in known:
-        names = ", ".join(sorted(name for _, name in known))
-        raise InvalidJob(f"{where}.{key} must be one of {names}, not {given!r}.")
-    return _decode_dataclass(known[key, given], data, where, tolerant)
+    if isinstance(given, str) and (key, given) in known:
+        return _decode_dataclass(known[key, given], data, where, unknown)
+    if unknown is NewerRecord and isinstance(given, str):
+        raise NewerRecord(f"the unknown {key} {given!r} in {where}")
+    names = ", ".join(sorted(name for _, name in known))
+    raise InvalidJob(f"{where}.{key} must be one of {names}, not {given!r}.")
 
 
 def _tag(class_: Any) -> tuple[str, str] | None:
@@ -174,17 +188,21 @@ def _tag(class_: Any) -> tuple[str, str] | None:
     return None
 
 
-def _decode_dataclass(class_: Any, data: Any, where: str, tolerant: bool) -> Any:
+def _decode_dataclass(class_: Any, data: Any, where: str, unknown: _Unknown) -> Any:
     if not isinstance(data, dict):
         raise _wrong("an object", data, where)
     tag = _tag(class_)
     given = {key: value for key, value in data.items() if tag is None or key != tag[0]}
     hints = _hints(class_)
-    if tolerant:
+    if more := given.keys() - hints.keys():
+        name = min(more)
+        if unknown is InvalidJob:
+            raise InvalidJob(
+                f"{where} has the unknown key {name!r}.", remedy=did_you_mean(name, hints)
+            )
+        if unknown is NewerRecord:
+            raise NewerRecord(f"the unknown key {name!r} in {where}")
         given = {key: value for key, value in given.items() if key in hints}
-    elif unknown := given.keys() - hints.keys():
-        name = min(unknown)
-        raise InvalidJob(f"{where} has the unknown key {name!r}.", remedy=did_you_mean(name, hints))
     required = {
         f.name for f in fields(class_) if f.default is MISSING and f.default_factory is MISSING
     }
@@ -192,7 +210,7 @@ def _decode_dataclass(class_: Any, data: Any, where: str, tolerant: bool) -> Any
         raise InvalidJob(f"{where} lacks the key {min(missing)!r}.")
     return class_(
         **{
-            key: decode(hints[key], value, f"{where}.{key}", tolerant=tolerant)
+            key: _decode(hints[key], value, f"{where}.{key}", unknown)
             for key, value in given.items()
         }
     )
@@ -210,8 +228,9 @@ def _decode_plain(hint: type, data: Any, where: str) -> Any:
 
 
 @cache
-def _hints(class_: type) -> dict[str, Any]:
-    return get_type_hints(class_)
+def _hints(class_: Any) -> dict[str, Any]:
+    hints = get_type_hints(class_)
+    return {field.name: hints[field.name] for field in fields(class_)}
 
 
 def _wrong(expected: str, data: Any, where: str) -> InvalidJob:

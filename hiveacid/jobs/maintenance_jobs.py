@@ -20,6 +20,7 @@ from hiveacid.jobs.report import CleanReport, CompactReport, ErrorReport, Report
 from hiveacid.rules.compaction import OWN_COMPACTORS, CompactionType, CompactionTypeName
 from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy, WorkerLimits
+from hiveacid.rules.formats import Evidence, Obligation
 from hiveacid.rules.locks import LockType
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import SortColumn
@@ -29,7 +30,7 @@ from hiveacid.rules.texts import bytes_in_words, parse_duration, version_in_word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionNeed:
+class CompactionNeed(Obligation):
     """Partition, or table without partitions, that is worth compacting.
 
     Attributes:
@@ -90,10 +91,11 @@ class CompactionNeed:
 
 
 def parse_needs(data: object) -> list[CompactionNeed]:
-    """Parse one need, or a list of needs of one table, as made by to_dict of any version.
+    """Parse one need, or a list of needs of one table, as made by to_dict.
 
     Raises:
         InvalidJob: The data has another form, or the needs are of several tables.
+        NewerRecord: A newer version has made it.
     """
     listed = [data] if isinstance(data, Mapping) else data
     if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
@@ -102,7 +104,7 @@ def parse_needs(data: object) -> list[CompactionNeed]:
             remedy="Pass one element of a compaction sensor's output, or a list of such.",
         )
     needs: list[CompactionNeed] = [
-        codec.from_record(CompactionNeed, need, f"need[{index}]")
+        codec.read_obligation(CompactionNeed, need, f"need[{index}]")
         for index, need in enumerate(listed)
     ]
     if tables := sorted({need.table for need in needs} - {needs[0].table}):
@@ -393,7 +395,7 @@ def versions_in_words(report: CleanReport | TableMaintenance) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaintenanceReport:
+class MaintenanceReport(Evidence):
     """Result of the maintenance of many tables.
 
     Attributes:

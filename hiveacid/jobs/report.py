@@ -8,6 +8,7 @@ from typing import Any, Self
 from hiveacid.errors import HiveAcidError, SparkJobFailed, without_secrets
 from hiveacid.jobs import codec
 from hiveacid.rules.cleaning import RETAINED_FOR
+from hiveacid.rules.formats import Evidence, Obligation
 from hiveacid.rules.texts import printable_lines
 
 # The address of the documentation site, as `make docs` builds it.
@@ -15,7 +16,7 @@ DOCS_VARIABLE = "HIVEACID_DOCS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorReport:
+class ErrorReport(Evidence):
     """Error of a run.
 
     Attributes:
@@ -96,7 +97,7 @@ class ErrorReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Evidence):
     """Result of one run of a job, which is passed on as plain values.
 
     Attributes:
@@ -128,7 +129,7 @@ class Report:
         Raises:
             InvalidJob: The data is not a report.
         """
-        return codec.from_record(cls, data, "report")
+        return codec.read_evidence(cls, data, "report")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +175,7 @@ class TableReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangesRange:
+class ChangesRange(Obligation):
     """Versions of a table whose changes a run has read.
 
     Attributes:

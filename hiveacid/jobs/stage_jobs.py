@@ -195,7 +195,7 @@ class _StagedJob(Job):
             except (ValueError, RecursionError) as error:
                 raise InvalidJob(f"staged is neither a report nor a name: {error}.") from error
         if isinstance(staged, Mapping):
-            report = codec.from_record(StageReport, staged, "staged")
+            report = codec.read_evidence(StageReport, staged, "staged")
             names = {each.table.lower() for each in report.tables} - {report.target.lower()}
             return cls(
                 target=report.target,

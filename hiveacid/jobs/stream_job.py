@@ -21,13 +21,14 @@ from hiveacid.jobs.sources import (
     TableSource,
 )
 from hiveacid.jobs.write_jobs import StatementsJob, TransactionJob
+from hiveacid.rules.formats import Evidence
 from hiveacid.rules.texts import parse_duration, plural
 
 # Progress of a stream after each batch, and its results at the end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamProgress:
+class StreamProgress(Evidence):
     """Progress of a stream after a batch.
 
     Attributes:

@@ -14,6 +14,7 @@ from hiveacid.errors import (
     ConsumerMismatch,
     CorruptFile,
     InvalidJob,
+    NewerRecord,
     StorageError,
     VersionUnknown,
 )
@@ -25,6 +26,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import located, require_same_table
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.table_history import oldest_version
+from hiveacid.rules.formats import Obligation
 from hiveacid.rules.lag import CONSUMER_NAME, consumer_token, last_final_version, require_consumer
 from hiveacid.rules.names import (
     CONSUMER_CURSORS,
@@ -41,7 +43,7 @@ _FILE = re.compile(rf"(?:{UNFINISHED_PREFIX}[0-9a-f]+_)?(?:begin|([0-9]{{1,18}})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor:
+class Cursor(Obligation):
     """Progress of a consumer.
 
     Attributes:
@@ -67,10 +69,22 @@ class Cursor:
         return f"{CONSUMER_CURSORS}/{self.consumer}/{'begin' if self.begins else self.version}.json"
 
     @classmethod
-    def parse(cls, path: str, content: bytes | None) -> Self | None:
-        """Read a cursor; None unless the content is that of a cursor with this path."""
-        cursor = codec.valid_record(cls, content)
-        return cursor if cursor is not None and cursor.path == path else None
+    def parse(cls, path: str, content: bytes | None, folder: str = "") -> Self | None:
+        """Read a cursor; None unless the content is that of a cursor with this path.
+
+        Args:
+            path: Its path.
+            content: The content of its file.
+            folder: The folder of the table, for errors.
+
+        Raises:
+            NewerRecord: A newer version has written it.
+        """
+        try:
+            cursor = codec.read_obligation(cls, content, f"The cursor {folder}{path}")
+        except InvalidJob:
+            return None
+        return cursor if cursor.path == path else None
 
     def is_news_after(self, known: "Cursor | None") -> bool:
         """Whether it replaces another cursor: a cursor never moves back."""
@@ -87,13 +101,17 @@ class KnownConsumer:
         name: Its name.
         version: The last version that it has copied.
         behind: The number of newer versions that it could copy.
+        problem: The reason why its version is not known and counts as 0, or else "".
     """
 
     name: str
     version: int
     behind: int
+    problem: str = ""
 
     def __str__(self) -> str:
+        if self.problem:
+            return f"{self.name}: {self.problem}"
         behind = f"{self.behind} behind" if self.behind else "up to date"
         return f"{self.name} at version {self.version}, {behind}"
 
@@ -101,22 +119,38 @@ class KnownConsumer:
 def consumer_versions(table: HiveTable) -> dict[str, int]:
     """Return the last version copied by each consumer of a table, by name.
 
-    It is 0 where the cursors cannot be read, or belong to another creation of the table or to
-    several targets: no version is known then, and a cleaning must keep everything that this
-    consumer may need.
+    It is 0 where the cursors cannot be read, or belong to a newer version of this package, to another
+    creation of the table, or to several targets: no version is known then, and a cleaning must keep
+    everything that this consumer may need.
 
     Args:
         table: The table.
     """
-    found: dict[str, list[Cursor | None]] = {}
+    return {name: version for name, (version, _) in _known_versions(table).items()}
+
+
+def _known_versions(table: HiveTable) -> dict[str, tuple[int, str]]:
+    """Return the last version copied by each consumer; 0 with the reason if it is not known."""
+    found: dict[str, list[Cursor | NewerRecord | None]] = {}
     for path, cursor in _read_cursors(ReadOnlyStorage.of(table.folder), CONSUMER_CURSORS).items():
         found.setdefault(path.split("/")[1], []).append(cursor)
+    here = located(table)
     versions = {}
     for name, cursors in sorted(found.items()):
-        known = [each for each in cursors if each and each.table.is_same_as(located(table))]
-        agree = len(known) == len(cursors) and len({each.targets for each in known}) == 1
-        newest = _newest(known) if agree else None
-        versions[name] = 0 if newest is None else newest.version
+        read = [each for each in cursors if isinstance(each, Cursor)]
+        known = [each for each in read if each.table.is_same_as(here)]
+        newer = next((each.what for each in cursors if isinstance(each, NewerRecord)), None)
+        newest = _newest(known)
+        if newer is not None:
+            versions[name] = 0, newer
+        elif len(read) < len(cursors):
+            versions[name] = 0, "Its cursor cannot be read."
+        elif newest is None or len(known) < len(read):
+            versions[name] = 0, "Its cursor belongs to another creation of the table."
+        elif len({each.targets for each in known}) > 1:
+            versions[name] = 0, "Its cursors belong to several targets."
+        else:
+            versions[name] = newest.version, ""
     return versions
 
 
@@ -133,8 +167,9 @@ def known_consumers(table: HiveTable, now: ValidWriteIdList) -> tuple[KnownConsu
             name=name,
             version=version,
             behind=_count(now, version, newest),
+            problem=problem,
         )
-        for name, version in consumer_versions(table).items()
+        for name, (version, problem) in _known_versions(table).items()
     )
 
 
@@ -152,12 +187,18 @@ def forget_consumer(client: MetastoreClient, ref: TableRef, name: str) -> bool:
 
     Returns:
         Whether the consumer had a cursor.
+
+    Raises:
+        NewerRecord: A newer version has written it.
     """
     require_consumer(name)
     storage, folder = Storage.of(client.get_table(ref).folder), f"{CONSUMER_CURSORS}/{name}"
-    found = bool(_read_cursors(storage, folder))
+    found = _read_cursors(storage, folder)
+    for cursor in found.values():
+        if isinstance(cursor, NewerRecord):
+            raise cursor
     storage.delete_directory(folder)
-    return found
+    return bool(found)
 
 
 class Consumer:
@@ -187,6 +228,7 @@ class Consumer:
         Raises:
             ConsumerMismatch: The cursor belongs to another creation of the table, or to another target.
             StorageError: The cursor cannot be read.
+            NewerRecord: A newer version has written it.
         """
         require_consumer(name)
         self._client = client
@@ -326,6 +368,8 @@ class Consumer:
         cursors = []
         for path, cursor in _read_cursors(self._storage, self._folder).items():
             where = f"{self._storage.location}/{path}"
+            if isinstance(cursor, NewerRecord):
+                raise cursor
             if cursor is None:
                 raise StorageError(
                     f"{where} cannot be read as the cursor of a consumer.",
@@ -351,13 +395,22 @@ class Consumer:
         return _newest(cursors)
 
 
-def _read_cursors(storage: ReadOnlyStorage, folder: str) -> Mapping[str, Cursor | None]:
+def _read_cursors(
+    storage: ReadOnlyStorage, folder: str
+) -> Mapping[str, Cursor | NewerRecord | None]:
     """Read the cursors below a folder, by path; None for an unreadable cursor."""
     paths = _paths(storage, folder)
     contents = {path: storage.read_small(path) for path in paths}
     if None in contents.values() and _paths(storage, folder) != paths:
         return _read_cursors(storage, folder)  # Another run has moved a cursor meanwhile.
-    return {path: Cursor.parse(path, content) for path, content in contents.items()}
+
+    def read(path: str, content: bytes | None) -> Cursor | NewerRecord | None:
+        try:
+            return Cursor.parse(path, content, f"{storage.location}/")
+        except NewerRecord as error:
+            return error
+
+    return {path: read(path, content) for path, content in contents.items()}
 
 
 def _paths(storage: ReadOnlyStorage, folder: str) -> list[str]:
@@ -385,7 +438,7 @@ def _listed(targets: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedRange:
+class ExportedRange(Obligation):
     """Changes in a folder.
 
     Attributes:
@@ -404,9 +457,10 @@ class ExportedRange:
 
         Raises:
             CorruptFile: It lacks the table, its creation, the consumer or the versions.
+            NewerRecord: A newer version has written it.
         """
         try:
-            exported = codec.from_bytes(cls, content, "range")
+            exported = codec.read_obligation(cls, content, path)
         except InvalidJob as error:
             raise _corrupt(path, str(error)) from error
         if [read.table for read in exported.report.changes] != [exported.table.name]:

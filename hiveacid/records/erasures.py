@@ -10,10 +10,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from hiveacid.errors import ConflictError, CorruptFile, InvalidJob, StorageError
+from hiveacid.errors import (
+    ConflictError,
+    CorruptFile,
+    DataError,
+    InvalidJob,
+    NewerRecord,
+    StorageError,
+)
 from hiveacid.jobs import codec
 from hiveacid.jobs.erase_job import EraseReport, Wait, require_folder, require_request
 from hiveacid.records.numbered_file import NumberedFile
+from hiveacid.rules.formats import Obligation
 from hiveacid.rules.names import LocatedTable
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 
@@ -81,7 +89,7 @@ class HeldFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Erasure:
+class Erasure(Obligation):
     """State of a request.
 
     Attributes:
@@ -211,15 +219,27 @@ class ErasureFolder:
         """List the requests."""
         return ReadOnlyStorage.of(self.location).list_directories(missing_ok=True)
 
-    def requests(self) -> list[Erasure]:
-        """Read all requests, the oldest first; damaged records raise.
+    def requests(self) -> tuple[list[Erasure], dict[str, DataError]]:
+        """Read all requests.
 
-        Raises:
-            CorruptFile: A record cannot be read.
+        Returns:
+            The requests, the oldest first, and the errors of those whose records are damaged or of a
+            newer version, by name.
         """
-        found = [self.open(name).read() for name in self.names()]
-        known = [each[1] for each in found if each is not None]
-        return sorted(known, key=lambda erasure: (erasure.requested_at, erasure.request))
+        known: list[Erasure] = []
+        problems: dict[str, DataError] = {}
+        for name in self.names():
+            try:
+                found = self.open(name).read()
+            except InvalidJob:
+                continue  # A name that no request can have, such as that of a folder for trash.
+            except (CorruptFile, NewerRecord) as error:
+                problems[name] = error
+                continue
+            if found is not None:
+                known.append(found[1])
+        known.sort(key=lambda erasure: (erasure.requested_at, erasure.request))
+        return known, problems
 
     def open(self, request: str) -> "ErasureRecord":
         """Return the record of a request, which need not exist yet."""
@@ -244,13 +264,15 @@ class ErasureRecord:
 
         Raises:
             CorruptFile: The record cannot be read.
+            NewerRecord: A newer version has written it.
         """
         found = self._file.read()
         if found is None:
             return None
         number, content = found
         try:
-            return number, codec.from_bytes(Erasure, content or b"", "erasure")
+            where = f"The request in {self.location}"
+            return number, codec.read_obligation(Erasure, content, where)
         except InvalidJob as error:
             raise CorruptFile(
                 f"{self.location} has no readable record of a request: {error.what}",

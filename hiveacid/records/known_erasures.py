@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from hiveacid.errors import CorruptFile, InvalidJob
+from hiveacid.errors import CorruptFile, InvalidJob, NewerRecord
 from hiveacid.jobs.erase_job import Wait
 from hiveacid.records.erasures import ErasedTable, Erasure, ErasureFolder
 
@@ -102,7 +102,7 @@ class KnownErasures:
         self._certified: dict[str, KnownErasure] = {}
 
     def read(self) -> list[KnownErasure]:
-        """Return damaged requests, waiting ones by deadline, and then those with a certificate."""
+        """Return unreadable requests, waiting ones by deadline, and then those with a certificate."""
         found: dict[str, KnownErasure] = {}
         for name in self._folder.names():
             known = self._certified.get(name) or self._read(name)
@@ -123,7 +123,7 @@ class KnownErasures:
             record = self._folder.open(name).read()
         except InvalidJob:
             return None  # A name that no request can have, such as that of a folder for trash.
-        except CorruptFile as error:
+        except (CorruptFile, NewerRecord) as error:
             # It must not hide the deadlines of others.
             return KnownErasure(request=name, problem=error.what)
         return None if record is None else KnownErasure.of(record[1])

@@ -13,12 +13,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hiveacid.errors import MalformedSnapshot
+from hiveacid.errors import InvalidJob, MalformedSnapshot, NewerRecord
 from hiveacid.jobs import codec
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import located
 from hiveacid.records.numbered_file import NumberedFile
+from hiveacid.rules.formats import Obligation
 from hiveacid.rules.lag import MirrorLag
 from hiveacid.rules.names import MIRROR_NOTES, LocatedTable, TableRef
 from hiveacid.rules.write_ids import ValidWriteIdList
@@ -30,7 +31,7 @@ _MOST_MIRRORS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorNote:
+class MirrorNote(Obligation):
     """The last run of a mirror.
 
     Attributes:
@@ -64,22 +65,26 @@ class KnownMirror:
     """A mirror with a note in the folder of the table.
 
     Attributes:
-        name: The Iceberg table, "namespace.table".
+        name: The Iceberg table, "namespace.table"; if it is not known, the name of the note's folder.
         catalog: The name of its catalog.
         location: Its folder.
         lag: Its lag. A mirror of an earlier creation of the table has no version.
         complete_at: The time at which it had all versions, in seconds since 1970.
         run_token: "dag/run/task/map index" of its last run's Airflow task; None without a task.
+        problem: The reason why nothing else is known, and its version counts as 0; or else "".
     """
 
     name: str
-    catalog: str
-    location: str
+    catalog: str = ""
+    location: str = ""
     lag: MirrorLag
-    complete_at: float
+    complete_at: float = 0.0
     run_token: str | None = None
+    problem: str = ""
 
     def __str__(self) -> str:
+        if self.problem:
+            return f"{self.name}: {self.problem}"
         return f"{self.name} {self.lag}"
 
 
@@ -94,12 +99,16 @@ def write_mirror_note(table: HiveTable, note: MirrorNote, *, is_new: bool) -> No
 
     Raises:
         StorageError: The folder of the Hive table cannot be written.
+        NewerRecord: A newer version has written the last note on the mirror.
     """
     storage = Storage.of(table.folder)
+    file = NumberedFile(storage, note.folder)
+    if (last := file.read()) is not None:
+        _read(storage, file.path(last[0]), last[1])
     if is_new:
         _forget(storage, note.mirror, note.catalog, note.complete_at)
     # A run that was paused cannot replace the note of a later one.
-    NumberedFile(storage, note.folder).write(int(note.complete_at * 1000), codec.to_bytes(note))
+    file.write(int(note.complete_at * 1000), codec.to_bytes(note))
 
 
 def last_mirror_note(table: HiveTable, location: str) -> MirrorNote | None:
@@ -112,33 +121,46 @@ def last_mirror_note(table: HiveTable, location: str) -> MirrorNote | None:
     notes = [
         note
         for note in _notes(ReadOnlyStorage.of(table.folder)).values()
-        if note.location == location and note.table.is_same_as(located(table))
+        if isinstance(note, MirrorNote)
+        and note.location == location
+        and note.table.is_same_as(located(table))
     ]
     return max(notes, key=lambda note: note.complete_at, default=None)
 
 
 def known_mirrors(table: HiveTable, now: ValidWriteIdList, at: float) -> tuple[KnownMirror, ...]:
-    """Describe the mirrors of a table, by name.
+    """Describe the mirrors of a table, by name; first those whose notes are of a newer version.
 
     Args:
         table: The table.
         now: The write ids that a new reader sees.
         at: The present time, in seconds since 1970.
     """
-    here = located(table)
+    here, found = located(table), _notes(ReadOnlyStorage.of(table.folder))
     notes = [
         note
-        for note in _notes(ReadOnlyStorage.of(table.folder)).values()
+        for note in found.values()
         # A copied folder has the notes of another table.
-        if (note.table.name, note.table.location) == (here.name, here.location)
+        if isinstance(note, MirrorNote)
+        and (note.table.name, note.table.location) == (here.name, here.location)
     ]
-    return tuple(
+    nothing = ValidWriteIdList(None, 0)
+    newer = tuple(
+        KnownMirror(
+            name=folder.rpartition("/")[2],
+            lag=MirrorLag.of(nothing, now, complete_at=at, at=at),
+            problem=note.what,
+        )
+        for folder, note in found.items()
+        if isinstance(note, NewerRecord)
+    )
+    return newer + tuple(
         KnownMirror(
             name=note.mirror,
             catalog=note.catalog,
             location=note.location,
             lag=MirrorLag.of(
-                _write_ids(note) if note.table.is_same_as(here) else ValidWriteIdList(None, 0),
+                _write_ids(note) if note.table.is_same_as(here) else nothing,
                 now,
                 complete_at=note.complete_at,
                 at=at,
@@ -161,33 +183,58 @@ def forget_mirror(client: MetastoreClient, ref: TableRef, name: str, catalog: st
 
     Returns:
         Whether a note existed.
+
+    Raises:
+        NewerRecord: There is none, but a newer version has written notes that may be on the mirror.
     """
-    return _forget(Storage.of(client.get_table(ref).folder), name, catalog)
+    storage = Storage.of(client.get_table(ref).folder)
+    if _forget(storage, name, catalog):
+        return True
+    for note in _notes(storage).values():
+        if isinstance(note, NewerRecord):
+            raise note
+    return False
 
 
 def _forget(storage: Storage, name: str, catalog: str | None, before: float = math.inf) -> bool:
     found = [
         folder
         for folder, note in _notes(storage).items()
-        if note.mirror == name and catalog in (None, note.catalog) and note.complete_at < before
+        if isinstance(note, MirrorNote)
+        and note.mirror == name
+        and catalog in (None, note.catalog)
+        and note.complete_at < before
     ]
     for folder in found:
         storage.delete_directory(folder)
     return bool(found)
 
 
-def _notes(storage: ReadOnlyStorage) -> Mapping[str, MirrorNote]:
-    """Read the newest note on each mirror, by folder."""
+def _notes(storage: ReadOnlyStorage) -> Mapping[str, MirrorNote | NewerRecord]:
+    """Read the newest note on each mirror, by folder; unreadable notes are left out."""
     paths = _newest_paths(storage)
     contents = {path: storage.read_small(path) for path in paths}
     if None in contents.values() and _newest_paths(storage) != paths:
         return _notes(storage)  # Another run has written its note meanwhile.
-    found = {path: codec.valid_record(MirrorNote, content) for path, content in contents.items()}
-    return {
-        note.folder: note
-        for path, note in found.items()
-        if note is not None and path.startswith(f"{note.folder}/") and _is_readable(note)
-    }
+    found: dict[str, MirrorNote | NewerRecord] = {}
+    for path, content in contents.items():
+        folder = path.rpartition("/")[0]
+        try:
+            note = _read(storage, path, content)
+        except NewerRecord as error:
+            found[folder] = error
+            continue
+        if note is not None and note.folder == folder and _is_readable(note):
+            found[folder] = note
+    return found
+
+
+def _read(storage: ReadOnlyStorage, path: str, content: bytes | None) -> MirrorNote | None:
+    """Read a note; None if it is unreadable."""
+    try:
+        return codec.read_obligation(MirrorNote, content, f"The note {storage.location}/{path}")
+    except InvalidJob:
+        return None
 
 
 def _newest_paths(storage: ReadOnlyStorage) -> list[str]:

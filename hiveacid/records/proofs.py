@@ -167,6 +167,10 @@ def read_reader_note(storage: ReadOnlyStorage, directory: str) -> ReaderNote | N
     Args:
         storage: The folder of the directory.
         directory: A base or a delta.
+
+    Raises:
+        NewerRecord: A newer version has written it.
     """
-    content = storage.read_small(f"{directory}/{READER_NOTE_FILE}")
-    return None if content is None else ReaderNote.parse(content)
+    path = f"{directory}/{READER_NOTE_FILE}"
+    content = storage.read_small(path)
+    return None if content is None else ReaderNote.parse(content, f"{storage.location}/{path}")

@@ -1,6 +1,5 @@
 """Earlier attempts of a run: open transactions to abort, or the report of a commit."""
 
-import json
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
@@ -9,12 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 from hiveacid.errors import (
     ConflictError,
     InvalidJob,
     MalformedName,
+    NewerRecord,
     OutsideTable,
     PermissionRefused,
     ScriptChanged,
@@ -38,12 +38,11 @@ from hiveacid.records.proofs import (
     outcome_by_lists,
 )
 from hiveacid.rules.cleaning import stale_staging
+from hiveacid.rules.formats import Obligation
 from hiveacid.rules.names import (
     LARGEST_NOTE,
     RUN_NOTES,
     SIDECAR_FILE,
-    Base,
-    Delta,
     TableIdentity,
     TableRef,
     plain_location,
@@ -62,7 +61,7 @@ _NO_PARTITIONS = "The names of the partitions were too many to be kept for this 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunNote:
+class RunNote(Obligation):
     """Changes that a transaction is about to commit, as noted in one of its tables.
 
     Attributes:
@@ -105,49 +104,30 @@ class RunNote:
     def to_bytes(self) -> bytes:
         """Return the content of the note's file."""
         few = replace(self, directories=self.directories[:_MOST_DIRECTORIES])
-        content = few._encoded()
+        content = codec.to_bytes(few)
         if len(content) <= LARGEST_NOTE:
             return content
         tables = tuple(replace(table, partitions=()) for table in few.report.tables)
         warnings = (*few.report.warnings, _NO_PARTITIONS)
         report = replace(few.report, partitions=(), tables=tables, warnings=warnings)
-        return replace(few, report=report)._encoded()
-
-    def _encoded(self) -> bytes:
-        record = codec.to_record(self)
-        for name in ("run_id", "identity"):  # As in notes of earlier versions.
-            if record[name] is None:
-                del record[name]
-        return json.dumps(record, indent=1).encode()
+        return codec.to_bytes(replace(few, report=report))
 
     @classmethod
-    def parse(cls, content: bytes) -> Self | None:
+    def parse(cls, content: bytes, where: str = "note") -> Self | None:
         """Parse a note; None if the content is not a note.
 
-        Unknown keys, which a later version may have added, are ignored. A note of a later format is
-        read if it has everything that this version needs; else see ``is_of_later_format``.
+        Args:
+            content: The content of its file.
+            where: The file, for errors.
+
+        Raises:
+            NewerRecord: A newer version has written it. It must be kept: it may prove that its run
+                was applied.
         """
         try:
-            data = json.loads(content)
-            if not isinstance(data, dict):
-                return None
-            data = _of_first_version(data) if "format" not in data else data
-            return codec.from_record(cls, data, "note")
-        except (ValueError, RecursionError, InvalidJob):
+            return codec.read_obligation(cls, content, where)
+        except InvalidJob:
             return None
-
-    @staticmethod
-    def is_of_later_format(content: bytes) -> bool:
-        """Whether a later version of this package has written the note.
-
-        Such a note must be kept even if unreadable: it may prove that its run was applied.
-        """
-        try:
-            data = json.loads(content)
-        except (ValueError, RecursionError):
-            return False
-        given = data.get("format") if isinstance(data, dict) else None
-        return type(given) is int and given > codec.FORMAT
 
     @property
     def is_final(self) -> bool:
@@ -162,26 +142,6 @@ class RunNote:
     def is_of(self, digest: str, txn_id: int | None) -> bool:
         """Whether the note matches the name of its file."""
         return digest_of(self.run_token) == digest and txn_id in (None, self.txn_id)
-
-
-def _of_first_version(data: dict[str, Any]) -> dict[str, Any]:
-    """Convert a note of the first version, which had no format number and no directories."""
-    report = data.get("report")
-    if not isinstance(report, dict):
-        raise InvalidJob("note.report is missing.")
-    tables = report.get("tables") or []
-    partitions = tables[0].get("partitions") if tables and isinstance(tables[0], dict) else []
-    write_id = data.get("write_id")
-    if not isinstance(write_id, int) or not isinstance(partitions, list):
-        raise InvalidJob("note.write_id is missing.")
-    names = (
-        Base(write_id).name,
-        Delta(write_id, write_id, 0).name,
-        Delta(write_id, write_id, 0, is_delete=True).name,
-    )
-    folders = [f"{name}/" for name in partitions] or [""]
-    directories = [f"{folder}{name}" for folder in folders for name in names]
-    return {**data, "write_ids": report.get("write_ids"), "directories": directories}
 
 
 def origin_of(report: RunReport, now: datetime) -> dict[str, str]:
@@ -323,13 +283,13 @@ class NoteFile:
     Attributes:
         name: The parsed name of the file.
         note: The content; None if it is missing or unreadable.
-        is_of_later_format: Whether a later version of this package wrote it, so that this version
-            cannot read it. It is neither removed nor treated as a run that was not applied.
+        newer: The error that a newer version of this package wrote it, so that this version cannot
+            read it. It is neither removed nor treated as a run that was not applied.
     """
 
     name: NoteName
     note: RunNote | None
-    is_of_later_format: bool = False
+    newer: NewerRecord | None = None
 
     @classmethod
     def new(cls, note: RunNote) -> Self:
@@ -380,13 +340,25 @@ class RunNoteFolder:
         return files
 
     def of_digest(self, digest: str) -> list[NoteFile]:
-        """Read the notes on the attempts of a run, by the digest of its token."""
-        return self._read(self._of_digest(digest))
+        """Read the notes on the attempts of a run, by the digest of its token.
+
+        Raises:
+            NewerRecord: A newer version has written one.
+        """
+        return self._understood(self._of_digest(digest))
+
+    def newer(self, names: Sequence[NoteName]) -> list[NoteFile]:
+        """Return those of some notes that a newer version has written."""
+        return [file for file in self._read(names) if file.newer is not None]
 
     def of_whole_run(self, token: str) -> list[NoteFile]:
-        """Read the notes on all statements of a run."""
+        """Read the notes on all statements of a run.
+
+        Raises:
+            NewerRecord: A newer version has written one.
+        """
         run = digest_of_run(token)
-        return self._read([name for name in self._names() if name.digest.startswith(run)])
+        return self._understood([n for n in self._names() if n.digest.startswith(run)])
 
     def of_other_statements(self, tokens: Collection[str]) -> list[NoteFile]:
         """Read the notes of a run, except those on some of its statements.
@@ -462,7 +434,7 @@ class RunNoteFolder:
             token: The run token.
             write_ids: Fresh lists of the write ids of tables, by their full names.
         """
-        if file.note is not None or file.is_of_later_format or file.name.txn_id is None:
+        if file.note is not None or file.newer is not None or file.name.txn_id is None:
             return None
         own = write_ids[self._name]
         return find_evidence(self._client, self._table, token, file.name.txn_id, own)
@@ -496,16 +468,26 @@ class RunNoteFolder:
         with ThreadPoolExecutor(_READERS) as pool:
             return list(pool.map(self._content, names))
 
+    def _understood(self, names: Sequence[NoteName]) -> list[NoteFile]:
+        files = self._read(names)
+        for file in files:
+            if file.newer is not None:
+                raise file.newer
+        return files
+
     def _content(self, name: NoteName) -> NoteFile:
+        path = NoteFile(name, None).path
         try:
-            content = self._storage.read_small(NoteFile(name, None).path)
+            content = self._storage.read_small(path)
         except PermissionRefused:
             content = None
-        note = None if content is None else RunNote.parse(content)
-        if note is not None and note.is_of(name.digest, name.txn_id):
-            return NoteFile(name, note)
-        is_later = note is None and content is not None and RunNote.is_of_later_format(content)
-        return NoteFile(name, None, is_later)
+        where = f"{self._storage.location.rstrip('/')}/{path}"
+        try:
+            note = None if content is None else RunNote.parse(content, where)
+        except NewerRecord as newer:
+            return NoteFile(name, None, newer)
+        is_own = note is not None and note.is_of(name.digest, name.txn_id)
+        return NoteFile(name, note if is_own else None)
 
     def foreign_directory(self, note: RunNote) -> str | None:
         """Return a directory in a note that is neither in the table nor in one of its partitions.
@@ -650,6 +632,7 @@ class EarlierAttempts:
         Raises:
             AlreadyApplied: An attempt has committed.
             UnprovenRun: An attempt may have committed, and no table can prove it.
+            NewerRecord: The note on such an attempt was written by a newer version.
         """
         # In this order, a transaction that could not be aborted, as it just committed, is found.
         abort_open_transactions(self._client, self._run_token, before=before)
@@ -756,14 +739,11 @@ class EarlierAttempts:
                 report = _joined(found)
                 raise AlreadyApplied(replace(report, warnings=(*report.warnings, warning)))
 
-    def _unproven(self, proofs: Sequence[_Proof]) -> UnprovenRun:
+    def _unproven(self, proofs: Sequence[_Proof]) -> UnprovenRun | NewerRecord:
         unproven = [proof for proof in proofs if proof.outcome is RunOutcome.UNPROVEN]
         file, where = unproven[0].file, " and ".join(proof.path for proof in unproven)
-        if file.is_of_later_format:
-            return UnprovenRun(
-                f"{where}: this note of a later version of this package is about an earlier attempt."
-                " This version cannot read whether that try was applied."
-            )
+        if file.newer is not None:
+            return file.newer
         if file.note is None:
             return UnprovenRun(
                 f"{where}: an earlier attempt may have committed, but its note is unreadable, and no"
@@ -815,6 +795,8 @@ def require_same_statements(
             changed_nothing = note is not None and not note.is_final
             if changed_nothing or outcome in (RunOutcome.ABORTED, RunOutcome.NO_EVIDENCE):
                 continue
+            if file.newer is not None:
+                raise file.newer
             what = "another statement" if note is None else f"another statement, {note.operation},"
             has = "has" if outcome is RunOutcome.APPLIED else "may have"
             path = f"{table.folder.rstrip('/')}/{file.path}"

@@ -7,6 +7,7 @@ therefore relative to the hidden folder, and nothing in it is code or the locati
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
@@ -16,6 +17,7 @@ from hiveacid.errors import (
     InvalidJob,
     MalformedName,
     MalformedSnapshot,
+    NewerRecord,
     StagedChangeRefused,
     StorageError,
 )
@@ -28,6 +30,7 @@ from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.proofs import digest_of
 from hiveacid.rules.cleaning import has_ended
+from hiveacid.rules.formats import Obligation
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import STAGED_CHANGES, TableIdentity, TableRef
 from hiveacid.rules.row_id import MAX_WRITER_ID
@@ -203,7 +206,7 @@ class StagedStatement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedChange:
+class StagedChange(Obligation):
     """Manifest of a staged change.
 
     Attributes:
@@ -310,9 +313,11 @@ class StagedChange:
 
         Raises:
             StagedChangeRefused: It is no manifest, that of another change, or a forged one.
+            NewerRecord: A newer version has written it.
         """
         try:
-            change = codec.from_bytes(cls, content, "manifest")
+            where = f"The manifest of the staged change {name}"
+            change = codec.read_obligation(cls, content, where)
             change._require_valid(name)
         except (InvalidJob, MalformedName, MalformedSnapshot, ValueError, OverflowError) as error:
             raise malformed(name, f"content that cannot be read: {error}") from error
@@ -374,19 +379,21 @@ class KnownStagedChange:
         run_id: The run of the DAG, if once_per replaces it in run_token.
         time: The time of the staging, in ISO format.
         expires: The time after which it cannot be published, in ISO format.
+        problem: The reason why nothing else is known, or else "".
     """
 
     name: str
     tables: tuple[str, ...]
-    job: str
-    rows_inserted: int
-    rows_updated: int
-    rows_deleted: int
-    user: str
-    run_token: str | None
-    run_id: str | None
-    time: str
-    expires: str
+    job: str = ""
+    rows_inserted: int = 0
+    rows_updated: int = 0
+    rows_deleted: int = 0
+    user: str = ""
+    run_token: str | None = None
+    run_id: str | None = None
+    time: str = ""
+    expires: str = ""
+    problem: str = ""
 
     @classmethod
     def of(cls, change: StagedChange) -> Self:
@@ -422,22 +429,36 @@ class StagedChangeFolder:
         """List the names of the staged changes."""
         return names_below(self._storage)
 
-    def changes(self) -> tuple[list[StagedChange], list[str]]:
-        """Read the staged changes, the oldest first.
+    def changes(self) -> tuple[list[StagedChange], dict[str, str]]:
+        """Read the staged changes.
 
         Returns:
-            The changes, and the names of those whose manifest is damaged or forged.
+            The changes, the oldest first, and by name the problems of those whose manifest is damaged,
+            forged, or of a newer version.
         """
-        found, damaged = [], []
+        found: list[StagedChange] = []
+        problems: dict[str, str] = {}
         for name in self.names():
             try:
                 change = self.find(name)
-            except StagedChangeRefused:
-                damaged.append(name)
+            except StagedChangeRefused as error:
+                problems[name] = f"{error.what} Discard it."
+                continue
+            except NewerRecord as error:
+                problems[name] = str(error)
                 continue
             if change is not None:
                 found.append(change)
-        return sorted(found, key=lambda change: change.txn_id), damaged
+        return sorted(found, key=lambda change: change.txn_id), problems
+
+    def known(self) -> list["KnownStagedChange"]:
+        """Describe the staged changes, also those that cannot be read."""
+        changes, problems = self.changes()
+        tables = (self._table.ref.full_name,)
+        return [KnownStagedChange.of(change) for change in changes] + [
+            KnownStagedChange(name=name, tables=tables, problem=problem)
+            for name, problem in problems.items()
+        ]
 
     def find(self, name: str, *, withdrawn: bool = False) -> StagedChange | None:
         """Read a staged change, or return None if it is missing.
@@ -449,6 +470,7 @@ class StagedChangeFolder:
         Raises:
             StagedChangeRefused: Its manifest is damaged or forged, behind a symbolic link, or that
                 of another table.
+            NewerRecord: A newer version has written it.
         """
         file = WITHDRAWN if withdrawn else MANIFEST
         content = manifest_of(self._storage, name, file)
@@ -501,7 +523,11 @@ class StagedChangeFolder:
 
         Returns:
             Whether it was there.
+
+        Raises:
+            NewerRecord: A newer version has written it.
         """
+        self._require_known(name)
         folder = f"{STAGED_CHANGES}/{name}"
         if not self._storage.exists(f"{folder}/{MANIFEST}"):
             return False
@@ -516,9 +542,19 @@ class StagedChangeFolder:
         return True
 
     def remove(self, name: str) -> None:
-        """Remove the manifest, then the files."""
+        """Remove the manifest, then the files.
+
+        Raises:
+            NewerRecord: A newer version has written the manifest.
+        """
+        self._require_known(name)
         self._storage.delete_file(f"{STAGED_CHANGES}/{name}/{MANIFEST}")
         self._storage.delete_directory(f"{STAGED_CHANGES}/{name}")
+
+    def _require_known(self, name: str) -> None:
+        """Refuse a change of a newer version; a damaged manifest may be removed."""
+        with suppress(StagedChangeRefused):
+            self.find(name)
 
 
 def names_below(storage: ReadOnlyStorage) -> list[str]:

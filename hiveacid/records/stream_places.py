@@ -3,11 +3,18 @@
 import re
 from dataclasses import dataclass
 
-from hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
+from hiveacid.errors import (
+    CheckpointMismatch,
+    InvalidJob,
+    NewerRecord,
+    StorageError,
+    StreamOvertaken,
+)
 from hiveacid.jobs import codec
 from hiveacid.jobs.stream_job import StreamJob, StreamProgress, stream_token
 from hiveacid.records.numbered_file import NumberedFile
 from hiveacid.records.proofs import NoteName, digest_of
+from hiveacid.rules.formats import Evidence, Obligation
 from hiveacid.rules.names import RUN_NOTES, STREAM_PLACES, UNFINISHED_PREFIX
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 
@@ -17,7 +24,7 @@ from hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamState:
+class StreamState(Evidence):
     """State of a stream, as stored in its first table.
 
     Attributes:
@@ -78,7 +85,7 @@ class CheckpointState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamPlace:
+class StreamPlace(Obligation):
     """Position of a stream in its first table.
 
     Attributes:
@@ -213,19 +220,20 @@ class StreamPlaces:
 
         Raises:
             StorageError: The newest position cannot be read.
+            NewerRecord: A newer version has written it.
         """
         found = self._file.read()
         if found is None:
             return None
         number, content = found
-        place = codec.valid_record(StreamPlace, content)
-        if place is None:
-            path = f"{self._storage.location}/{self._file.path(number)}"
+        path = f"{self._storage.location}/{self._file.path(number)}"
+        try:
+            return codec.read_obligation(StreamPlace, content, path)
+        except InvalidJob as error:
             raise StorageError(
                 f"{path} cannot be read as the place of a stream.",
                 remedy="Restore it; without it the applied batches are unknown.",
-            )
-        return place
+            ) from error
 
     def required(self) -> StreamPlace:
         """Return the position of a stream that has one.
@@ -293,26 +301,29 @@ def stream_states(storage: ReadOnlyStorage) -> list[StreamState]:
 
 
 def _state(storage: ReadOnlyStorage, path: str) -> StreamState | None:
-    return codec.valid_record(StreamState, storage.read_small(path))
+    try:
+        return codec.read_evidence(StreamState, storage.read_small(path), path)
+    except InvalidJob:
+        return None
 
 
 def digests_of_next_batches(storage: ReadOnlyStorage) -> set[str]:
     """Return the digests in the names of notes on batches that streams may retry, even much later.
 
-    With an unreadable position, these may be all notes: once it is restored, its stream continues.
+    With an unreadable position, or that of a newer version, these may be all notes: its stream
+    continues once it is restored, or is run by that version.
 
     Args:
         storage: The folder of a table.
     """
     digests = set()
     for path, size, _ in storage.walk(STREAM_PLACES):
-        if size is None or not path.endswith(".json"):
+        if size is None or not _PLACE.fullmatch(path):
             continue
-        content = storage.read_small(path)
-        place = codec.valid_record(StreamPlace, content)
-        if place is not None:
+        try:
+            place = codec.read_obligation(StreamPlace, storage.read_small(path), path)
             digests.add(digest_of(place.next_token))
-        elif _PLACE.fullmatch(path):
+        except (InvalidJob, NewerRecord):
             notes = (
                 NoteName.parse(note.rpartition("/")[2]) for note, *_ in storage.walk(RUN_NOTES)
             )

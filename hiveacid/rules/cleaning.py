@@ -8,12 +8,13 @@ request an earlier version: files for such versions are kept for the retention t
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from hiveacid.errors import MalformedName, UnsupportedTable, VersionGone
 from hiveacid.rules.directory import AcidDirectory
+from hiveacid.rules.formats import Obligation
 from hiveacid.rules.names import (
     CONVERTED_BASE,
     Base,
@@ -106,20 +107,17 @@ def _parts(token: str) -> tuple[str, str, str, str, str, str] | None:
 
 _MOST_NAMED = 3
 _LONGEST_HOPE = timedelta(days=7)
-_NOTE_FORMAT = 1
 # Causes of ``KeptPath.waits_for`` that leave a directory that no new reader needs.
 RETAINED_FOR = ("retention", "consumer")
 _NO_ORIGINAL = "Hive does not write such files; identify the owner."
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderNote:
+class ReaderNote(Obligation):
     """Transactions and locks that could read replaced directories when their replacement appeared.
 
-    The note is a small JSON file in the replacing directory. A note of a later format is ignored:
-    then every present blocker may still read the replaced directories, which delays the removal and
-    is safe, and a note of this format replaces it. Notes without a format number, of the first
-    versions, have the same content.
+    The note is a small JSON file in the replacing directory. A note of a newer version stays as it is,
+    and so do the directories: only that version knows what they wait for.
 
     Attributes:
         high_watermark: The youngest transaction at that time.
@@ -131,15 +129,22 @@ class ReaderNote:
 
     def to_json(self) -> str:
         """Return the content of the note's file."""
-        return json.dumps({"format": _NOTE_FORMAT, **asdict(self)})
+        return json.dumps({"format": self.record_format, **asdict(self)})
 
     @classmethod
-    def parse(cls, text: str | bytes) -> Self | None:
-        """Parse a note and ignore unknown fields; None for an incomplete note or a later format."""
+    def parse(cls, text: str | bytes, where: str = "A note on readers") -> Self | None:
+        """Parse a note; None for an incomplete one.
+
+        Args:
+            text: The content of its file.
+            where: The file, for errors.
+
+        Raises:
+            NewerRecord: A newer version has written it.
+        """
         try:
             note = json.loads(text)
-            if note.get("format", _NOTE_FORMAT) != _NOTE_FORMAT:
-                return None
+            cls.require_known(note, where, [each.name for each in fields(cls)])
             return cls(int(note["high_watermark"]), tuple(map(int, note["locks"])))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return None

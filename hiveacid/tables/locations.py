@@ -470,7 +470,11 @@ class FolderListing:
         ]
 
     def reader_notes(self) -> dict[str, ReaderNote]:
-        """Return the directories' notes on the readers at the time of their publication."""
+        """Return the directories' notes on the readers at the time of their publication.
+
+        Raises:
+            NewerRecord: A newer version has written one.
+        """
         paths = [file.path for file in self.files if file.path.endswith(f"/{READER_NOTE_FILE}")]
         directories = [path.removesuffix(f"/{READER_NOTE_FILE}") for path in paths]
         notes = {directory: read_reader_note(self.storage, directory) for directory in directories}

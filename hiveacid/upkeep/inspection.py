@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
-from hiveacid.errors import CorruptFile, DataError, StagedChangeRefused
+from hiveacid.errors import CorruptFile, DataError, NewerRecord, StagedChangeRefused
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
@@ -26,6 +26,7 @@ from hiveacid.rules.cleaning import (
     Blocker,
     CleaningPlan,
     KeptPath,
+    ReaderNote,
     Retention,
     is_stale_upload,
     plan_cleaning,
@@ -55,6 +56,7 @@ _UNFINISHED = "This is the beginning of a note, on a run that was not committed.
 _NEVER_PUBLISHED = "It was uploaded, and not published by a transaction that has ended."
 _EXPIRED = "This staged change has expired, or was published or discarded."
 _STAGED = "staged change"
+_NEWER = "A newer version of this package decides on it."
 _HIDDEN = "An earlier removal of these files was not completed."
 _UNVERIFIED = "These files were hidden by a cleaning of an earlier table; they are put back."
 _ABORTED = "The run that this note is about was not committed."
@@ -209,9 +211,13 @@ class Inspection:
         if not storage.is_link(STAGED_CHANGES):
             self._judge_staged_changes(storage, garbage, keep)
         if not storage.is_link(RUN_NOTES):
-            garbage += self._obsolete_notes(storage, keep_notes_days)
-            old = {file.path for file in garbage}
             notes = RunNoteFolder(self._client, storage, self._table)
+            old_notes = self._obsolete_notes(storage, keep_notes_days)
+            named = [NoteName.parse(each.path.rpartition("/")[2]) for each in old_notes]
+            newer = {each.path for each in notes.newer([n for n in named if n is not None])}
+            keep += [KeptPath(path, _NEWER) for path in sorted(newer)]
+            garbage += [each for each in old_notes if each.path not in newer]
+            old = {each.path for each in old_notes}
             for note in notes.unmarked():
                 if note.path in old:
                     continue
@@ -242,6 +248,9 @@ class Inspection:
             if content is not None or storage.exists(f"{path}/{MANIFEST}"):
                 try:
                     change = StagedChange.parse(content or b"", name)
+                except NewerRecord:
+                    keep.append(KeptPath(path, _NEWER, waits_for=_STAGED))
+                    continue
                 except StagedChangeRefused as refused:
                     why = f"{refused.what} `hiveacid staged` discards it."
                     keep.append(KeptPath(path, why, waits_for=_STAGED))
@@ -268,12 +277,16 @@ class Inspection:
     def _is_published(self, storage: ReadOnlyStorage, name: str) -> bool:
         """Whether a staged change was published: it must not outlive the note that proves this."""
         notes = RunNoteFolder(self._client, storage, self._table)
+        try:
+            files = notes.of_digest(name.partition("_")[0])
+        except NewerRecord:
+            return False
         # A run that changed no row may have been staged again.
         return any(
             file.note is not None
             and file.note.is_final
             and notes.judge(file, self.txns, self._write_ids) is RunOutcome.APPLIED
-            for file in notes.of_digest(name.partition("_")[0])
+            for file in files
         )
 
     def _obsolete_notes(self, storage: ReadOnlyStorage, keep_days: float) -> list[Garbage]:
@@ -370,12 +383,17 @@ class Inspection:
             if damage := _damage(listing):
                 forbidden |= dict.fromkeys(state.obsolete, damage)
         names, sizes = listing.names, _sizes(listing.files)
+        notes: Mapping[str, ReaderNote] = {}
+        try:
+            notes = listing.reader_notes() if state.obsolete else {}
+        except NewerRecord as newer:
+            forbidden |= dict.fromkeys(state.obsolete, f"{newer.what} {_NEWER}")
         plan = plan_cleaning(
             state,
             names,
             write_ids=self._write_ids,
             txns=self.txns,
-            notes=listing.reader_notes() if state.obsolete else {},
+            notes=notes,
             blockers=blockers,
             forbidden=forbidden,
             retained=self._retained(listing),

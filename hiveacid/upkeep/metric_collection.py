@@ -14,8 +14,8 @@ from hiveacid.metastore.compactions import (
 )
 from hiveacid.metastore.thrift.answers import HeldLock, LockState, TxnInfo, TxnState
 from hiveacid.records.consumers import KnownConsumer
-from hiveacid.records.erasures import Erasure
 from hiveacid.records.history_entries import HistoryEntry, HistoryState
+from hiveacid.records.known_erasures import KnownErasure
 from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.lag import MirrorLag
 from hiveacid.rules.names import TableRef
@@ -231,15 +231,17 @@ def _size_samples(health: TableHealth) -> Iterator[Sample]:
         yield Sample(metric, value, table)
 
 
-def erasure_samples(erasures: Iterable[Erasure], now: datetime) -> Iterator[Sample]:
+def erasure_samples(erasures: Iterable[KnownErasure], now: datetime) -> Iterator[Sample]:
     """Yield the metrics of requests to erase keys.
 
     Args:
-        erasures: All requests.
+        erasures: All requests; of an unreadable one, the deadline is not known.
         now: The time, with its zone.
     """
-    left = [each.left(now).total_seconds() for each in erasures if each.certificate is None]
-    yield Sample(metrics.OPEN_ERASURES, len(left))
+    waiting = [each for each in erasures if not each.is_certified]
+    deadlines = [datetime.fromisoformat(each.deadline) for each in waiting if not each.problem]
+    left = [(deadline - now).total_seconds() for deadline in deadlines]
+    yield Sample(metrics.OPEN_ERASURES, len(waiting))
     if left:
         yield Sample(metrics.ERASURE_TIME_LEFT, min(left))
 

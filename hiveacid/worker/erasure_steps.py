@@ -38,12 +38,7 @@ from hiveacid.rules.schema import TableKind
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
-from hiveacid.upkeep.erasure.certificate import (
-    certificate_bytes,
-    certificate_of,
-    certificate_text,
-    parse_certificate,
-)
+from hiveacid.upkeep.erasure.certificate import Certificate, certificate_of
 from hiveacid.upkeep.erasure.column_statistics import Statistics
 from hiveacid.upkeep.erasure.key_set import KeySet
 from hiveacid.upkeep.erasure.places import (
@@ -153,9 +148,9 @@ class Steps:
         content = self.record.certificate()
         if content is None:
             return False
-        certificate = parse_certificate(content, self.record.location)
-        self.record.issue(content, certificate_text(certificate))
-        self._certified(certificate["issued_at"])
+        certificate = Certificate.parse(content, self._certificate)
+        self.record.issue(content, certificate.text)
+        self._certified(certificate.issued_at)
         return True
 
     def _pass(self) -> tuple[list[Wait], bool]:
@@ -271,11 +266,17 @@ class Steps:
         if not erased.join:
             return self.keys
 
+        txn = context.reader.txn
+
         def store(name: str, keys: KeySet) -> None:
+            # A reader that was aborted may have found fewer rows. Before the commit, after which the
+            # rows that have the keys are gone.
+            txn.confirm_alive()
+            txn.definitions.require_unchanged()
             self._note_keys(name, keys)
             self._store()
 
-        return self._join(erased, store).evaluate(context.client, context.reader.txn)
+        return self._join(erased, store).evaluate(context.client, txn)
 
     def _join(self, erased: ErasedTable, store: Callable[[str, KeySet], None]) -> Join:
         other, _, equal = erased.join.rpartition(".")
@@ -491,11 +492,15 @@ class Steps:
             require_same_table(client, table)
         more = [*places, *other_places(client, self.erasure, [*tables.values()])]
         certificate = certificate_of(self.erasure, searched, more, self._now())
-        issued = self.record.issue(certificate_bytes(certificate), certificate_text(certificate))
-        self._certified(parse_certificate(issued, self.record.location)["issued_at"])
+        issued = self.record.issue(certificate.content, certificate.text)
+        self._certified(Certificate.parse(issued, self._certificate).issued_at)
+
+    @property
+    def _certificate(self) -> str:
+        return f"{self.record.location}/{CERTIFICATE}"
 
     def _certified(self, at: str) -> None:
-        self._store(certificate=f"{self.record.location}/{CERTIFICATE}", waits=(), checked_at=at)
+        self._store(certificate=self._certificate, waits=(), checked_at=at)
 
     # The record
 

@@ -84,6 +84,7 @@ def publish_change(
             that matters has changed since then.
         OverlapRefused: With the policy rows, others have changed the same rows since then.
         CheckFailed: The rows violate a check.
+        NewerRecord: A newer version has staged it.
     """
     job.validate()
     phases, engine = PhaseClock(observers), ArrowEngine()
@@ -173,6 +174,7 @@ def discard_change(client: MetastoreClient, job: DiscardJob) -> RunReport:
 
     Raises:
         StagedChangeRefused: It has been published.
+        NewerRecord: A newer version has staged it.
     """
     job.validate()
     tables = []
@@ -225,7 +227,7 @@ def _to_discard(
 
 
 def staged_changes(client: MetastoreClient, table: str) -> list[StagedChange]:
-    """List the staged changes of a table, the oldest first; damaged ones are left out.
+    """List the staged changes of a table, the oldest first, without those that cannot be read.
 
     Args:
         client: The metastore.

@@ -1,11 +1,11 @@
 """A run is applied once, regardless of its earlier attempts and of their leftovers."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
 
@@ -14,6 +14,7 @@ import pytest
 from hiveacid.errors import (
     AnswerLost,
     CommitUncertain,
+    NewerRecord,
     TransactionAborted,
     UnprovenRun,
 )
@@ -39,7 +40,6 @@ from tests.fakes.metastore import FakeMetastore
 from tests.observers import At
 
 FAKES = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
-GOLDEN = Path(__file__).parent.parent / "data" / "run_notes"
 
 
 class Killed(BaseException):
@@ -341,27 +341,24 @@ def test_a_mark_whose_note_and_directories_are_gone_is_for_a_person(events):
 
 
 @FAKES
-def test_a_note_with_keys_of_a_later_version_is_understood(events):
-    first = events.insert()
-    (note,) = events.notes.glob(f"{digest_of(events.job.token)}*")
-    said = json.loads(note.read_text())
-    note.write_text(json.dumps(said | {"format": 2, "new": 1, "report": said["report"] | {"x": 1}}))
-    assert events.insert().txn_id == first.txn_id
-
-
-@FAKES
-def test_a_note_of_a_later_version_that_cannot_be_read_is_for_a_person(events):
+@pytest.mark.parametrize("change", [{"format": 2}, {"condition": 1}])
+def test_a_note_of_a_newer_version_is_refused_and_kept(events, change):
     """To take it for garbage would be to apply its run a second time."""
     events.insert()
     (note,) = events.notes.glob(f"{digest_of(events.job.token)}*")
-    note.write_text('{"format": 2, "proof": "of another kind"}')
+    note.write_text(json.dumps(json.loads(note.read_text()) | change))
     for path in (note, note.with_name(note.name.replace(".committed", ""))):
         note = note.rename(path)
-        with pytest.raises(UnprovenRun, match="later version"):
+        with pytest.raises(NewerRecord, match="has the format"):
             events.insert()
-    clean(events.client, CleanJob(target=events.job.target, retention="0"))
+    os.utime(note, (0, 0))
+    events.append(2)
+    report = clean(events.client, CleanJob(target=events.job.target, retention="0"))
     assert note.exists()
-    assert events.ids() == [1]
+    assert [kept.reason for kept in report.kept if kept.path.endswith(note.name)] == [
+        "A newer version of this package decides on it."
+    ]
+    assert events.ids() == [1, 2]
 
 
 @FAKES
@@ -382,29 +379,3 @@ def test_a_note_on_a_hundred_thousand_partitions_is_small_enough_to_be_read():
     read = RunNote.parse(note.to_bytes())
     assert read is not None
     assert (read.report.files, read.report.partitions) == (7, ())
-
-
-def test_notes_of_every_version_are_read():
-    notes = {path.name: RunNote.parse(path.read_bytes()) for path in sorted(GOLDEN.glob("*.json"))}
-    assert set(notes) == {
-        "format_0.json",
-        "format_1.json",
-        "format_1_identity.json",
-        "format_1_settled.json",
-    }
-    for note in notes.values():
-        assert note is not None
-        assert (note.txn_id, note.write_ids, note.report.rows_inserted) == (
-            3,
-            {"shop.orders": 2},
-            5,
-        )
-        assert "day=mon/delta_0000002_0000002_0000" in note.directories
-
-
-@pytest.mark.parametrize("name", ["format_1.json", "format_1_identity.json"])
-def test_a_note_is_written_again_byte_by_byte(name):
-    golden = (GOLDEN / name).read_bytes()
-    note = RunNote.parse(golden)
-    assert note is not None
-    assert note.to_bytes() == golden.rstrip(b"\n")

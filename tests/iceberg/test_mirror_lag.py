@@ -262,7 +262,7 @@ def _of_no_time(note: MirrorNote) -> bytes:
 )
 def test_other_notes_are_ignored(mirror: Followed, change: Callable[[MirrorNote], bytes]) -> None:
     (path,) = mirror.notes()
-    path.write_bytes(change(codec.from_bytes(MirrorNote, path.read_bytes(), "note")))
+    path.write_bytes(change(codec.read_obligation(MirrorNote, path.read_bytes(), "note")))
     mirror.hive.insert(3)
     assert mirror.noted() == []
     assert mirror.behind() == (1, 2, 1)

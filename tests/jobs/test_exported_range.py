@@ -59,12 +59,10 @@ def changed(**more: Any) -> bytes:
     [
         b"",
         b"[]",
-        # The file of exports before they recorded their table and consumer.
-        json.dumps({"format": 1, **REPORT.to_dict()}).encode(),
         changed(table="a.t"),
         changed(consumer=None),
-        changed(report=replace(REPORT, changes=()).to_dict()),
-        changed(report=replace(REPORT, changes=(replace(RANGE, table="a.u"),)).to_dict()),
+        changed(report=codec.encode(replace(REPORT, changes=()))),
+        changed(report=codec.encode(replace(REPORT, changes=(replace(RANGE, table="a.u"),)))),
     ],
 )
 def test_a_range_without_its_owner_is_an_error(content: bytes) -> None:

@@ -157,7 +157,9 @@ def test_a_batch_behind_the_place_is_refused(query_id: str, batch_id: int) -> No
 
 
 def test_a_place_is_read_as_it_was_written_and_knows_the_token_of_the_next_batch() -> None:
-    assert codec.valid_record(StreamPlace, codec.to_bytes(place(A, 4))) == place(A, 4)
+    read = codec.read_obligation(StreamPlace, codec.to_bytes(place(A, 4)), "place")
+    assert read == place(A, 4)
     assert place(A, 4).next_token == stream_token("s", A, 5)
-    assert codec.valid_record(StreamPlace, b"{}") is None
-    assert codec.valid_record(StreamPlace, b"\xff") is None
+    for content in (b"{}", b"\xff", None):
+        with pytest.raises(InvalidJob):
+            codec.read_obligation(StreamPlace, content, "place")

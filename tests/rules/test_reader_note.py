@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from hiveacid.errors import NewerRecord
 from hiveacid.rules.cleaning import ReaderNote
 
 NOTES = Path(__file__).parents[1] / "data" / "reader_notes"
@@ -16,19 +17,22 @@ def test_the_golden_note_is_read_and_written_again_byte_by_byte():
     assert NOTE.to_json() == golden.rstrip("\n")
 
 
-def test_a_note_of_the_first_versions_has_no_format():
-    assert ReaderNote.parse((NOTES / "format_0.json").read_bytes()) == NOTE
-
-
-def test_unknown_fields_are_passed_over():
-    text = '{"format": 1, "high_watermark": 30, "locks": [7, 9], "new": {"a": 1}}'
-    assert ReaderNote.parse(text) == NOTE
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"format": 1, "high_watermark": 30, "locks": [7, 9], "new": {"a": 1}}',
+        '{"format": 2, "high_watermark": 30, "locks": [7, 9]}',
+    ],
+)
+def test_a_note_of_a_newer_version_is_refused(text):
+    with pytest.raises(NewerRecord, match="A note on readers has the format"):
+        ReaderNote.parse(text)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        '{"format": 2, "high_watermark": 30, "locks": [7, 9]}',
+        '{"high_watermark": 30, "locks": [7, 9]}',
         '{"format": "1", "high_watermark": 30, "locks": [7, 9]}',
         '{"format": null, "high_watermark": 30, "locks": [7, 9]}',
         '{"high_wat',
@@ -36,12 +40,12 @@ def test_unknown_fields_are_passed_over():
         "[]",
         "null",
         '"text"',
-        '{"high_watermark": "x", "locks": []}',
-        '{"high_watermark": 1e400, "locks": []}',
-        '{"high_watermark": 1, "locks": 7}',
+        '{"format": 1, "high_watermark": "x", "locks": []}',
+        '{"format": 1, "high_watermark": 1e400, "locks": []}',
+        '{"format": 1, "high_watermark": 1, "locks": 7}',
         "[" * 100_000,
         b"\xff\xfe",
     ],
 )
-def test_a_later_format_and_invalid_content_count_as_no_note(text):
+def test_invalid_content_counts_as_no_note(text):
     assert ReaderNote.parse(text) is None

@@ -8,7 +8,7 @@ from hiveacid.errors import StorageError
 from hiveacid.records.run_notes import NoteFile, RunNote, mark_committed, write_note
 from hiveacid.storage.folder import Storage
 
-GOLDEN = Path(__file__).parents[1] / "data" / "run_notes" / "format_1.json"
+GOLDEN = Path(__file__).parents[1] / "data" / "records" / "run_note.json"
 
 
 @pytest.fixture

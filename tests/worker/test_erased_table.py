@@ -60,7 +60,8 @@ def test_keys_are_erased_with_a_certificate(
     assert ids(table) == [9]
     place = place_of(client.get_table(table.ref).folder)
     assert remnants(place, PERSONS[:2]) == {}
-    (erasure,) = ErasureFolder(folder).requests()
+    (erasure,), problems = ErasureFolder(folder).requests()
+    assert problems == {}
     assert [each.table.name for each in erasure.tables] == [table.ref.full_name]
     assert erasure.left(erasure_time(erasure.requested_at)).days == 3
 

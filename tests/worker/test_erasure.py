@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
-from hiveacid.errors import InvalidJob, LockTimeout, SharedLocation, UnsupportedTable
+from hiveacid.errors import (
+    InvalidJob,
+    LockTimeout,
+    SharedLocation,
+    TransactionAborted,
+    UnsupportedTable,
+)
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.jobs.erase_job import EraseJob, EraseReport
 from hiveacid.jobs.maintenance_jobs import CompactJob
@@ -26,6 +33,7 @@ from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase
 from hiveacid.records.consumers import Consumer
+from hiveacid.records.erasures import ErasureFolder
 from hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
 from hiveacid.rules.names import TableRef
 from hiveacid.tables.statistics import analyze
@@ -34,7 +42,7 @@ from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.erasure import places
 from hiveacid.upkeep.erasure.key_set import KeySet
 from hiveacid.upkeep.erasure.search import TableSearch
-from hiveacid.worker import erasure_steps
+from hiveacid.worker import erased_rows, erasure_steps
 from hiveacid.worker.erasure import Eraser
 from hiveacid.worker.run import change_rows
 from tests.fakes.metastore import FakeMetastore
@@ -112,6 +120,33 @@ def test_several_tables_are_erased_by_one_transaction(warehouse: Warehouse):
     assert len(certificate["transactions"]) == 1
     assert [table["rows_deleted"] for table in certificate["tables"]] == [10, 1]
     assert warehouse.rows("u") == [{"n": 2, "person": "other"}]
+
+
+@FAKE4
+def test_keys_that_an_aborted_transaction_has_read_are_not_stored(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+):
+    """Such a reader may have found fewer rows than there are."""
+    warehouse.sql(f"""
+        CREATE TABLE t (who string, id int); CREATE TABLE orders (id bigint, customer int);
+        INSERT INTO t VALUES ('{KEYS[0]}', 1); INSERT INTO orders VALUES (777001, 1)
+    """)
+    d, read = warehouse.database, erased_rows.matching_rows
+    job = warehouse.job(columns={warehouse.t: "who", f"{d}.orders": f"customer = {d}.t.id"})
+
+    def aborted(client: MetastoreClient, txn: Transaction, *arguments: Any) -> Iterator[Any]:
+        yield from read(client, txn, *arguments)
+        client.abort_txn(txn.txn_id)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(erased_rows, "matching_rows", aborted)
+        with pytest.raises(TransactionAborted):
+            warehouse.erase(job)
+    record = ErasureFolder(job.folder).open(job.request).read()
+    assert record is not None
+    assert [table.hashes for table in record[1].tables] == ["", ""]
+    warehouse.require_erased(warehouse.erase(job))
+    assert warehouse.rows("orders") == []
 
 
 @FAKE

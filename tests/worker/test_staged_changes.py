@@ -524,7 +524,9 @@ def test_a_damaged_manifest_is_listed_until_it_is_discarded(warehouse, capsys):
     (warehouse.folder() / STAGED_CHANGES / staged.staged / MANIFEST).write_text("{}")
     capsys.readouterr()
     assert main(["staged", warehouse.t, "--metastore", warehouse.client.options.uris]) == 0
-    assert f"{staged.staged} has no readable manifest" in capsys.readouterr().out
+    listed = capsys.readouterr().out.splitlines()[-1]
+    assert listed.startswith(f"{staged.staged}: The manifest")
+    assert listed.endswith("Discard it.")
     warehouse.cleaned()
     assert warehouse.hidden() == [staged.staged]
     warehouse.discard(staged)

@@ -17,6 +17,7 @@ from hiveacid.jobs import codec
 from hiveacid.jobs.erase_job import WITHIN_DAYS, EraseJob, EraseReport, Wait
 from hiveacid.jobs.job import Access
 from hiveacid.jobs.options import setting
+from hiveacid.jobs.report import ErrorReport
 from hiveacid.jobs.sources import BatchSource
 from hiveacid.metastore.authorizer import require_access, system_user
 from hiveacid.rules.texts import (
@@ -214,7 +215,12 @@ def run_erasures(arguments: argparse.Namespace) -> int:
         location = _folder(arguments)
         folder = ErasureFolder(location)
         client.allowed_locations.require(location)
-        found = [each for each in folder.requests() if arguments.request in (None, each.request)]
+        requests, problems = folder.requests()
+        if arguments.request in problems:
+            raise problems[arguments.request]
+        if arguments.request is not None:
+            problems = {}
+        found = [each for each in requests if arguments.request in (None, each.request)]
         for each in found:
             require_access(system_user(), _accesses(each))
         if arguments.advance:
@@ -222,9 +228,14 @@ def run_erasures(arguments: argparse.Namespace) -> int:
             found = [each if each.certificate else eraser.advance(each.request) for each in found]
     now = datetime.now(UTC)
     if arguments.json:
-        print(json.dumps([each.report().to_dict() for each in found], ensure_ascii=False))
+        shown = [each.report().to_dict() for each in found]
+        shown += [
+            {"request": name, "error": codec.encode(ErrorReport.of(error))}
+            for name, error in problems.items()
+        ]
+        print(json.dumps(shown, ensure_ascii=False))
         return 0
-    print(f"{location}: {plural(len(found), 'request')}")
+    print(f"{location}: {plural(len(found) + len(problems), 'request')}")
     if found:
         head = ("request", "age", "time left", "state", "files left", "tables")
         print_table(head, [_row(each, now) for each in found])
@@ -233,6 +244,7 @@ def run_erasures(arguments: argparse.Namespace) -> int:
             print()
             print(f"{each.request}, at {each.checked_at}:")
             _print_waits(each.waits)
+    print_lines(f"{name}: {printable(str(error))}" for name, error in problems.items())
     return 0
 
 
@@ -285,7 +297,7 @@ def _configure_verify(parser: argparse.ArgumentParser) -> None:
 def run_verify(arguments: argparse.Namespace) -> int:
     """Search all remaining files for keys that a certificate calls erased."""
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.upkeep.erasure.certificate import parse_certificate
+    from hiveacid.upkeep.erasure.certificate import Certificate
     from hiveacid.upkeep.erasure.verification import verify_certificate
 
     texts = _keys(arguments.keys)
@@ -293,8 +305,8 @@ def run_verify(arguments: argparse.Namespace) -> int:
         content = Path(arguments.certificate).read_bytes()
     except OSError as error:
         raise UserError(f"The certificate cannot be read: {error}.") from error
-    certificate = parse_certificate(content, arguments.certificate)
-    tables = [each["table"] for each in certificate["tables"]]
+    certificate = Certificate.parse(content, arguments.certificate)
+    tables = [each.table for each in certificate.tables]
     require_access(system_user(), [Access(name, None, EraseJob.tag) for name in tables])
     with closing(MetastoreClient(target.metastore(arguments)).patient()) as client:
         found = verify_certificate(client, certificate, texts, arguments.mirror)

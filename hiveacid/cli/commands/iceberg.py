@@ -25,7 +25,13 @@ from hiveacid.jobs.job import READ, Access
 from hiveacid.metastore.authorizer import require_access, system_user
 from hiveacid.progress import PhaseClock
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.texts import bytes_in_words, duration_in_words, plural
+from hiveacid.rules.texts import (
+    bytes_in_words,
+    duration_in_words,
+    plural,
+    print_lines,
+    printable,
+)
 
 if TYPE_CHECKING:
     from hiveacid.metastore.client import MetastoreClient
@@ -361,6 +367,7 @@ def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespac
             for one in mirrors
         ]
         print_table(head, rows, right=[2, 3])
+    print_lines(printable(str(one)) for one in mirrors if one.problem)
     return 0
 
 

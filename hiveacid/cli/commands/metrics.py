@@ -272,11 +272,11 @@ def _metastore(client: "MetastoreClient") -> list[Sample]:
 def _erasures(client: "MetastoreClient", folder: str | None) -> list[Sample]:
     if folder is None:
         return []
-    from hiveacid.records.erasures import ErasureFolder
+    from hiveacid.records.known_erasures import KnownErasures
     from hiveacid.upkeep.metric_collection import erasure_samples
 
     client.allowed_locations.require(folder)
-    return [*erasure_samples(ErasureFolder(folder).requests(), datetime.now(UTC))]
+    return [*erasure_samples(KnownErasures(folder).read(), datetime.now(UTC))]
 
 
 class _Tables:

@@ -107,17 +107,18 @@ def _others(client: "MetastoreClient", ref: TableRef, name: str) -> tuple[str, .
 
 def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
     from hiveacid.metastore.table_rules import existing_table
-    from hiveacid.records.staged_changes import KnownStagedChange, StagedChangeFolder
+    from hiveacid.records.staged_changes import StagedChangeFolder
 
-    changes, damaged = StagedChangeFolder(existing_table(client, ref)).changes()
-    known = [KnownStagedChange.of(change) for change in changes]
+    found = StagedChangeFolder(existing_table(client, ref)).known()
+    known = [each for each in found if not each.problem]
+    unreadable = [each for each in found if each.problem]
     if arguments.json:
         print(
             json.dumps(
                 {
                     "table": ref.full_name,
                     "staged": [codec.encode(each) for each in known],
-                    "unreadable": damaged,
+                    "unreadable": {each.name: each.problem for each in unreadable},
                 },
                 ensure_ascii=False,
             )
@@ -137,7 +138,7 @@ def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespac
             for each in known
         ]
         print_table(head, [tuple(map(printable, row)) for row in rows])
-    print_lines(f"{name} has no readable manifest; discard it." for name in damaged)
+    print_lines(f"{each.name}: {printable(each.problem)}" for each in unreadable)
     return 0
 
 

@@ -21,7 +21,7 @@ from hiveacid.records.history_entries import History
 from hiveacid.rules.directory import FileStatus
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.texts import plural, print_lines
+from hiveacid.rules.texts import plural, print_lines, printable
 from hiveacid.rules.write_ids import AsOf
 
 if TYPE_CHECKING:
@@ -327,6 +327,7 @@ def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespac
         head = ("consumer", "version", "behind")
         rows = [(one.name, str(one.version), str(one.behind)) for one in consumers]
         print_table(head, rows, right=[1, 2])
+    print_lines(printable(str(one)) for one in consumers if one.problem)
     return 0
 
 

@@ -2,23 +2,153 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, Self
 
 from hiveacid import __version__
 from hiveacid.errors import CorruptFile, InvalidJob
+from hiveacid.jobs import codec
 from hiveacid.jobs.options import setting
-from hiveacid.records.erasures import Erasure, signature_of
+from hiveacid.records.erasures import Erasure, HeldFile, signature_of
+from hiveacid.rules.formats import Obligation
 from hiveacid.rules.texts import bytes_in_words, folded, plural
 from hiveacid.upkeep.erasure.key_set import KeySet
 from hiveacid.upkeep.erasure.places import Place
 from hiveacid.upkeep.erasure.search import Searched
 
-_FORMAT = 1
-_KIND = "certificate of erasure"
 _ALGORITHM = "HMAC-SHA256"
 _SHORTEST_KEY = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertifiedTable:
+    """A table of a certificate.
+
+    Attributes:
+        table: "database.table".
+        location: Its folder.
+        identity: Its creation.
+        column: The column with the keys.
+        join: The column of another table of the request whose values are the keys; empty if they are
+            those of the request.
+        keys: The salted hashes of these values.
+        rows_deleted: The number of deleted rows.
+        write_id: The write id of the last delete.
+        rows_written_later: The number of rows with keys that were written after it.
+    """
+
+    table: str
+    location: str
+    identity: str
+    column: str
+    join: str = ""
+    keys: tuple[str, ...] = ()
+    rows_deleted: int
+    write_id: int
+    rows_written_later: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """The signature of a certificate.
+
+    Attributes:
+        algorithm: Its algorithm.
+        value: Its value.
+    """
+
+    algorithm: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate(Obligation):
+    """The certificate of a request of which nothing is left.
+
+    Attributes:
+        request: The request.
+        user: The user who made it.
+        requested_at: The time of the request.
+        deadline: The time at which the erasure had to be complete.
+        deleted_at: The time of the last delete.
+        issued_at: The time after the last search.
+        package: The package and its version.
+        transactions: The transactions of the deletes.
+        tables: The tables.
+        hash: The function of the hashes.
+        salt: Their salt, in hexadecimal digits.
+        keys: The salted hashes of the keys.
+        files: The files that held keys.
+        places: The other places.
+        signature: The signature of the rest, if a key was configured.
+    """
+
+    kind: ClassVar[str] = "certificate of erasure"
+
+    request: str
+    user: str
+    requested_at: str
+    deadline: str
+    deleted_at: str | None
+    issued_at: str
+    package: str
+    transactions: tuple[int, ...]
+    tables: tuple[CertifiedTable, ...]
+    hash: str
+    salt: str
+    keys: tuple[str, ...]
+    files: tuple[HeldFile, ...]
+    places: tuple[Place, ...]
+    signature: Signature | None = None
+
+    @classmethod
+    def parse(cls, content: bytes, where: str) -> Self:
+        """Read the file of a certificate.
+
+        Args:
+            content: Its content.
+            where: Its name in errors.
+
+        Raises:
+            CorruptFile: It is not a certificate.
+            NewerRecord: A newer version has issued it.
+        """
+        try:
+            found = codec.read_obligation(cls, content, where)
+            is_one = bool(KeySet(bytes.fromhex(found.salt), frozenset(found.keys)).salt)
+            # A certificate of another kind has other fields.
+            if not is_one or not found.tables:
+                raise ValueError("It has no salt or no tables.")
+        except (InvalidJob, ValueError) as error:
+            raise CorruptFile(f"{where} is not a certificate of an erasure.") from error
+        return found
+
+    @property
+    def content(self) -> bytes:
+        """The content of its file."""
+        return codec.to_bytes(self)
+
+    @property
+    def signed(self) -> bytes:
+        """The bytes that are signed: JSON without the signature, spaces, and with sorted keys."""
+        unsigned = {k: value for k, value in codec.to_record(self).items() if k != "signature"}
+        return json.dumps(unsigned, sort_keys=True, separators=(",", ":")).encode()
+
+    @property
+    def signature_state(self) -> str:
+        """Whether it is unchanged: "valid", "invalid", "unsigned", or "no key"."""
+        if self.signature is None:
+            return "unsigned"
+        key = _configured_key()
+        if key is None:
+            return "no key"
+        return "valid" if self.signature.value == signature_of(key, self.signed) else "invalid"
+
+    @property
+    def text(self) -> str:
+        """The same for people, without hashes."""
+        return "\n".join(map(folded, _lines(self))) + "\n"
 
 
 def certificate_of(
@@ -26,7 +156,7 @@ def certificate_of(
     searched: Mapping[str, Searched],
     places: Sequence[Place],
     issued_at: str,
-) -> dict[str, Any]:
+) -> Certificate:
     """Return the certificate of a request of which nothing is left, signed if a key is configured.
 
     Args:
@@ -52,123 +182,74 @@ def certificate_of(
             "As text; in sentences, words of six characters and more.",
         ),
     ]
-    certificate: dict[str, Any] = {
-        "format": _FORMAT,
-        "kind": _KIND,
-        "request": erasure.request,
-        "user": erasure.user,
-        "requested_at": erasure.requested_at,
-        "deadline": erasure.deadline,
-        "deleted_at": erasure.deleted_at,
-        "issued_at": issued_at,
-        "package": f"hiveacid {__version__}",
-        "transactions": list(erasure.txn_ids),
-        "tables": [
-            {
-                "table": each.table.name,
-                "location": each.table.location,
-                "identity": each.table.identity.text,
-                "column": each.column,
-                **({"join": each.join, "keys": each.hashes.split()} if each.join else {}),
-                "rows_deleted": each.rows_deleted,
-                "write_id": each.write_id,
-                "rows_written_later": searched[each.table.name].later,
-            }
+    certificate = Certificate(
+        request=erasure.request,
+        user=erasure.user,
+        requested_at=erasure.requested_at,
+        deadline=erasure.deadline,
+        deleted_at=erasure.deleted_at,
+        issued_at=issued_at,
+        package=f"hiveacid {__version__}",
+        transactions=erasure.txn_ids,
+        tables=tuple(
+            CertifiedTable(
+                table=each.table.name,
+                location=each.table.location,
+                identity=each.table.identity.text,
+                column=each.column,
+                join=each.join,
+                keys=tuple(each.hashes.split()) if each.join else (),
+                rows_deleted=each.rows_deleted,
+                write_id=each.write_id or 0,
+                rows_written_later=searched[each.table.name].later,
+            )
             for each in erasure.tables
-        ],
-        "hash": "BLAKE2b, 16 bytes, keyed by the salt",
-        "salt": erasure.salt,
-        "keys": erasure.hashes.split(),
-        "files": [asdict(file) for file in erasure.files],
-        "places": [asdict(place) for place in (*everywhere, *places)],
-    }
-    key = _configured_key()
-    if key is not None:
-        value = signature_of(key, _signed_bytes(certificate))
-        certificate["signature"] = {"algorithm": _ALGORITHM, "value": value}
-    return certificate
-
-
-def certificate_bytes(certificate: Mapping[str, Any]) -> bytes:
-    """Return the content of a certificate's file."""
-    return json.dumps(certificate, indent=1).encode()
-
-
-def parse_certificate(content: bytes, where: str) -> dict[str, Any]:
-    """Read a certificate.
-
-    Raises:
-        CorruptFile: It is not a certificate.
-    """
-    try:
-        certificate = json.loads(content)
-        keys = KeySet(bytes.fromhex(certificate["salt"]), frozenset(certificate["keys"]))
-        is_one = certificate["kind"] == _KIND and bool(keys.salt)
-        tables = [
-            (each["table"], each["column"], each["write_id"]) for each in certificate["tables"]
-        ]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        is_one, tables = False, []
-    if not is_one or not tables:
-        raise CorruptFile(f"{where} is not a certificate of an erasure.")
-    found: dict[str, Any] = certificate
-    return found
-
-
-def signature_state(certificate: Mapping[str, Any]) -> str:
-    """Return whether a certificate is unchanged: "valid", "invalid", "unsigned", or "no key"."""
-    signature = certificate.get("signature")
-    if not isinstance(signature, Mapping):
-        return "unsigned"
+        ),
+        hash="BLAKE2b, 16 bytes, keyed by the salt",
+        salt=erasure.salt,
+        keys=tuple(erasure.hashes.split()),
+        files=erasure.files,
+        places=(*everywhere, *places),
+    )
     key = _configured_key()
     if key is None:
-        return "no key"
-    expected = signature_of(key, _signed_bytes(certificate))
-    return "valid" if signature.get("value") == expected else "invalid"
+        return certificate
+    signature = Signature(algorithm=_ALGORITHM, value=signature_of(key, certificate.signed))
+    return replace(certificate, signature=signature)
 
 
-def certificate_text(certificate: Mapping[str, Any]) -> str:
-    """Return a certificate as text for people."""
-    return "\n".join(map(folded, _lines(certificate))) + "\n"
-
-
-def _lines(certificate: Mapping[str, Any]) -> Iterator[str]:
-    yield f"Certificate of erasure: request {certificate['request']}"
+def _lines(certificate: Certificate) -> Iterator[str]:
+    yield f"Certificate of erasure: request {certificate.request}"
     yield ""
-    yield f"Requested at {certificate['requested_at']} by {certificate['user']}"
-    yield f"Deleted at   {certificate['deleted_at']} by transaction " + ", ".join(
-        map(str, certificate["transactions"])
+    yield f"Requested at {certificate.requested_at} by {certificate.user}"
+    yield f"Deleted at   {certificate.deleted_at} by transaction " + ", ".join(
+        map(str, certificate.transactions)
     )
-    yield f"Complete at  {certificate['issued_at']} (deadline {certificate['deadline']})"
-    yield f"Issued by    {certificate['package']}"
+    yield f"Complete at  {certificate.issued_at} (deadline {certificate.deadline})"
+    yield f"Issued by    {certificate.package}"
     yield ""
-    yield f"{plural(len(certificate['keys']), 'key')}, by their salted hashes in the JSON file"
-    for table in certificate["tables"]:
-        rows = plural(table["rows_deleted"], "row")
-        joined = f" = {table['join']} of these rows" if "join" in table else ""
-        yield f"  {table['table']}, column {table['column']}{joined}: {rows} deleted"
-        if table["rows_written_later"]:
-            later = plural(table["rows_written_later"], "row")
+    yield f"{plural(len(certificate.keys), 'key')}, by their salted hashes in the JSON file"
+    for table in certificate.tables:
+        rows = plural(table.rows_deleted, "row")
+        joined = f" = {table.join} of these rows" if table.join else ""
+        yield f"  {table.table}, column {table.column}{joined}: {rows} deleted"
+        if table.rows_written_later:
+            later = plural(table.rows_written_later, "row")
             yield f"    {later} with these keys were written after the erasure"
     yield ""
-    yield f"{plural(len(certificate['files']), 'file')} that held keys, with the times of removal"
-    for file in certificate["files"]:
-        by = f" by transaction {file['removed_by']}" if file["removed_by"] else ""
-        yield f"  {file['gone_at']}{by}  {file['path']}"
+    yield f"{plural(len(certificate.files), 'file')} that held keys, with the times of removal"
+    for file in certificate.files:
+        by = f" by transaction {file.removed_by}" if file.removed_by else ""
+        yield f"  {file.gone_at}{by}  {file.path}"
     yield ""
     yield "Places"
-    for place in certificate["places"]:
-        yield f"  {place['state']:<11}  {place['place']}"
-        if place["detail"]:
-            yield f"               {place['detail']}"
-    if signature := certificate.get("signature"):
+    for place in certificate.places:
+        yield f"  {place.state:<11}  {place.place}"
+        if place.detail:
+            yield f"               {place.detail}"
+    if (signature := certificate.signature) is not None:
         yield ""
-        yield f"Signature of the JSON file ({signature['algorithm']}): {signature['value']}"
-
-
-def _signed_bytes(certificate: Mapping[str, Any]) -> bytes:
-    unsigned = {name: value for name, value in certificate.items() if name != "signature"}
-    return json.dumps(unsigned, sort_keys=True, separators=(",", ":")).encode()
+        yield f"Signature of the JSON file ({signature.algorithm}): {signature.value}"
 
 
 def _configured_key() -> bytes | None:

@@ -178,7 +178,10 @@ class Copies:
 
     def _late_consumers(self) -> Iterator[Wait]:
         for consumer in self._consumers:
-            if consumer.version < self.deleted_by:
+            if consumer.problem:
+                reason = f"The position of consumer {consumer.name} is unknown: {consumer.problem}"
+                yield Wait(kind="consumer", table=self.table.ref.full_name, reason=reason)
+            elif consumer.version < self.deleted_by:
                 yield Wait(
                     kind="consumer",
                     table=self.table.ref.full_name,
@@ -188,7 +191,9 @@ class Copies:
 
     def _late_mirrors(self) -> Iterator[Wait]:
         for mirror in self._mirrors:
-            if plain_location(mirror.location) not in self.mirrors:
+            if mirror.problem:
+                yield Wait(kind="mirror", table=self.table.ref.full_name, reason=mirror.problem)
+            elif plain_location(mirror.location) not in self.mirrors:
                 yield Wait(
                     kind="mirror",
                     table=self.table.ref.full_name,

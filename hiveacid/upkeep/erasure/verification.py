@@ -1,8 +1,7 @@
 """Verification of a certificate: the search is repeated with the keys themselves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hiveacid.errors import KeysLeft, UserError
 from hiveacid.metastore.client import MetastoreClient
@@ -10,7 +9,7 @@ from hiveacid.metastore.table_rules import column_of, existing_table
 from hiveacid.records.erasures import HeldFile
 from hiveacid.rules.names import TableIdentity, TableRef
 from hiveacid.rules.texts import plural
-from hiveacid.upkeep.erasure.certificate import signature_state
+from hiveacid.upkeep.erasure.certificate import Certificate
 from hiveacid.upkeep.erasure.key_set import KeySet
 from hiveacid.upkeep.erasure.mirror import MirrorSearch
 from hiveacid.upkeep.erasure.places import Copies
@@ -65,7 +64,7 @@ class Verification:
 
 def verify_certificate(
     client: MetastoreClient,
-    certificate: Mapping[str, Any],
+    certificate: Certificate,
     texts: Sequence[str],
     mirrors: Sequence[str] = (),
 ) -> Verification:
@@ -73,7 +72,7 @@ def verify_certificate(
 
     Args:
         client: The metastore.
-        certificate: The certificate; see ``parse_certificate``.
+        certificate: The certificate.
         texts: The keys.
         mirrors: The folders of mirrors in Iceberg, which are searched as well.
 
@@ -81,19 +80,19 @@ def verify_certificate(
         UnknownColumn: The column with the keys has another name now, or was removed.
         UserError: The folder of a mirror has no files.
     """
-    keys = KeySet.of(bytes.fromhex(certificate["salt"]), texts)
-    names = frozenset(each["table"] for each in certificate["tables"])
+    keys = KeySet.of(bytes.fromhex(certificate.salt), texts)
+    names = frozenset(each.table for each in certificate.tables)
     replaced: list[str] = []
     searches: list[TableSearch] = []
-    for table in certificate["tables"]:
-        described = existing_table(client, TableRef.parse(table["table"]))
-        column = column_of(described, table["column"])
-        own = KeySet(keys.salt, frozenset(table["keys"])) if "join" in table else keys
-        deleted_by = table["write_id"]
-        others = names - {table["table"]}
-        is_same = described.identity.is_same(TableIdentity.of_text(table["identity"]))
+    for table in certificate.tables:
+        described = existing_table(client, TableRef.parse(table.table))
+        column = column_of(described, table.column)
+        own = KeySet(keys.salt, frozenset(table.keys)) if table.join else keys
+        deleted_by = table.write_id
+        others = names - {table.table}
+        is_same = described.identity.is_same(TableIdentity.of_text(table.identity))
         if not is_same:
-            replaced.append(table["table"])
+            replaced.append(table.table)
         # The write ids of a table that was created again have another meaning.
         after = deleted_by if is_same else None
         searches.append(TableSearch(client, described, column, own, after))
@@ -108,10 +107,10 @@ def verify_certificate(
                 remedy="Name the folder of the Iceberg table, or none if the table was dropped.",
             )
     return Verification(
-        request=certificate["request"],
-        signature=signature_state(certificate),
+        request=certificate.request,
+        signature=certificate.signature_state,
         keys=len(keys.hashes),
-        unknown_keys=len(keys.hashes - {*certificate["keys"]}),
+        unknown_keys=len(keys.hashes - {*certificate.keys}),
         files=sum(each.files for each in found),
         bytes=sum(each.bytes for each in found),
         rows_written_later=sum(each.later for each in found),
