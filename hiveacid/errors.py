@@ -18,7 +18,7 @@ HiveAcidError
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Self, TypeVar
 from urllib.parse import quote, quote_plus, unquote
 
 # Texts without their secrets: the one rule for errors, reports, logs, and shown jobs.
@@ -180,6 +180,15 @@ class HiveAcidError(Exception):
 
     def __str__(self) -> str:
         return f"{self.what} {self.remedy}".strip()
+
+    def after(self, done: str) -> Self:
+        """Add what a job of several steps had committed before, of which the error does not speak.
+
+        Args:
+            done: A sentence; "" adds nothing.
+        """
+        self.what = f"{self.what} {done}".strip()
+        return self
 
     @property
     def id(self) -> str:
@@ -495,7 +504,7 @@ class OverlapRefused(ConflictError):
     """Another writer committed first, and the job's conflict policy refuses both changes."""
 
     default_remedy = (
-        "Nothing of this job is visible; run it again on the rows of the other transaction."
+        "Nothing of this transaction is visible; run the job again on the rows of the other one."
     )
 
 
@@ -532,7 +541,7 @@ class TableReplaced(ConflictError):
 class TransactionAborted(ConflictError):
     """The metastore aborted the transaction, or no longer has it."""
 
-    default_remedy = "Nothing of it is visible; run the job again."
+    default_remedy = "Nothing of this transaction is visible; run the job again."
 
 
 class WriteConflict(ConflictError):
@@ -658,6 +667,15 @@ class SourceSkipped(EmptySource):
 
     retryable = False
     default_remedy = "Nothing was changed. Clear the task once the rows are there."
+
+
+class NotAFile(StorageError):
+    """Something that is neither a file nor a directory is in the place of one."""
+
+    default_remedy = (
+        "It may be a link that leads nowhere, for example to a disk that is not mounted: bring back what"
+        " it leads to. Remove it only if it is foreign: the file in its place is missing then."
+    )
 
 
 class OutsideTable(StorageError):

@@ -15,6 +15,7 @@ from hiveacid.errors import (
     ConflictError,
     InvalidJob,
     MalformedName,
+    NotAFile,
     OutsideTable,
     PermissionRefused,
     ScriptChanged,
@@ -499,7 +500,7 @@ class RunNoteFolder:
     def _content(self, name: NoteName) -> NoteFile:
         try:
             content = self._storage.read_small(NoteFile(name, None).path)
-        except PermissionRefused:
+        except (NotAFile, PermissionRefused):
             content = None
         note = None if content is None else RunNote.parse(content)
         if note is not None and note.is_of(name.digest, name.txn_id):
