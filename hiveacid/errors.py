@@ -412,8 +412,8 @@ class DirectoryMissing(DataError):
     """The directory of a table or a partition, which the metastore knows, does not exist."""
 
     default_remedy = (
-        "Bring it back from a copy, a snapshot of the file system or its trash; or overwrite or drop"
-        " the table or the partition, if the rows are not needed."
+        "Bring it back from a copy, a snapshot of the file system or its trash; or drop the table, or"
+        " overwrite or drop the partition, if the rows are not needed."
     )
 
 

@@ -117,15 +117,21 @@ class ReadOnlyStorage:
         """Return whether a directory exists; in object stores, one with files."""
         return bool(self._info(path).type == fs.FileType.Directory)
 
-    def require_folder(self) -> None:
+    def require_folder(self, path: str = "") -> None:
         """Refuse a missing folder, whose rows are lost; object stores have no empty folders.
+
+        The metastore and this package make the folder of each table and partition, so that one
+        without a write is empty, and not missing.
+
+        Args:
+            path: The folder of a partition below this one.
 
         Raises:
             DirectoryMissing: The folder does not exist.
         """
-        if self._filesystem.type_name not in _OBJECT_STORES and not self.exists(""):
+        if self._filesystem.type_name not in _OBJECT_STORES and not self.exists(path):
             raise DirectoryMissing(
-                f"The directory {self.location} does not exist, although the metastore has a table or"
+                f"The directory {self._show(path)} does not exist, although the metastore has a table or"
                 " a partition there."
             )
 
