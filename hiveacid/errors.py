@@ -18,7 +18,7 @@ HiveAcidError
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar, Self, TypeVar
+from typing import ClassVar, TypeVar
 from urllib.parse import quote, quote_plus, unquote
 
 # Texts without their secrets: the one rule for errors, reports, logs, and shown jobs.
@@ -181,14 +181,13 @@ class HiveAcidError(Exception):
     def __str__(self) -> str:
         return f"{self.what} {self.remedy}".strip()
 
-    def after(self, done: str) -> Self:
+    def after(self, done: str) -> None:
         """Add what a job of several steps had committed before, of which the error does not speak.
 
         Args:
             done: A sentence; "" adds nothing.
         """
         self.what = f"{self.what} {done}".strip()
-        return self
 
     @property
     def id(self) -> str:

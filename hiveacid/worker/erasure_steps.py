@@ -103,7 +103,8 @@ class Steps:
             try:
                 waits, again = self._pass()
             except HiveAcidError as error:
-                raise error.after(self._done)
+                error.after(self._done)
+                raise
             if not again:
                 break
         if self.erasure.certificate is None:

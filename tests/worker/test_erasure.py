@@ -94,7 +94,9 @@ def test_the_error_of_a_later_step_states_that_the_rows_are_deleted(
         with pytest.raises(TransactionAborted) as failed:
             warehouse.erase()
     deleted = warehouse.client.get_open_txns().high_watermark
-    [named] = re.findall(r"were deleted, by transaction (\d+): they are invisible", str(failed.value))
+    [named] = re.findall(
+        r"were deleted, by transaction (\d+): they are invisible", str(failed.value)
+    )
     assert int(named) < deleted
     assert "Nothing of it is visible" not in str(failed.value)
     assert "Nothing of this transaction is visible" in str(failed.value)

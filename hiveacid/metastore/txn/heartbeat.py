@@ -200,7 +200,9 @@ class KeepAlive:
             try:
                 with suppress(Empty):
                     self._wakes.get(timeout=pause)
-                pause = _SHORTEST  # In case of a failure: no lack of memory or threads lasts forever.
+                pause = (
+                    _SHORTEST  # In case of a failure: no lack of memory or threads lasts forever.
+                )
                 if self._ends():
                     return
                 pause = self._send_most_urgent()
