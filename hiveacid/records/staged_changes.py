@@ -16,6 +16,7 @@ from hiveacid.errors import (
     InvalidJob,
     MalformedName,
     MalformedSnapshot,
+    NotAFile,
     StagedChangeRefused,
     StorageError,
 )
@@ -441,7 +442,10 @@ class StagedChangeFolder:
                 of another table.
         """
         file = WITHDRAWN if withdrawn else MANIFEST
-        content = manifest_of(self._storage, name, file)
+        try:
+            content = manifest_of(self._storage, name, file)
+        except NotAFile as error:
+            raise malformed(name, "another object in its place") from error
         if content is None:
             return None
         if self._storage.is_link(f"{STAGED_CHANGES}/{name}/{file}"):

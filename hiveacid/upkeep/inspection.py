@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from hiveacid.errors import CorruptFile, DataError, StagedChangeRefused
+from hiveacid.errors import CorruptFile, DataError, NotAFile, StagedChangeRefused
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
@@ -230,7 +230,10 @@ class Inspection:
             path = f"{STAGED_CHANGES}/{name}"
             if storage.is_link(path):
                 continue
-            content = manifest_of(storage, name)
+            try:
+                content = manifest_of(storage, name)
+            except NotAFile:
+                content = None
             if content is not None or storage.exists(f"{path}/{MANIFEST}"):
                 try:
                     change = StagedChange.parse(content or b"", name)
