@@ -223,7 +223,7 @@ class ReadOnlyStorage:
         Raises:
             NotAFile: It is neither a file nor a directory.
         """
-        if not found and path and self._info(path).type == fs.FileType.Unknown:
+        if not found and self._info(path).type == fs.FileType.Unknown:
             raise NotAFile(f"{self._show(path)} is not a directory.")
         with translated_errors(self._show(path)):
             found += [

@@ -52,6 +52,26 @@ def test_a_link_in_place_of_a_note_doubles_no_row(warehouse: Warehouse, of_folde
 
 @FAKE
 @pytest.mark.parametrize("kind", ["", INSERT_ONLY])
+def test_a_link_in_place_of_a_folder_is_not_an_empty_folder(
+    warehouse: Warehouse, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warehouse.sql(f"CREATE TABLE t (id int) PARTITIONED BY (p int){kind}")
+    warehouse.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
+    _replace_by_link(warehouse.place() / "p=1")
+    uris = warehouse.client.options.uris
+    for command in (
+        ["cat", warehouse.t],
+        ["compact", warehouse.t, "--type", "major", "--run-in", "worker"],
+    ):
+        status = main([*command, "--metastore", uris])
+        assert status == NotAFile.exit_code, command
+        assert "p=1 is neither a file nor" in (said := "".join(capsys.readouterr())) or (
+            "p=1 is not a directory" in said
+        )
+
+
+@FAKE
+@pytest.mark.parametrize("kind", ["", INSERT_ONLY])
 @pytest.mark.parametrize("pattern", ["delta_*", "delta_*/*_0*"])
 def test_a_link_in_place_of_rows_is_an_error_of_every_reader_and_of_a_cleaning(
     warehouse: Warehouse, kind: str, pattern: str, capsys: pytest.CaptureFixture[str]
