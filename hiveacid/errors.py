@@ -181,6 +181,14 @@ class HiveAcidError(Exception):
     def __str__(self) -> str:
         return f"{self.what} {self.remedy}".strip()
 
+    def after(self, done: str) -> None:
+        """Add what a job of several steps had committed before, of which the error does not speak.
+
+        Args:
+            done: A sentence; "" adds nothing.
+        """
+        self.what = f"{self.what} {done}".strip()
+
     @property
     def id(self) -> str:
         """The stable name of this kind of error, for programs."""
@@ -403,8 +411,8 @@ class DirectoryMissing(DataError):
     """The directory of a table or a partition, which the metastore knows, does not exist."""
 
     default_remedy = (
-        "Bring it back from a copy, a snapshot of the file system or its trash; or overwrite or drop"
-        " the table or the partition, if the rows are not needed."
+        "Bring it back from a copy, a snapshot of the file system or its trash; or drop the table, or"
+        " overwrite or drop the partition, if the rows are not needed."
     )
 
 
@@ -507,7 +515,7 @@ class OverlapRefused(ConflictError):
     """Another writer committed first, and the job's conflict policy refuses both changes."""
 
     default_remedy = (
-        "Nothing of this job is visible; run it again on the rows of the other transaction."
+        "Nothing of this transaction is visible; run the job again on the rows of the other one."
     )
 
 
@@ -544,7 +552,7 @@ class TableReplaced(ConflictError):
 class TransactionAborted(ConflictError):
     """The metastore aborted the transaction, or no longer has it."""
 
-    default_remedy = "Nothing of it is visible; run the job again."
+    default_remedy = "Nothing of this transaction is visible; run the job again."
 
 
 class WriteConflict(ConflictError):
@@ -670,6 +678,15 @@ class SourceSkipped(EmptySource):
 
     retryable = False
     default_remedy = "Nothing was changed. Clear the task once the rows are there."
+
+
+class NotAFile(StorageError):
+    """Something that is neither a file nor a directory is in the place of one."""
+
+    default_remedy = (
+        "It may be a link that leads nowhere, for example to a disk that is not mounted: bring back what"
+        " it leads to. Remove it only if it is foreign: the file in its place is missing then."
+    )
 
 
 class OutsideTable(StorageError):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from threading import Lock
 
-from hiveacid.errors import TableNotFound
+from hiveacid.errors import MetastoreCallFailed, TableNotFound
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import partitions_of, projected_tables
@@ -83,7 +83,13 @@ def _locations_of_tables(
     partitions: bool = True,
 ) -> Iterator[tuple[str, str]]:
     for database in client.get_databases():
-        for table in projected_tables(client, database, client.get_tables(database)):
+        try:
+            tables = list(projected_tables(client, database, client.get_tables(database)))
+        except (TableNotFound, MetastoreCallFailed):
+            if database in client.get_databases():
+                raise
+            continue
+        for table in tables:
             ref = TableRef(table.dbName, table.tableName)
             if ref == besides or not table.sd.location:
                 continue
@@ -91,8 +97,11 @@ def _locations_of_tables(
             keys = [key.name for key in table.partitionKeys or () if partitions]
             try:
                 found = _partition_locations(client, ref, catalog, keys) if keys else {}
-            except TableNotFound:
-                continue  # It was dropped a moment ago.
+            except (TableNotFound, MetastoreCallFailed):
+                # Releases word it differently that a table is gone; and what fails is not gone.
+                if ref.name in client.get_tables(database):
+                    raise
+                continue
             for partition, location in found.items():
                 yield f"{ref}/{partition}", location
 

@@ -2,7 +2,7 @@
 
 import re
 
-from hiveacid.errors import StorageError
+from hiveacid.errors import NotAFile, StorageError
 from hiveacid.rules.names import LARGEST_NOTE, UNFINISHED_PREFIX
 from hiveacid.storage.folder import Storage
 
@@ -29,10 +29,13 @@ class NumberedFile:
     def read(self) -> tuple[int, bytes | None] | None:
         """Read the number and the content of the newest version; None without a version.
 
-        The content is None if it is too large.
+        The content is None if it is too large, or not a file.
         """
         while (number := self.newest()) is not None:
-            content = self._storage.read_small(self.path(number), self._limit)
+            try:
+                content = self._storage.read_small(self.path(number), self._limit)
+            except NotAFile:
+                content = None
             # Another process may just have replaced this version by its own.
             if content is not None or self.newest() == number:
                 return number, content

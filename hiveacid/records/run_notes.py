@@ -15,6 +15,7 @@ from hiveacid.errors import (
     InvalidJob,
     MalformedName,
     NewerRecord,
+    NotAFile,
     OutsideTable,
     PermissionRefused,
     ScriptChanged,
@@ -479,7 +480,7 @@ class RunNoteFolder:
         path = NoteFile(name, None).path
         try:
             content = self._storage.read_small(path)
-        except PermissionRefused:
+        except (NotAFile, PermissionRefused):
             content = None
         where = f"{self._storage.location.rstrip('/')}/{path}"
         try:

@@ -18,6 +18,7 @@ from hiveacid.errors import (
     MalformedName,
     MalformedSnapshot,
     NewerRecord,
+    NotAFile,
     StagedChangeRefused,
     StorageError,
 )
@@ -473,7 +474,10 @@ class StagedChangeFolder:
             NewerRecord: A newer version has written it.
         """
         file = WITHDRAWN if withdrawn else MANIFEST
-        content = manifest_of(self._storage, name, file)
+        try:
+            content = manifest_of(self._storage, name, file)
+        except NotAFile as error:
+            raise malformed(name, "another object in its place") from error
         if content is None:
             return None
         if self._storage.is_link(f"{STAGED_CHANGES}/{name}/{file}"):

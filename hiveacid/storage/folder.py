@@ -13,9 +13,15 @@ from typing import Any, BinaryIO, cast
 
 from pyarrow import fs  # noqa: TID253
 
-from hiveacid.errors import DirectoryMissing, OutsideTable, StorageError
+from hiveacid.errors import DirectoryMissing, NotAFile, OutsideTable, StorageError
 from hiveacid.rules.directory import FileStatus
-from hiveacid.rules.names import LARGEST_NOTE, METADATA_FILE, SIDECAR_FILE, UNFINISHED_PREFIX
+from hiveacid.rules.names import (
+    LARGEST_NOTE,
+    METADATA_FILE,
+    SIDECAR_FILE,
+    UNFINISHED_PREFIX,
+    is_hidden,
+)
 from hiveacid.storage.filesystems import filesystem_of, translated_errors, with_directories
 from hiveacid.storage.hdfs import HdfsFileSystem
 from hiveacid.storage.uploads import Uploads
@@ -36,6 +42,10 @@ class ReadOnlyStorage:
     """Read-only access to a folder and its contents.
 
     All paths are relative to the folder, with slashes; "" is the folder itself.
+
+    What is absent, what cannot be read, and what is neither a file nor a directory (a link that leads
+    nowhere, a pipe, a device) are three answers: only the first is no error. Under a hidden name, where
+    no rows are, listings show the third as a file, so that nobody takes a record for absent.
 
     Attributes:
         location: The folder, as passed by the caller.
@@ -87,9 +97,9 @@ class ReadOnlyStorage:
         """
         return sorted(
             (
-                FileStatus(self._below(info.path, path), info.size)
+                FileStatus(self._below(info.path, path), info.size or 0)
                 for info in self._list(path, recursive, missing_ok)
-                if info.type == fs.FileType.File
+                if info.type != fs.FileType.Directory
             ),
             key=lambda file: file.path,
         )
@@ -103,22 +113,28 @@ class ReadOnlyStorage:
         )
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or a directory exists."""
+        """Return whether anything exists there, even a link that leads nowhere."""
         return bool(self._info(path).type != fs.FileType.NotFound)
 
     def is_directory(self, path: str) -> bool:
         """Return whether a directory exists; in object stores, one with files."""
         return bool(self._info(path).type == fs.FileType.Directory)
 
-    def require_folder(self) -> None:
+    def require_folder(self, path: str = "") -> None:
         """Refuse a missing folder, whose rows are lost; object stores have no empty folders.
+
+        The metastore and this package make the folder of each table and partition, so that one
+        without a write is empty, and not missing.
+
+        Args:
+            path: The folder of a partition below this one.
 
         Raises:
             DirectoryMissing: The folder does not exist.
         """
-        if self._filesystem.type_name not in _OBJECT_STORES and not self.exists(""):
+        if self._filesystem.type_name not in _OBJECT_STORES and not self.exists(path):
             raise DirectoryMissing(
-                f"The directory {self.location} does not exist, although the metastore has a table or"
+                f"The directory {self._show(path)} does not exist, although the metastore has a table or"
                 " a partition there."
             )
 
@@ -143,7 +159,8 @@ class ReadOnlyStorage:
         """
         begin = len(self._full("").rstrip("/")) + 1
         for info in self._list(path, recursive=True, missing_ok=True):
-            yield info.path[begin:], info.size, info.mtime_ns
+            size = None if info.type == fs.FileType.Directory else info.size or 0
+            yield info.path[begin:], size, info.mtime_ns
 
     @property
     def renames_at_once(self) -> bool:
@@ -169,18 +186,22 @@ class ReadOnlyStorage:
     def read_small(self, path: str, limit: int = LARGEST_NOTE) -> bytes | None:
         """Read a small file that this package has written.
 
-        Other users of the folder may have created anything there: a larger file, or another kind of
-        object, is foreign.
-
         Args:
             path: The file.
             limit: The maximum number of bytes.
 
         Returns:
-            Its bytes, if such a file exists.
+            Its bytes; None if nothing is there, or a larger file, which is foreign.
+
+        Raises:
+            NotAFile: Something else is there.
         """
         info = self._info(path)
-        if info.type != fs.FileType.File or info.size > limit:
+        if info.type == fs.FileType.NotFound:
+            return None
+        if info.type != fs.FileType.File:
+            raise NotAFile(f"{self._show(path)} is not a file.")
+        if info.size > limit:
             return None
         try:
             with translated_errors(self._show(path)), self.open_input(path) as source:
@@ -199,11 +220,38 @@ class ReadOnlyStorage:
             found = list(self._filesystem.get_file_info(selector))
         if self._filesystem.type_name == "gcs":
             return with_directories(found, full, recursive)
+        if self.is_local:
+            self._add_broken_links(found, path, recursive)
         return found
 
     def _info(self, path: str) -> Any:
         with translated_errors(self._show(path)):
-            return self._filesystem.get_file_info(self._full(path))
+            full = self._full(path)
+            info = self._filesystem.get_file_info(full)
+            # Arrow takes a link that leads nowhere, or to itself, for absent.
+            if info.type == fs.FileType.NotFound and self.is_local and os.path.islink(full):
+                return fs.FileInfo(full, fs.FileType.Unknown)
+            return info
+
+    def _add_broken_links(self, found: list[Any], path: str, recursive: bool) -> None:
+        """Add the links to a listing that Arrow omits, and refuse what may hide rows.
+
+        Raises:
+            NotAFile: It is neither a file nor a directory.
+        """
+        if not found and self._info(path).type == fs.FileType.Unknown:
+            raise NotAFile(f"{self._show(path)} is not a directory.")
+        with translated_errors(self._show(path)):
+            found += [
+                fs.FileInfo(link, fs.FileType.Unknown)
+                for link in _links(self._full(path), recursive)
+                if not os.path.exists(link)
+            ]
+        for info in found:
+            if info.type == fs.FileType.Unknown:
+                name = self._below(info.path, "")
+                if not any(map(is_hidden, name.split("/"))):
+                    raise NotAFile(f"{self._show(name)} is neither a file nor a directory.")
 
     def _full(self, path: str) -> str:
         """The path as the file system takes it, provided it stays below the folder."""
@@ -360,10 +408,6 @@ class LocalStorage(Storage):
     symbolic link that leads outside.
     """
 
-    def exists(self, path: str) -> bool:
-        """Return whether a file, a directory or a link exists, even a dangling link."""
-        return os.path.lexists(self._full(path))
-
     def open_input(self, path: str) -> BinaryIO:
         """Open a file for reading at any place."""
         with translated_errors(self._show(path)):
@@ -466,6 +510,19 @@ class HdfsStorage(Storage):
     def _replace(self, source: str, target: str) -> None:
         with translated_errors(self._show(target)):
             self._filesystem.replace(self._full(source), self._full(target))
+
+
+def _links(directory: str, recursive: bool) -> Iterator[str]:
+    """Yield the symbolic links in a directory, which may vanish meanwhile."""
+    try:
+        entries = list(os.scandir(directory))
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        if entry.is_symlink():
+            yield entry.path
+        elif recursive and entry.is_dir():
+            yield from _links(entry.path, recursive)
 
 
 def _remove_all_but_notes(directory: str) -> None:

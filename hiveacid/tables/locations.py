@@ -558,6 +558,7 @@ def require_free(
     purpose: str,
     *,
     tolerated: Callable[[str], bool] = lambda _: False,
+    partitions: bool = True,
 ) -> None:
     """Refuse locations at, above, or below a registered table or partition.
 
@@ -567,6 +568,7 @@ def require_free(
         locations: The locations that will be created or written.
         purpose: The object that will be there, for the message.
         tolerated: Receives "database.table" of an owner, and returns whether it may share a location.
+        partitions: See ``require_unshared``.
 
     Raises:
         AccessRefused: A location is not allowed.
@@ -576,7 +578,7 @@ def require_free(
     for location in wanted:
         client.allowed_locations.require(location)
         _require_absolute(location)
-    for location, owner, registered in _owners(client, wanted):
+    for location, owner, registered in _owners(client, wanted, partitions=partitions):
         if not tolerated(owner.partition("/")[0]):
             raise SharedLocation(
                 f"{purpose} in {location} would share files with {owner} in {registered}.",
@@ -612,12 +614,19 @@ def require_free_folder(client: MetastoreClient, table: HiveTable) -> None:
         )
 
 
-def require_unshared(client: MetastoreClient, tables: Sequence[HiveTable]) -> None:
+def require_unshared(
+    client: MetastoreClient, tables: Sequence[HiveTable], *, partitions: bool = True
+) -> None:
     """Refuse to drop or move tables if another table has files in their folders.
+
+    No lock on these tables keeps others from adding partitions to theirs, and no call lists the
+    partitions of several tables. So they are listed before the lock is requested, which others would
+    otherwise wait for, and the tables themselves once more under it.
 
     Args:
         client: The metastore; see ``require_free``.
         tables: The tables; views, and external tables whose files remain, have no folders.
+        partitions: Whether to list the partitions of all other tables, too.
 
     Raises:
         SharedLocation: Another table or partition is registered in a folder, around it or inside it.
@@ -633,7 +642,7 @@ def require_unshared(client: MetastoreClient, tables: Sequence[HiveTable]) -> No
     places_of = place_resolver()
     folders = OwnPlaces((name, places_of(location)) for name, location in own.items())
     dropped = {table.ref.full_name for table in tables}
-    for other, location in all_locations(client):
+    for other, location in all_locations(client, partitions=partitions):
         if other.partition("/")[0] in dropped:
             continue
         if (overlapping := folders.overlapping(places_of(location))) is not None:

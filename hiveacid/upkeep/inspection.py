@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
-from hiveacid.errors import CorruptFile, DataError, NewerRecord, StagedChangeRefused
+from hiveacid.errors import CorruptFile, DataError, NewerRecord, NotAFile, StagedChangeRefused
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
@@ -244,7 +244,10 @@ class Inspection:
             path = f"{STAGED_CHANGES}/{name}"
             if storage.is_link(path):
                 continue
-            content = manifest_of(storage, name)
+            try:
+                content = manifest_of(storage, name)
+            except NotAFile:
+                content = None
             if content is not None or storage.exists(f"{path}/{MANIFEST}"):
                 try:
                     change = StagedChange.parse(content or b"", name)

@@ -157,7 +157,9 @@ class PartitionSizes:
         base = [] if state.base is None else [f"{prefix}{state.base}"]
         oldest, newest = folder.ages((f"{prefix}{name}" for name in state.deltas), now)
         base_rows = delta_rows = None
-        problem = self._hidden(folder, path) or state.problem or _loss(folder, prefix, state)
+        is_empty = not (sizes or originals)
+        loss = _loss(folder, path, state, is_empty=is_empty)
+        problem = self._hidden(folder, path) or state.problem or loss
         if self._counted is not None and problem is None and state.deltas:
             try:
                 rows = self._rows_of(f"{folder.storage.location}/{path}".rstrip("/"), state)
@@ -301,14 +303,20 @@ class PartitionSizes:
         return counted
 
 
-def _loss(folder: DirectorySizes, prefix: str, state: _State) -> str | None:
-    """Why a partition cannot be read, if the listing shows that a file has lost its content."""
+def _loss(folder: DirectorySizes, path: str, state: _State, *, is_empty: bool) -> str | None:
+    """Why a partition cannot be read, if the listing shows that it or a file has lost its content."""
+    prefix = f"{path}/" if path else ""
+    if is_empty:
+        try:
+            folder.storage.require_folder(path)
+        except HiveAcidError as error:
+            return str(error)
     for name in filter(None, (state.base, *state.deltas)):
         for file in folder.empty.get(f"{prefix}{name}", ()):
-            path = f"{prefix}{name}/{file}"
+            at = f"{prefix}{name}/{file}"
             try:
-                if not folder.storage.exists(f"{path}{FLUSH_LENGTH_SUFFIX}"):
-                    require_content(folder.storage, path)
+                if not folder.storage.exists(f"{at}{FLUSH_LENGTH_SUFFIX}"):
+                    require_content(folder.storage, at)
             except HiveAcidError as error:
                 return str(error)
     return None

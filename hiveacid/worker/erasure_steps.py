@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from hiveacid.errors import LockTimeout, TableNotFound, WriteConflict
+from hiveacid.errors import HiveAcidError, LockTimeout, TableNotFound, WriteConflict
 from hiveacid.jobs.erase_job import (
     MOST_ROUNDS,
     Wait,
@@ -95,7 +95,11 @@ class Steps:
         if self._is_certified():
             return self.erasure
         for _ in range(MOST_ROUNDS + 1):
-            waits, again = self._pass()
+            try:
+                waits, again = self._pass()
+            except HiveAcidError as error:
+                error.after(self._done)
+                raise
             if not again:
                 break
         if self.erasure.certificate is None:
@@ -140,6 +144,17 @@ class Steps:
         held = [file for each in found for file in each.held]
         self.erasure = replace(self.erasure.with_files(held), txn_ids=(last,))
         return replace(self.erasure, waits=self.delays())
+
+    @property
+    def _done(self) -> str:
+        """What remains done if a step fails; "" before the rows are deleted."""
+        txns = ", ".join(str(txn_id) for txn_id in self.erasure.txn_ids if txn_id)
+        if not txns:
+            return ""
+        return (
+            f"Before that, the rows of request {self.erasure.request} were deleted, by transaction"
+            f" {txns}: they are invisible, and their files are removed when the request is continued."
+        )
 
     def _is_certified(self) -> bool:
         """Whether the erasure has a certificate, including one that a killed process has stored."""
@@ -224,9 +239,10 @@ class Steps:
         options = WriteOptions(run_token=marked_token(token, names))
         client = self.client
         done = run_statements(ArrowEngine(), client, options, self.observers, statements)
+        # At once: an error from now on must not deny the commit.
+        self.erasure = replace(self.erasure, txn_ids=(*erasure.txn_ids, done.txn_id or 0))
         self._store(
             tables=tuple(self._deleted(each, done) for each in self.erasure.tables),
-            txn_ids=(*erasure.txn_ids, done.txn_id or 0),
             deleted_at=self._now(),
             searched_at=None,
             statistics_at=None,

@@ -1,17 +1,21 @@
 """The locations of all tables and partitions, from real metastores of both versions."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from hiveacid.errors import MetastoreTroubled
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore import table_rules as many_tables
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.locations import Locations, other_locations
+from hiveacid.metastore.locations import Locations, all_locations, other_locations
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.metastore_calls import counted_calls
+from tests.proxy import Harm, Proxy
 
 pytestmark = REAL_AND_FAKE
 
@@ -61,6 +65,52 @@ def test_partitions_of_other_tables_are_there(
     assert found[f"{ref}/day=2026-11-20/hour=1"] == f"{table.location}/day=2026-11-20/hour=1"
     elsewhere = found[f"{ref}/day=2026-11-20/hour=2"]
     assert elsewhere.rstrip("/").replace("file:///", "file:/") == f"file:{tmp_path}"
+
+
+def test_tables_and_databases_that_vanish_meanwhile_are_nowhere(
+    client: MetastoreClient, database: str
+) -> None:
+    keys = [HiveColumn("day", "string")]
+    later = f"{database}_z"
+    client.create_database(later)
+    refs = [TableRef(database, "t1"), TableRef(database, "t2"), TableRef(later, "t3")]
+    for ref in refs:
+        client.create_table(HiveTable.new(ref, COLUMNS, partition_keys=keys))
+        client.add_partitions(ref, [HivePartition.new(client.get_table(ref), ["1"])])
+    found = []
+    for name, _ in all_locations(client):
+        found.append(name)
+        if name == refs[0].full_name:  # Its partitions are about to be listed.
+            client.drop_table(refs[0])
+            client.drop_database(later, cascade=True)
+    assert [name for name in found if name.startswith(database)] == [
+        refs[0].full_name,
+        refs[1].full_name,
+        f"{refs[1]}/day=1",
+    ]
+
+
+@pytest.mark.parametrize(
+    "call", ["get_partitions_with_specs", "get_partitions_pspec", "get_table_objects_by_name_req"]
+)
+def test_what_cannot_be_listed_is_not_nowhere(
+    client: MetastoreClient, database: str, call: str
+) -> None:
+    if client.version.takes_requests is (call == "get_partitions_pspec"):
+        pytest.skip("This version has another call.")
+    ref = TableRef(database, "t1")
+    client.create_table(HiveTable.new(ref, COLUMNS, partition_keys=[HiveColumn("day", "string")]))
+    with closing(Proxy(Behind(client), call, harm=Harm.FAIL)) as failing:
+        options = MetastoreOptions(uris=failing.uri)
+        with MetastoreClient(options) as troubled, pytest.raises(MetastoreTroubled):
+            list(all_locations(troubled))
+
+
+class Behind:
+    """The address of a metastore."""
+
+    def __init__(self, client: MetastoreClient) -> None:
+        self.uri = client.options.uris
 
 
 def test_one_list_has_the_partitions_of_each_table_and_the_locations_of_all_others(

@@ -141,17 +141,18 @@ def test_frames_share_a_read_until_the_table_changes(
 def test_frames_of_another_definition_do_not_share_a_read(
     table: AcidTable, hms: EmbeddedMetastore, client: MetastoreClient, spark: SparkSession
 ) -> None:
-    with pytest.raises(TableReplaced, match="dropped and created again"), table:
-        before = table.to_df()
-        run(spark, _script("ALTER TABLE t SET TBLPROPERTIES ('a' = 'b')", table, hms))
-        after = table.to_df()
-        assert before.count() == after.count() == 3
-        assert _readers(client, table) == 2
-        client.drop_table(table.ref)
-        create(client, table.ref.full_name, {"id": "int"})
-        AcidTable(table.ref.full_name, hms.uri, spark=spark).append(_rows(spark, 8))
-        assert [row.id for row in table.to_df().collect()] == [8]
-        # Nobody knows whether a frame was computed before the table was replaced.
+    before = table.to_df()
+    run(spark, _script("ALTER TABLE t SET TBLPROPERTIES ('a' = 'b')", table, hms))
+    after = table.to_df()
+    assert before.count() == after.count() == 3
+    assert _readers(client, table) == 2
+    client.drop_table(table.ref)
+    create(client, table.ref.full_name, {"id": "int"})
+    AcidTable(table.ref.full_name, hms.uri, spark=spark).append(_rows(spark, 8))
+    assert [row.id for row in table.to_df().collect()] == [8]
+    # Nobody knows whether the earlier frames were computed before the table was replaced.
+    with pytest.raises(TableReplaced, match="dropped and created again"):
+        table.close()
     assert left_behind(client) == []
 
 

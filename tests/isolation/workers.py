@@ -241,7 +241,9 @@ def worker(who: Who, place: Place, stack: ExitStack) -> Client | House:
 
 def undone(who: Who, place: Place) -> Work | None:
     """Return the unfinished work of a client."""
-    lines = (place.folder / f"{who.name}.jsonl").read_text().splitlines(keepends=True)
+    file = place.folder / f"{who.name}.jsonl"
+    # A client can be killed before it reports anything.
+    lines = file.read_text().splitlines(keepends=True) if file.exists() else []
     told = [json.loads(line) for line in lines if line.endswith("\n")]
     begun = [line["begin"] for line in told if "begin" in line]
     if not begun or any(line.get("end") == begun[-1] for line in told):

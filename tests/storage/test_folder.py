@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from hiveacid.errors import DiskFull, OutsideTable, PermissionRefused, StorageError
+from hiveacid.errors import DiskFull, NotAFile, OutsideTable, PermissionRefused, StorageError
 from hiveacid.rules.directory import FileStatus
 from hiveacid.storage.folder import LocalStorage, ReadOnlyStorage, Storage
+from hiveacid.storage.listing import list_files
 
 
 @pytest.fixture
@@ -122,7 +123,69 @@ def test_a_small_file_is_read_only_if_it_is_one(storage: Storage, table: Path) -
     os.mkfifo(table / "pipe")
     assert storage.read_small("note", 5) == b"12345"
     assert storage.read_small("note", 4) is None
-    assert [storage.read_small(name) for name in ("nothing", "folder", "pipe")] == [None] * 3
+    assert storage.read_small("nothing") is None
+    for name in ("folder", "pipe"):
+        with pytest.raises(NotAFile, match=f"{name} is not a file"):
+            storage.read_small(name)
+
+
+def make_link_to_nothing(path: Path) -> None:
+    path.symlink_to(path.parent / "nothing")
+
+
+def make_loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def link_to_a_device(path: Path) -> None:
+    path.symlink_to("/dev/null")
+
+
+NOT_FILES = pytest.mark.parametrize(
+    "make", [make_link_to_nothing, make_loop, link_to_a_device, os.mkfifo]
+)
+
+
+@NOT_FILES
+def test_what_is_no_file_is_not_absent(
+    storage: Storage, table: Path, make: Callable[[Path], None]
+) -> None:
+    """Neither for a look at it, nor in a listing of records, and in no place of rows."""
+    (table / "_notes").mkdir()
+    make(table / "_notes" / "n")
+    assert storage.exists("_notes/n")
+    assert not storage.is_directory("_notes/n")
+    with pytest.raises(NotAFile):
+        storage.read_small("_notes/n")
+    assert [file.path for file in storage.list_files("_notes")] == ["n"]
+    assert [file.path for file in storage.list_files(recursive=True)] == ["_notes/n"]
+    assert {(path, size) for path, size, _ in storage.walk()} == {("_notes", None), ("_notes/n", 0)}
+    assert storage.list_directories() == ["_notes"]
+    for missing_ok in (False, True):
+        with pytest.raises(StorageError):
+            storage.list_files("_notes/n", missing_ok=missing_ok)
+    storage.delete_file("_notes/n")
+    assert not storage.exists("_notes/n")
+    (table / "delta_1_1").mkdir()
+    make(table / "delta_1_1" / "bucket_00000")
+    make(table / "delta_2_2")
+    for look in (
+        lambda: list_files(storage),
+        lambda: list(storage.walk()),
+        lambda: storage.list_files("delta_1_1", missing_ok=True),
+        lambda: storage.list_files(recursive=True),
+        storage.list_directories,
+    ):
+        with pytest.raises(NotAFile, match=r"delta_._. |bucket_00000"):
+            look()
+
+
+def test_what_cannot_be_looked_at_is_not_absent(storage: Storage, table: Path) -> None:
+    (table / "file").write_bytes(b"1")
+    name = "n" * 300  # Longer than any name of a file.
+    for look in (storage.exists, storage.read_small, storage.delete_file):
+        with pytest.raises(StorageError):
+            look(name)
 
 
 OPERATIONS: list[Callable[[Storage, str], object]] = [

@@ -140,6 +140,32 @@ def test_a_drop_keeps_a_partition_of_another_table(client, database, parts, tmp_
         run_ddl(client, DropTableJob(target=str(parts.ref)))
 
 
+@pytest.mark.parametrize("statement", ["DROP TABLE", "RENAME", "DROP DATABASE"])
+def test_no_other_table_is_listed_while_the_lock_is_held(
+    client, database, salaries, parts, monkeypatch, statement
+):
+    """Others would wait for that. A database is dropped with all of its tables, each listed once."""
+    job = {
+        "DROP TABLE": DropTableJob(target=str(salaries.ref)),
+        "RENAME": RenameTableJob(target=str(salaries.ref), new_name=f"{database}.y"),
+        "DROP DATABASE": DropDatabaseJob(target=database, cascade=True),
+    }[statement]
+    called = []
+    call = client.call
+    monkeypatch.setattr(
+        client,
+        "call",
+        lambda what, *given, **more: called.append(what.name) or call(what, *given, **more),
+    )
+    run_ddl(client, job)
+    before, under = called[: called.index("lock")], called[called.index("lock") :]
+    assert any(name.startswith("get_partition") for name in before)
+    if statement == "DROP DATABASE":
+        client.create_database(database)  # Its fixture drops it.
+    listed = [name for name in under if name.startswith("get_partition")]
+    assert len(listed) == (statement == "DROP DATABASE")
+
+
 def test_an_external_table_over_another_one_can_be_dropped(client, database, salaries):
     """The metastore keeps its files."""
     other = AcidFolders.create(

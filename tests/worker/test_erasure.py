@@ -1,6 +1,7 @@
 """Erasures: no byte of a key is left when there is a certificate, and there is none before."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,8 @@ from hiveacid.errors import (
 )
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.jobs.erase_job import EraseJob, EraseReport
-from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from hiveacid.jobs.report import CleanReport
 from hiveacid.jobs.sources import PathSource, QuerySource
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.catalog import HivePartition
@@ -31,7 +33,7 @@ from hiveacid.metastore.compactions import WORKING, CompactionQueue, QueuedCompa
 from hiveacid.metastore.table_rules import located
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.progress import Phase
+from hiveacid.progress import Phase, PhaseClock
 from hiveacid.records.consumers import Consumer
 from hiveacid.records.erasures import ErasureFolder
 from hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
@@ -42,6 +44,7 @@ from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.erasure import places
 from hiveacid.upkeep.erasure.key_set import KeySet
 from hiveacid.upkeep.erasure.search import TableSearch
+from hiveacid.upkeep.table_cleaning import clean
 from hiveacid.worker import erased_rows, erasure_steps
 from hiveacid.worker.erasure import Eraser
 from hiveacid.worker.run import change_rows
@@ -67,6 +70,44 @@ _ENCODINGS = {"plain": 2, "direct": 2, "dictionary": 3}
 @pytest.fixture
 def warehouse(client: MetastoreClient, database: str, tmp_path: Path) -> Warehouse:
     return Warehouse(client, database, tmp_path)
+
+
+# What is done if a step fails
+
+
+@FAKE
+def test_the_error_of_a_later_step_states_that_the_rows_are_deleted(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+):
+    warehouse.fill("plain", 30)
+    kept = [row for row in warehouse.rows() if row["who"] not in KEYS]
+
+    def abort_cleaning() -> None:
+        [lock] = warehouse.client.show_locks(TableRef.parse(warehouse.t))
+        assert lock.txn_id is not None
+        warehouse.client.abort_txn(lock.txn_id)
+
+    def clean_asleep(client: MetastoreClient, job: CleanJob, **options: Any) -> CleanReport:
+        asleep = PhaseClock([At(Phase.SNAPSHOT, abort_cleaning)])
+        return clean(client, job, phases=asleep if not job.dry_run else None)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(erasure_steps, "clean", clean_asleep)
+        with pytest.raises(TransactionAborted) as failed:
+            warehouse.erase()
+    deleted = warehouse.client.get_open_txns().high_watermark
+    [named] = re.findall(
+        r"were deleted, by transaction (\d+): they are invisible", str(failed.value)
+    )
+    assert int(named) < deleted
+    assert "Nothing of it is visible" not in str(failed.value)
+    assert "Nothing of this transaction is visible" in str(failed.value)
+    assert sorted(warehouse.rows(), key=str) == sorted(kept, key=str)
+    report = warehouse.erase()
+    warehouse.require_erased(report)
+    certificate = warehouse.certificate()
+    assert certificate is not None
+    assert certificate["transactions"] == [int(named)]
 
 
 # No byte is left

@@ -1,20 +1,22 @@
 """The heartbeats that keep transactions alive while the process lives that works in them.
 
 One thread with one connection does it for all transactions of a process at a metastore, however
-many they are. It also ends reads that the garbage collector has found to be without use: the
-collector may run at any line of any thread, where neither a call nor a lock is safe.
+many they are, and does nothing else. A second one ends reads that the garbage collector has found
+to be without use: the collector may run at any line of any thread, where neither a call nor a lock
+is safe.
 """
 
 import os
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import monotonic
 
-from hiveacid.errors import MetastoreCallFailed, TransactionAborted
+from hiveacid.errors import MetastoreCallFailed, TransactionAborted, WorkerFailed
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnLiveness
@@ -122,8 +124,10 @@ class Heartbeat:
 class KeepAlive:
     """The thread and the connection of all heartbeats of this process at one metastore.
 
-    The thread lives while there are heartbeats. ``remove`` and ``do_soon`` take no lock: the garbage
-    collector may call them from a thread that holds it.
+    The thread lives while there are heartbeats, and survives every exception. It does nothing but
+    send them: work of others may take any time, so it has a thread of its own while there is some.
+    ``remove`` and ``do_soon`` take no lock: the garbage collector may call them from a thread that
+    holds it.
 
     Attributes:
         client: A client whose connections are closed when no transaction is left.
@@ -137,8 +141,10 @@ class KeepAlive:
         """
         self.client = MetastoreClient(options)
         self._heartbeats: set[Heartbeat] = set()
-        # Work for the thread; None only wakes it.
-        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._work: deque[Callable[[], None]] = deque()
+        # Whether a thread does the work, or is about to.
+        self._is_working = False
+        self._wakes: SimpleQueue[None] = SimpleQueue()
         # Between the decision of the thread to end and that of others that it need not start.
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -149,46 +155,89 @@ class KeepAlive:
         return {each.txn_id for each in tuple(self._heartbeats)}
 
     def add(self, heartbeat: Heartbeat) -> None:
-        """Begin to send heartbeats of a transaction."""
+        """Begin to send heartbeats of a transaction.
+
+        Raises:
+            WorkerFailed: The system permits no more threads.
+        """
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
-                # A daemon: it must not keep a process alive after its work.
-                name = f"heartbeats at {self.client.options.uris}"
-                thread = threading.Thread(target=self._run, name=name, daemon=True)
-                thread.start()
-                self._thread = thread
+                try:
+                    self._thread = self._start("heartbeats", self._run)
+                except RuntimeError as error:
+                    raise WorkerFailed(
+                        f"No heartbeats of transaction {heartbeat.txn_id} can be sent: {error}.",
+                        remedy="Raise the limit of threads and processes of the user or the"
+                        " container, or run fewer tasks at once.",
+                    ) from error
             self._heartbeats.add(heartbeat)
-        self._work.put(None)
+        self._wakes.put(None)
 
     def remove(self, heartbeat: Heartbeat) -> None:
         """Send no more heartbeats of a transaction; the garbage collector may call this."""
         self._heartbeats.discard(heartbeat)
-        self._work.put(None)
+        self._wakes.put(None)
 
     def do_soon(self, work: Callable[[], None]) -> None:
-        """Have the thread do something short; the garbage collector may call this.
+        """Do something in a thread of its own; the garbage collector may call this.
 
         Args:
-            work: Is done if the thread lives.
+            work: Is done while there are heartbeats, after the work that was given before.
         """
-        self._work.put(work)
+        self._work.append(work)
+        self._wakes.put(None)
+
+    def _start(self, what: str, target: Callable[[], None]) -> threading.Thread:
+        # A daemon: it must not keep a process alive after its work.
+        name = f"{what} at {self.client.options.uris}"
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        thread.start()
+        return thread
 
     def _run(self) -> None:
-        while not self._ends():
-            with suppress(Empty):
-                work = self._work.get(timeout=self._send_most_urgent())
-                if work is not None:
-                    with suppress(Exception):
-                        work()
+        pause = 0.0
+        while True:
+            try:
+                with suppress(Empty):
+                    self._wakes.get(timeout=pause)
+                pause = (
+                    _SHORTEST  # In case of a failure: no lack of memory or threads lasts forever.
+                )
+                if self._ends():
+                    return
+                pause = self._send_most_urgent()
+                if pause and self._work and not self._is_working:
+                    self._start_work()
+            except BaseException:  # noqa: BLE001
+                continue
 
     def _ends(self) -> bool:
         """Close the connection, and return True, if no transaction is left."""
         with self._lock:
-            if self._heartbeats:
+            if self._heartbeats or self._is_working:
                 return False
-            self.client.close()
             self._thread = None
+            with suppress(BaseException):
+                self.client.close()
             return True
+
+    def _start_work(self) -> None:
+        self._is_working = True
+        try:
+            self._start("work", self._do_work)
+        except BaseException:
+            self._is_working = False
+            raise
+
+    def _do_work(self) -> None:
+        try:
+            while self._work:
+                with suppress(BaseException):
+                    self._work.popleft()()
+        finally:
+            self._is_working = False
+            # For work that was given after the last look.
+            self._wakes.put(None)
 
     def _send_most_urgent(self) -> float:
         """Send at most one heartbeat; return the seconds until the next one."""
@@ -205,7 +254,7 @@ class KeepAlive:
             try:
                 with self.client.within(max(shortest / len(due), pause)):
                     heartbeat.send(self.client)
-            except Exception:  # noqa: BLE001
+            except BaseException:  # noqa: BLE001
                 heartbeat.failed = True
                 # It may be starting again.
                 for each in due:

@@ -34,7 +34,7 @@ from hiveacid.metastore.txn.heartbeat import (
     Heartbeat,
     txn_timeout_seconds,
 )
-from hiveacid.metastore.txn.locks import LockRequest
+from hiveacid.metastore.txn.locks import LockRequest, insist
 from hiveacid.metastore.txn.owner import Outcome, Owner, open_transaction, outcome
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.rules.locks import DataOperation, LockComponent, LockLevel, LockType
@@ -282,7 +282,9 @@ class LiveTransaction:
                 try:
                     self._remove_owned()
                 finally:
-                    self.attempt("abort the transaction", self._abort_txn)
+                    self.attempt(
+                        "abort the transaction", partial(insist, self._client, self._abort_txn)
+                    )
             # Committed or not: only when the metastore accepts the abort may files be removed.
             elif self.attempt("abort the transaction", self._abort_txn):
                 self._remove_owned()

@@ -5,10 +5,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from hiveacid.errors import AnswerLost, LockTimeout, MetastoreError, TransactionAborted
+from hiveacid.errors import (
+    AnswerLost,
+    LockTimeout,
+    MetastoreCallFailed,
+    MetastoreError,
+    TransactionAborted,
+)
 from hiveacid.jobs.options import agent_info, unmarked_token
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import HeldLock, LockAnswer, LockState
+from hiveacid.metastore.thrift.transport import (
+    LONGEST_OUTCOME_PAUSE_SECONDS,
+    OUTCOME_PAUSE_SECONDS,
+)
 from hiveacid.metastore.txn.heartbeat import (
     HEARTBEATS_PER_TIMEOUT,
     is_of_this_process,
@@ -25,6 +35,7 @@ from hiveacid.rules.texts import printable
 LONGEST_PAUSE_SECONDS = 2.0
 
 _FIRST_PAUSE_SECONDS = 0.05
+_TRIES = 4
 _MOST_NAMED = 5
 _FEW = 2
 
@@ -67,8 +78,12 @@ class LockRequest:
     def send(self) -> None:
         """Send the request, once.
 
+        The metastore stores a request before it checks it: one whose answer is lost or an error may be
+        in the queue, and is continued.
+
         Raises:
             AnswerLost: The arrival of the request is unknown; the transaction must be abandoned.
+            MetastoreCallFailed: The metastore refused it.
         """
         owner = self._owner
         try:
@@ -77,12 +92,23 @@ class LockRequest:
                     self._components, self._txn_id, owner.user, owner.host, owner.agent_info
                 )
             )
-        except AnswerLost:
+        except (AnswerLost, MetastoreCallFailed):
             # To send it again could queue it behind itself.
-            own = [lock for lock in self._client.show_locks() if self._is_own(lock)]
-            if not own:
+            if not self._find():
                 raise
-            self._receive(self._client.check_lock(own[0].lock_id, self._txn_id))
+            self.check()
+
+    def give_back(self) -> None:
+        """Release locks without a transaction, also those of a request without a known answer."""
+        if self._answer is not None or self._find():
+            self._client.unlock(self.lock_id)
+
+    def _find(self) -> bool:
+        """Look for the request in the metastore."""
+        own = [lock.lock_id for lock in self._client.show_locks() if self._is_own(lock)]
+        if own:
+            self._answer = LockAnswer(max(own), LockState.WAITING)
+        return bool(own)
 
     def wait(
         self,
@@ -237,6 +263,25 @@ class Pauses:
             self._phases.note(f"waiting for {holders(ahead)}, {self.waited:.0f} s")
         time.sleep(max(0.0, min(self._pause, self._limit - self.waited)))
         self._pause = min(self._pause * 1.5, LONGEST_PAUSE_SECONDS)
+
+
+def insist(client: MetastoreClient, give_back: Callable[[], None]) -> None:
+    """Give something back that others wait for; repeat it for some seconds if the metastore fails.
+
+    Args:
+        client: The metastore.
+        give_back: May be repeated.
+
+    Raises:
+        MetastoreError: The metastore has failed each time.
+    """
+    with client.within(LONGEST_OUTCOME_PAUSE_SECONDS):
+        for _ in range(_TRIES - 1):
+            try:
+                return give_back()
+            except MetastoreError:
+                time.sleep(OUTCOME_PAUSE_SECONDS)
+        return give_back()
 
 
 def collides(
@@ -441,7 +486,7 @@ class WriterQueue:
         if self._ticket is None or self._process != os.getpid():
             return
         try:
-            self._client.unlock(self._ticket.lock_id)
+            insist(self._client, self._ticket.give_back)
             self._ticket = None
         except MetastoreError as error:
             # The ticket eventually expires by itself, because its heartbeats have stopped.
@@ -486,8 +531,15 @@ class WriterQueue:
     def _take_ticket(self) -> None:
         components = ticket_components(self._changes)
         ticket = LockRequest(self._client, components, None, self._owner)
-        ticket.send()
-        self._ticket, self._last_heartbeat = ticket, time.monotonic()
+        self._ticket = ticket
+        try:
+            ticket.send()
+        except BaseException:
+            # It may be in the queue, where it would block all other writers until it expires.
+            self.end()
+            self._ticket = None
+            raise
+        self._last_heartbeat = time.monotonic()
         if self._first is None:
             self._first = ticket.lock_id
 

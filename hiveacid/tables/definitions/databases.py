@@ -1,5 +1,7 @@
 """CREATE DATABASE and DROP DATABASE."""
 
+from collections.abc import Sequence
+
 from hiveacid.errors import (
     MetastoreCallFailed,
     MetastoreError,
@@ -45,8 +47,9 @@ def drop_table(client: MetastoreClient, ref: TableRef, job: DropTableJob) -> tup
         raise UnsupportedTable(
             f"{ref} is a {found}, and no {other}.", remedy=f"Write DROP {found.upper()}."
         )
+    require_unshared(client, [table])
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
-        require_unshared(client, [require_same_table(client, table)])
+        require_unshared(client, [require_same_table(client, table)], partitions=False)
         drop_held(client, ref, held)
     return tuple(held.warnings)
 
@@ -129,11 +132,12 @@ def drop_database(client: MetastoreClient, job: DropDatabaseJob) -> tuple[str, .
     warnings: list[str] = []
     if refs:
         first, *others = refs
+        _require_unshared(client, refs)
+        _require_own(client, database)
         # All at once: a statement that cannot lock all of them drops nothing.
         with ExclusiveTable(client, first, job.token, job.lock_wait_seconds, others=others) as held:
-            found = (find_table(client, ref) for ref in refs)
-            require_unshared(client, [table for table in found if table is not None])
-            _require_own(client, database)
+            _require_unshared(client, refs, partitions=False)
+            _require_own(client, database, partitions=False)
             for ref in refs:
                 drop_held(client, ref, held)
         warnings = held.warnings
@@ -148,7 +152,17 @@ def drop_database(client: MetastoreClient, job: DropDatabaseJob) -> tuple[str, .
     return tuple(warnings)
 
 
-def _require_own(client: MetastoreClient, database: HiveDatabase) -> None:
+def _require_unshared(
+    client: MetastoreClient, refs: Sequence[TableRef], *, partitions: bool = True
+) -> None:
+    found = (find_table(client, ref) for ref in refs)
+    tables = [table for table in found if table is not None]
+    require_unshared(client, tables, partitions=partitions)
+
+
+def _require_own(
+    client: MetastoreClient, database: HiveDatabase, *, partitions: bool = True
+) -> None:
     """Refuse to drop a database whose folder has tables of others: it is deleted with all files."""
     folders = tuple(filter(None, (database.location, database.managed_location)))
     require_free(
@@ -156,6 +170,7 @@ def _require_own(client: MetastoreClient, database: HiveDatabase) -> None:
         folders,
         f"The dropped database {database.name}",
         tolerated=lambda table: TableRef.parse(table).database == database.name,
+        partitions=partitions,
     )
 
 

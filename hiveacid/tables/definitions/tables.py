@@ -411,8 +411,9 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
         forget_row_count(raw)
         return True
 
+    require_unshared(client, [table])
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
-        require_unshared(client, [require_same_table(client, table)])
+        require_unshared(client, [require_same_table(client, table)], partitions=False)
         try:
             # Another attempt of the run ends the lock before it continues.
             alter_table(client, table, change, held.confirm_alive)

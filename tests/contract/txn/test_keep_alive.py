@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.errors import AnswerLost
+from hiveacid.errors import AnswerLost, WorkerFailed
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -138,13 +138,102 @@ def test_a_silent_metastore_does_not_delay_the_heartbeats_at_another_one(
         assert (unheard.txn_id, unheard.txn_id) not in heard
 
 
+def test_ends_of_collected_reads_delay_no_heartbeat(
+    impatient: FakeMetastore, heard: list[tuple[int, int]], eventually: Callable[..., None]
+) -> None:
+    """The metastore does not answer them for as long as anybody waits: 40 times five seconds."""
+    slow = Proxy(impatient, "commit_txn", harm=Harm.HOLD, arrives=False, times=40)
+    with closing(slow), MetastoreClient(_at(slow)) as client, ExitStack() as opened:
+        leases = [
+            Lease(OpenRead(client.options, _read(client).__enter__(), [TABLE])) for _ in range(40)
+        ]
+        others = [opened.enter_context(_read(client)).txn_id for _ in range(5)]
+        leases.clear()
+        eventually("one is being ended", lambda: slow.cuts == 1)
+        before = {txn_id: heard.count((txn_id, txn_id)) for txn_id in others}
+        eventually(
+            "each has sent two more",
+            lambda: all(heard.count((i, i)) > n + 1 for i, n in before.items()),
+        )
+        assert slow.cuts == 1
+        slow._times = 0
+        # The metastore ends the one whose end it has never received.
+        left = len(others) + 1
+        eventually("the rest is ended", lambda: len(client.show_locks(TABLE)) == left)
+
+
+def test_a_transaction_without_a_thread_for_its_heartbeats_is_refused_and_ended(
+    impatient: FakeMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith("heartbeats"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with MetastoreClient(impatient.options) as client:
+        with monkeypatch.context() as limited:
+            limited.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(WorkerFailed, match="can't start new thread") as refused:
+                _read(client).__enter__()
+        assert "limit of threads" in refused.value.remedy
+        assert not client.show_locks(TABLE)
+        with _read(client) as txn:
+            assert is_of_this_process(client, txn.txn_id)
+
+
+def test_work_waits_until_a_thread_can_be_started(
+    impatient: FakeMetastore, eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith("work") and len(refused) < 3:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with MetastoreClient(impatient.options) as client, _read(client):
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        done = threading.Event()
+        keep_alive(client.options).do_soon(done.set)
+        eventually("it is done", done.is_set)
+    assert len(refused) == 3
+
+
+@pytest.mark.parametrize("failure", [MemoryError, SystemExit, GeneratorExit])
+def test_heartbeats_and_work_continue_after_work_that_fails(
+    impatient: FakeMetastore,
+    heard: list[tuple[int, int]],
+    eventually: Callable[..., None],
+    failure: type[BaseException],
+) -> None:
+    def fail() -> None:
+        raise failure
+
+    with MetastoreClient(impatient.options) as client, _read(client) as txn:
+        done = threading.Event()
+        keep_alive(client.options).do_soon(fail)
+        keep_alive(client.options).do_soon(done.set)
+        eventually("the next work is done", done.is_set)
+        before = heard.count((txn.txn_id, txn.txn_id))
+        eventually("it is heard", lambda: heard.count((txn.txn_id, txn.txn_id)) > before)
+
+
 def test_heartbeats_continue_after_any_failure(
     impatient: FakeMetastore,
     heard: list[tuple[int, int]],
     eventually: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    failures: list[Exception] = [ValueError("a defect"), OSError("no file is left")]
+    failures: list[BaseException] = [
+        ValueError("a defect"),
+        OSError("no file is left"),
+        MemoryError(),
+        SystemExit(1),
+    ]
     send = Heartbeat.send
 
     def fail(self: Heartbeat, client: MetastoreClient) -> None:
@@ -211,7 +300,7 @@ def reads(impatient: FakeMetastore, monkeypatch: pytest.MonkeyPatch) -> Iterator
         yield Reads(client, monkeypatch)
 
 
-def test_the_garbage_collector_has_an_unused_read_ended_by_the_thread_of_the_heartbeats(
+def test_the_garbage_collector_has_an_unused_read_ended_by_another_thread(
     reads: Reads, eventually: Callable[..., None]
 ) -> None:
     leases: list[Any] = [Lease(reads.open()[0])]
@@ -225,7 +314,7 @@ def test_the_garbage_collector_has_an_unused_read_ended_by_the_thread_of_the_hea
     assert [call for call, caller in reads.callers if caller == here] == []
     eventually("the read is ended", lambda: not reads.are_held())
     assert [caller for call, caller in reads.callers if call == "commit_txn"] == [
-        f"heartbeats at {reads.client.options.uris}"
+        f"work at {reads.client.options.uris}"
     ]
 
 
