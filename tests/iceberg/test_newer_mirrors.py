@@ -45,7 +45,7 @@ def test_other_values_are_no_records(text: str) -> None:
 def test_a_snapshot_with_an_unknown_property_is_refused() -> None:
     def snapshot(name: str) -> Snapshot:
         summary = Summary(Operation.APPEND, **{name: "1"})
-        return Snapshot(snapshot_id=1, manifest_list="file:/x", summary=summary)
+        return Snapshot(**{"snapshot-id": 1, "manifest-list": "file:/x", "summary": summary})
 
     for name in attempts.PROPERTIES:
         require_known("ns.t", snapshot(name))

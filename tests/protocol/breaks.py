@@ -193,6 +193,13 @@ BREAKS = (
         roles=_READ,
     ),
     _break(
+        "a reader whose transaction was aborted returns what it has listed",
+        Invariant.READERS_READ,
+        "a read is verified",
+        roles=_READ,
+        faults=1,
+    ),
+    _break(
         "a cleaner asks who is there before it lists the folder",
         Invariant.READERS_READ,
         "list before asking for readers",

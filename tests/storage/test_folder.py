@@ -170,7 +170,7 @@ def test_what_is_no_file_is_not_absent(
     make(table / "delta_1_1" / "bucket_00000")
     make(table / "delta_2_2")
     for look in (
-        lambda: list_files(storage),
+        lambda: list_files(storage, None),
         lambda: list(storage.walk()),
         lambda: storage.list_files("delta_1_1", missing_ok=True),
         lambda: storage.list_files(recursive=True),
