@@ -412,8 +412,9 @@ class MaintenanceReport(Evidence):
     on_spark: tuple[tuple[CompactionNeed, ...], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain values for JSON and XCom."""
-        return codec.to_record(self)
+        """Return the report as plain values for JSON and XCom; its needs are records of their own."""
+        needs = [[need.to_dict() for need in group] for group in self.on_spark]
+        return codec.to_record(self) | {"on_spark": needs}
 
     @property
     def summary(self) -> str:

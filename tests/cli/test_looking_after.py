@@ -152,7 +152,7 @@ def test_consumers_are_shown_and_forgotten(client, folders, hiveacid):
         [["consumer", "version", "behind"], ["log", "9", "3"], ["new", "0", "12"]],
     )
     described = json.loads(hiveacid("consumers", "list", name, "--json")[1])["consumers"]
-    assert described[0] == {"name": "log", "version": 9, "behind": 3}
+    assert described[0] == {"name": "log", "version": 9, "behind": 3, "problem": ""}
     detail = table_detail(client, folders.ref)
     assert repr(detail).endswith("log at version 9, 3 behind; new at version 0, 12 behind")
     assert hiveacid("consumers", "forget", name, "log")[0] == 0

@@ -78,7 +78,7 @@ def test_a_cell(client, table, writer, first, later, where):
         assert "Airflow task load of DAG orders, run nightly" in said
         assert "Airflow task merge of DAG orders" in said
         assert f"in {ONE}" in said
-        assert said.endswith("run it again on the rows of the other transaction.")
+        assert said.endswith("run the job again on the rows of the other one.")
     assert client.show_locks() == []
 
 
