@@ -145,14 +145,15 @@ class VendorMetastore:
 
     Attributes:
         profile: The vendor.
-        calls: The names of all calls, in their order.
+        behind: The metastore behind the proxy.
+        asked: All calls as clients have sent them, in their order.
     """
 
     def __init__(self, profile: Profile, metastore: Server) -> None:
         """Describe it; it listens from the moment it is entered."""
         self.profile = profile
-        self.calls: list[str] = []
-        self._metastore = metastore
+        self.asked: list[Message] = []
+        self.behind = metastore
         self._translation = Translation(profile)
         self._server = _Listener(("127.0.0.1", free_port()), self._serve)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
@@ -167,7 +168,7 @@ class VendorMetastore:
         self._server.server_close()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._metastore, name)
+        return getattr(self.behind, name)
 
     @property
     def uri(self) -> str:
@@ -179,9 +180,13 @@ class VendorMetastore:
         """The options of a client that knows nothing of the vendor."""
         return MetastoreOptions(uris=self.uri)
 
+    def stated(self, profile: str) -> MetastoreOptions:
+        """The options of a client to which the user states a profile."""
+        return replace(self.options, metastore_profile=profile)
+
     def _serve(self, client: socket.socket, *_: object) -> None:
         """Answer the calls of a connection in turn, until the client or the metastore ends it."""
-        address = ("127.0.0.1", int(self._metastore.uri.rpartition(":")[2]))
+        address = ("127.0.0.1", int(self.behind.uri.rpartition(":")[2]))
         try:
             with (
                 socket.create_connection(address) as server,
@@ -189,7 +194,7 @@ class VendorMetastore:
                 server.makefile("rb") as answers,
             ):
                 while call := read(questions.read):
-                    self.calls.append(call.name)
+                    self.asked.append(call)
                     try:
                         server.sendall(written(self._translation.question(call)))
                     except Refused as refused:
