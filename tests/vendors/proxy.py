@@ -43,6 +43,8 @@ class Translation:
         self._enums = profile.enums
         self._ignored = {name.encode() for name in profile.ignored}
         self._structs = {**APACHE, **profile.structs}
+        # The declarations are those of version 4.
+        self._calls = CALLS if profile.apache.startswith("4") else {}
 
     def question(self, call: Message) -> Message:
         """Translate a call into one for Apache's metastore.
@@ -53,7 +55,7 @@ class Translation:
         if call.name in self._unknown:
             text = f"Invalid method name: '{call.name}'"
             raise Refused(TApplicationException.UNKNOWN_METHOD, text)
-        arguments, _ = CALLS.get(call.name, (_NOTHING, _NOTHING))
+        arguments, _ = self._calls.get(call.name, (_NOTHING, _NOTHING))
         return replace(call, fields=self._fields(call.fields, arguments, arguments, reads=True))
 
     def answer(self, answer: Message) -> Message:
@@ -62,7 +64,7 @@ class Translation:
             return answer
         if text := self._answers.get(answer.name):
             return replace(answer, fields={0: Field(TType.STRING, text.encode())})
-        _, result = CALLS.get(answer.name, (_NOTHING, _NOTHING))
+        _, result = self._calls.get(answer.name, (_NOTHING, _NOTHING))
         return replace(answer, fields=self._fields(answer.fields, result, result, reads=False))
 
     def _fields(self, fields: Fields, source: Struct, target: Struct, *, reads: bool) -> Fields:

@@ -1,6 +1,7 @@
 """Damage that a client does to tables of a vendor if it takes the vendor's metastore for Apache's."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from hiveacid.upkeep.known_problems import Evidence
 from hiveacid.worker.table import WorkerTable
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
 from tests.metastore_calls import acting_before
+from tests.stored_statistics import Stored
 from tests.vendors.old_orc import rows_read_by_orc_1_5
 from tests.vendors.proxy import VendorMetastore
 from tests.vendors.wire import Message
@@ -86,7 +88,7 @@ def test_rows_of_a_table_that_is_created_by_default_are_read_by_the_vendors_orc(
 def test_the_queue_of_a_table_is_shown(
     client: MetastoreClient, apache: MetastoreClient, table: TableRef
 ) -> None:
-    others = TableRef(table.database, "others")
+    others = WrittenTable.create(apache, f"{table.database}.others").ref
     for ref in (others, table):
         CompactionQueue(apache).request(ref, None, MAJOR)
     queue = CompactionQueue(client)
@@ -221,13 +223,19 @@ def test_known_problems_are_found_without_a_refused_trial(client: MetastoreClien
     assert Evidence.of(client).refusal == ""
 
 
-def test_statistics_of_timestamps_are_stored(client: MetastoreClient, database: str) -> None:
+@pytest.mark.parametrize("kind", ["hms"], indirect=True)
+@pytest.mark.server
+def test_statistics_of_timestamps_are_stored(
+    client: MetastoreClient, apache: MetastoreClient, database: str
+) -> None:
     ref = TableRef(database, "t")
     columns = [HiveColumn("id", "int"), HiveColumn("at", "timestamp")]
     client.create_table(HiveTable.new(ref, columns))
-    WrittenTable(client, ref).insert(1)
-    report = analyze(client, AnalyzeJob(target=str(ref), metastore=client.options))
-    assert [column.name for part in report.partitions for column in part.columns] == ["id", "at"]
+    with WorkerTable(str(ref), client.options) as writer:
+        writer.append(pa.table({"id": [1, 2], "at": [datetime(2026, 1, 2), datetime(2026, 3, 4)]}))
+    analyze(client, AnalyzeJob(target=str(ref), metastore=client.options))
+    seconds = [datetime(2026, *day, tzinfo=UTC).timestamp() for day in ((1, 2), (3, 4))]
+    assert Stored(apache, ref).columns == {"id": (0, 1, 2), "at": (0, *seconds)}
 
 
 # 6. Fields of tables
