@@ -22,6 +22,7 @@ from hiveacid.iceberg.position_delete_file import data_file_of
 from hiveacid.jobs.iceberg_job import IcebergFileFormat
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.rules.names import TableIdentity
+from hiveacid.rules.schema import ColumnMapping
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.storage.filesystems import in_threads, translated_os_errors
 from hiveacid.storage.folder import ReadOnlyStorage
@@ -176,7 +177,7 @@ class MirroredColumns:
     def of(cls, table: HiveTable) -> Self:
         """Return the columns of a table."""
         columns = tuple((column.name.lower(), column.type.lower()) for column in table.columns)
-        return cls(columns, table.mapped_columns.mapping.value)
+        return cls(columns, table.mapped_columns.mapping or ColumnMapping.NAME)
 
     def encode(self) -> str:
         """Format the columns as a property."""

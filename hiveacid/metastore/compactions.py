@@ -24,6 +24,7 @@ from hiveacid.metastore.txn.locks import LockRequest, describe
 from hiveacid.metastore.txn.owner import Owner, Snapshot
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.rules.compaction import OWN_COMPACTORS, CompactionType
+from hiveacid.rules.features import Features
 from hiveacid.rules.locks import (
     DataOperation,
     LockComponent,
@@ -32,7 +33,6 @@ from hiveacid.rules.locks import (
     lock_components,
     read_lock_components,
 )
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.texts import printable
@@ -430,16 +430,18 @@ def renumbers_rows(type_: CompactionType | None, kind: TableKind) -> bool:
 
 
 def compaction_components(
-    version: MetastoreVersion, ref: TableRef, partition: str | None, *, renumbers: bool
+    features: Features, ref: TableRef, partition: str | None, *, renumbers: bool
 ) -> tuple[LockComponent, ...]:
     """Return the locks of a compaction of a partition, or of a table without partitions."""
     partitions = None if partition is None else [partition]
     if renumbers:
         # Writers that change rows identify them by row id: the same lock, and the same entry
         # for the check at commit, exclude all of them from beginning to commit.
-        return lock_components(version, Operation.UPDATE, ref, partition is not None, partitions)
+        return lock_components(
+            features.has_excl_write, Operation.UPDATE, ref, partition is not None, partitions
+        )
     (read,) = read_lock_components(ref, True, partitions)
-    if version.has_queue:
+    if features.has_queue:
         return (read,)
     advisory = replace(
         read,
@@ -632,7 +634,7 @@ class CompactionTransaction(LiveTransaction):
 
     @property
     def _holds_only_locks(self) -> bool:
-        return not (self.version.has_queue or self._renumbers)
+        return not (self.features.has_queue or self._renumbers)
 
     def _begin(self) -> None:
         """Take all steps; restart from the first one after a lost answer.
@@ -656,7 +658,7 @@ class CompactionTransaction(LiveTransaction):
         with self._phases(Phase.OPEN, "a transaction"):
             if self._waiting is None:
                 self._check_others()
-            queued = self.version.has_queue
+            queued = self.features.has_queue
             kind = TxnType.REBALANCE_COMPACTION if self._renumbers else TxnType.COMPACTION
             self._open(kind if queued else TxnType.DEFAULT)
             self._phases.opened(self.txn_id, {})
@@ -678,7 +680,7 @@ class CompactionTransaction(LiveTransaction):
 
     def _check_others(self) -> None:
         for other in self._queue.live(self.ref, self.partition):
-            serve = other.state == INITIATED and self.version.has_queue
+            serve = other.state == INITIATED and self.features.has_queue
             raise AlreadyCompacting(f"In the way: {other}.", remedy=_SERVE_FIRST if serve else None)
 
     def _claim(self) -> None:
@@ -728,7 +730,7 @@ class CompactionTransaction(LiveTransaction):
 
     def _components(self) -> tuple[LockComponent, ...]:
         return compaction_components(
-            self.version, self.ref, self.partition, renumbers=self._renumbers
+            self.features, self.ref, self.partition, renumbers=self._renumbers
         )
 
     @property
@@ -738,7 +740,7 @@ class CompactionTransaction(LiveTransaction):
     def _check_lock(self, lock: LockRequest) -> None:
         """Give up at once if another compactor of this package is working on HMS 3."""
         self.check_alive()
-        if self.version.has_queue or lock.granted:
+        if self.features.has_queue or lock.granted:
             return
         for held in lock.blockers():
             if held.table == advisory_table(self.ref):

@@ -664,7 +664,7 @@ class Survey:
             ref.full_name,
             CompactorWriteIdList.of(write_ids),
             survey.snapshot.txns,
-            Rules.of(self._client.version),
+            Rules.of(self._client.features.hides_compactions),
             counted=counted,
             reads_per_day=reads_per_day(table.parameters),
         )
@@ -742,7 +742,7 @@ def compaction_of(client: MetastoreClient, job: CompactJob) -> tuple[HiveTable, 
 
 def require_mode(client: MetastoreClient, job: CompactJob) -> None:
     """Raise UnsupportedMetastore for a mode that needs the queue of Hive Metastore 4."""
-    if job.mode != "auto" and not client.version.has_queue:
+    if job.mode != "auto" and not client.features.has_queue:
         raise UnsupportedMetastore(
             f"mode={job.mode!r} needs the queue of Hive Metastore 4.",
             remedy='Use mode="auto".',

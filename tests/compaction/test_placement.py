@@ -42,7 +42,7 @@ def create(client: MetastoreClient, database: str) -> Callable[..., WrittenTable
 
 def predicted(table: WrittenTable, type_: CompactionType) -> Forecast:
     client, described = table.client, table.client.get_table(table.ref)
-    return forecast(client.version, described, None, type_, Snapshot.take(client, [table.ref]))
+    return forecast(client.features, described, None, type_, Snapshot.take(client, [table.ref]))
 
 
 def test_a_forecast_counts_what_is_copied_and_what_is_encoded(

@@ -7,13 +7,11 @@ from hiveacid.metastore.compactions import CompactionQueue, CompactionTransactio
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.locks import Operation, Target
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
 from tests.versions import REAL_4
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
 DAY = "day=1"
-HMS4 = MetastoreVersion.HMS4
 only_hms4 = pytest.mark.parametrize("hms", [*REAL_4, "fake 4.0.1"], indirect=True)
 
 

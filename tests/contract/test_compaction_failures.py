@@ -30,7 +30,6 @@ from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import TableRef
 from tests.contract.compactions import (
     DAY,
-    HMS4,
     MAJOR,
     finish,
     only_hms4,
@@ -93,7 +92,7 @@ def test_after_a_killed_compactor_the_next_one_continues_once_its_transaction_ha
     command = [sys.executable, "-c", DYING, hms.uri, table.full_name, DAY, moment]
     ended = subprocess.run(command, cwd=Path(__file__).parents[2], check=False)
     assert ended.returncode == -signal.SIGKILL
-    if client.version is HMS4:
+    if client.features.has_pools:
         assert states(queue, table) == [LEFT_BEHIND[moment]]
     with pytest.raises(AlreadyCompacting), begin():
         pass
@@ -103,7 +102,7 @@ def test_after_a_killed_compactor_the_next_one_continues_once_its_transaction_ha
     (dead,) = abort_open_transactions(client, "dying")
     with begin() as compaction:
         finish(compaction)
-    if client.version is HMS4:
+    if client.features.has_pools:
         failed, done = queue.show(table)
         assert (failed.state, done.state) == ("failed", "ready for cleaning")
         assert f"transaction {dead} " in str(failed.error)

@@ -102,7 +102,7 @@ def column_names(client: MetastoreClient, ref: TableRef) -> list[str]:
 
 
 def call_of_partitions(client: MetastoreClient) -> str:
-    old = not client.version.versions_definitions
+    old = not client.features.versions_definitions
     return "alter_partitions_with_environment_context" if old else "alter_partitions_req"
 
 
@@ -201,7 +201,7 @@ def test_a_conversion_that_lost_its_locks_keeps_a_column_or_fails(
     client: MetastoreClient, plain: TableRef, number: int
 ) -> None:
     """Version 4 is first asked whether it compares definitions, by a call that converts nothing."""
-    number = number if client.version.versions_definitions else 1
+    number = number if client.features.versions_definitions else 1
     with (
         acting_before(ALTER_TABLE, pause(client, plain), number=number),
         pytest.raises((TransactionAborted, MetastoreError)) as raised,

@@ -357,7 +357,9 @@ class Transactions:
     def _blocks(self, first: _Lock, second: _Lock) -> bool:
         return any(
             _overlap(held, asked)
-            and blocks(self._version, LockType(held.type), LockType(asked.type))
+            and blocks(
+                self._version is MetastoreVersion.HMS4, LockType(held.type), LockType(asked.type)
+            )
             for held in first.components
             for asked in second.components
         )

@@ -204,5 +204,5 @@ def test_the_evidence_is_that_of_the_metastore(client, hms):
 def test_a_dry_run_shows_that_acid_is_switched_off(client, hms):
     hms.supports_acid = False
     evidence = Evidence.of(client)
-    assert ("name.of.the.setting" in evidence.refusal) == client.version.has_queue
+    assert ("name.of.the.setting" in evidence.refusal) == client.features.has_queue
     assert client.get_tables("default") == []
