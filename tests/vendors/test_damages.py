@@ -245,11 +245,12 @@ def sent_tables(vendor: VendorMetastore) -> Iterator[dict[int, Any]]:
     """All definitions of tables that clients have sent, as fields by their numbers."""
     places: dict[str, Callable[[Message], Any]] = {
         "alter_table_with_environment_context": lambda call: call.fields[3],
-        "alter_table_req": lambda call: call.fields[1].value[4],
+        "alter_table_req": lambda call: call.fields[1].value.get(4),
     }
     for call in vendor.asked:
-        if call.name in places:
-            yield places[call.name](call).value
+        # A question whether the call is known has none.
+        if call.name in places and (table := places[call.name](call)):
+            yield table.value
 
 
 @of("cdp-7.1.7", "cdp-7.1.9", "cdp-7.3")
