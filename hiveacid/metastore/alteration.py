@@ -140,7 +140,7 @@ def compares_definitions(
     for _ in range(TRIES):
         raw = same_creation(client, table).raw
         expected = _expected(raw)
-        if not expected or not client.features.versions_definitions:
+        if not expected or not client.features.compares_definitions:
             return False
         mark_changed(raw)
         confirm()
@@ -216,7 +216,7 @@ def _replace(
     Returns:
         Whether it was replaced.
     """
-    if expected and client.features.versions_definitions:
+    if expected and client.features.compares_definitions:
         done = _replace_compared(client, ref, raw, {**settings, **expected}, writer)
         if done is not None:
             return done

@@ -15,6 +15,8 @@ from hiveacid.errors import UnsupportedMetastore
 from hiveacid.rules.schema import ColumnMapping
 
 AUTO_PROFILE = "auto"
+# The release that Hive 3.1 and older versions state.
+_OLD = "3.0"
 # A vendor's release has a suffix or a fourth number.
 _APACHE_4 = re.compile(r"4\.[0-2]\.\d+")
 
@@ -162,6 +164,14 @@ class Features:
 def is_known_release(release: str) -> bool:
     """Whether a release, as the metastore states it, is one of Apache Hive 4."""
     return bool(_APACHE_4.fullmatch(release))
+
+
+def may_name_conflicts(release: str, profile: str) -> bool:
+    """Whether a metastore may have the call for conflicts, according to its release.
+
+    Versions state their own releases since HIVE-21484, which is older than the call.
+    """
+    return release != _OLD or PROFILES.get(profile, {}).get("names_conflicts") is True
 
 
 HIVE_4: dict[str, Any] = {

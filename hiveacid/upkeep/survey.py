@@ -100,6 +100,7 @@ class PartitionSizes:
         txns: ValidTxnList,
         rules: Rules,
         *,
+        one_by_one: bool = False,
         counted: Mapping[str, int] | None = None,
         reads_per_day: float | None = None,
     ) -> None:
@@ -110,6 +111,7 @@ class PartitionSizes:
             write_ids: The write ids that a compaction may include.
             txns: The visible transactions.
             rules: The rules for reading a directory.
+            one_by_one: The metastore cannot make two directories visible at once.
             counted: The rows that were counted before; If None, no rows are counted.
             reads_per_day: The rate of reads that the table's property sets.
         """
@@ -117,6 +119,7 @@ class PartitionSizes:
         self._write_ids = write_ids
         self._txns = txns
         self._rules = rules
+        self._one_by_one = one_by_one
         self._counted = counted
         self._reads_per_day = reads_per_day
         self._states: dict[tuple[object, ...], _State] = {}
@@ -177,7 +180,7 @@ class PartitionSizes:
             aborted_write_ids=len(self._write_ids.aborted),
             oldest_abort_hours=folder.age((f"{prefix}{name}" for name in state.aborted), now),
             base_age_hours=folder.age(base, now),
-            one_by_one=self._rules is Rules.HIVE3,
+            one_by_one=self._one_by_one,
             problem=problem,
             misread=self._misread(folder, prefix, state, originals > 0),
             oldest_delta_hours=oldest,
@@ -665,6 +668,7 @@ class Survey:
             CompactorWriteIdList.of(write_ids),
             survey.snapshot.txns,
             Rules.of(self._client.features.hides_compactions),
+            one_by_one=not self._client.features.has_pools,
             counted=counted,
             reads_per_day=reads_per_day(table.parameters),
         )
@@ -741,12 +745,23 @@ def compaction_of(client: MetastoreClient, job: CompactJob) -> tuple[HiveTable, 
 
 
 def require_mode(client: MetastoreClient, job: CompactJob) -> None:
-    """Raise UnsupportedMetastore for a mode that needs the queue of Hive Metastore 4."""
-    if job.mode != "auto" and not client.features.has_queue:
+    """Raise UnsupportedMetastore for a mode that the queue of the metastore does not support."""
+    if not has_mode(client, job):
+        what = "queue" if not client.features.has_queue else "pools of requests"
         raise UnsupportedMetastore(
-            f"mode={job.mode!r} needs the queue of Hive Metastore 4.",
-            remedy='Use mode="auto".',
+            f"mode={job.mode!r} needs the {what} of Hive Metastore 4.",
+            remedy='Use mode="auto", which works under a lock.',
         )
+
+
+def has_mode(client: MetastoreClient, job: CompactJob) -> bool:
+    """Return whether the queue of the metastore supports the mode of a compaction.
+
+    Without pools, all requests can be served, and none of one pool.
+    """
+    if job.mode == "serve" and job.pool is None:
+        return client.features.has_queue
+    return job.mode == "auto" or client.features.has_pools
 
 
 def require_compactable(table: HiveTable) -> None:

@@ -55,9 +55,10 @@ uri, table, partition, moment = sys.argv[1:]
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
-if moment == "claim":
-    CompactionQueue.claim = die
-phases = PhaseClock([] if moment == "claim" else [At(Phase(moment), die)])
+calls = {"claim": "claim", "mark": "compacted"}
+if moment in calls:
+    setattr(CompactionQueue, calls[moment], die)
+phases = PhaseClock([] if moment in calls else [At(Phase(moment), die)])
 client = MetastoreClient(MetastoreOptions(uris=uri))
 with CompactionTransaction(
     client, TableRef.parse(table), partition, CompactionType.MAJOR, run_token="dying", phases=phases
@@ -65,7 +66,7 @@ with CompactionTransaction(
     compaction.record(compaction.write_ids.high_watermark)
     compaction.commit()
 """
-LEFT_BEHIND = {"claim": "initiated", "snapshot": "working", "commit": "ready for cleaning"}
+LEFT_BEHIND = {"claim": "initiated", "snapshot": "working", "commit": "working"}
 
 
 @pytest.mark.parametrize(
@@ -106,6 +107,21 @@ def test_after_a_killed_compactor_the_next_one_continues_once_its_transaction_ha
         failed, done = queue.show(table)
         assert (failed.state, done.state) == ("failed", "ready for cleaning")
         assert f"transaction {dead} " in str(failed.error)
+
+
+@only_hms4
+def test_a_compaction_that_was_committed_and_not_marked_is_marked_by_the_next_one(
+    hms: EmbeddedMetastore, client: MetastoreClient, queue: CompactionQueue, table: TableRef
+) -> None:
+    command = [sys.executable, "-c", DYING, hms.uri, table.full_name, DAY, "mark"]
+    ended = subprocess.run(command, cwd=Path(__file__).parents[2], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert states(queue, table) == ["working"]
+    assert queue.live(table) == []
+    (entry,) = queue.show(table)
+    assert (entry.state, entry.error) == ("ready for cleaning", None)
+    assert entry.txn_id is not None
+    assert outcome(client, entry.txn_id, {}) is Outcome.COMMITTED
 
 
 def open_txns(client: MetastoreClient) -> set[int]:

@@ -104,7 +104,11 @@ COMMAND = Command(
 def _advice(client: "MetastoreClient", ref: TableRef) -> str | None:
     """Recommend a better codec where Hive is known to read it."""
     table = client.get_table(ref)
-    if table.format.name != "ORC" or ORC_COMPRESS in table.parameters or not client.features.reads_zstd:
+    if (
+        table.format.name != "ORC"
+        or ORC_COMPRESS in table.parameters
+        or not client.features.reads_zstd
+    ):
         return None
     return (
         f"{ref} states no codec. Files with zstd are smaller and written faster than with zlib, and"

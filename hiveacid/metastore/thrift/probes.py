@@ -27,7 +27,7 @@ _CALLS = {
     "batches_write_events": idl_txns.add_write_notification_log_in_batch,
     "refuses_requests": idl_txns.mark_refused,
 }
-_DATABASE, _PARTITION = "hiveacid_probe", "Ds=Ab"
+_DATABASE, _PARTITION = "hiveacid_probe", "ds=Ab"
 
 
 class Probes:

@@ -40,15 +40,16 @@ from hiveacid.metastore.thrift.transport import (
     acting_user,
     open_socket,
 )
-from hiveacid.rules.features import Features, is_known_release
+from hiveacid.rules.features import Features, is_known_release, may_name_conflicts
 from hiveacid.rules.metastore_version import MetastoreVersion
 
 _MOST_CONNECTIONS = 8
 # The metastores that have answered this process: their addresses are right.
 _REACHED: set[str] = set()
-# Whether they name conflicts, by their addresses and release; and their features, also by profile.
-_IDENTIFIED: dict[tuple[str, str], bool] = {}
-_FEATURES: dict[tuple[str, str, str], Features] = {}
+# Whether they name conflicts, and their features, by address, stated release, and stated profile.
+_Key = tuple[str, str, str]
+_IDENTIFIED: dict[_Key, bool] = {}
+_FEATURES: dict[_Key, Features] = {}
 _OF_THREAD = threading.local()
 _Answer = TypeVar("_Answer")
 _CONFLICT = re.compile(
@@ -123,11 +124,11 @@ class Session:
             UnsupportedMetastore: The stated profile contradicts the metastore.
         """
         connection = self._after_outage(lambda: self._connect(self._deadline()))
-        release, profile = self._local.release, self._options.metastore_profile
-        key = (self._options.uris, release, profile)
+        key = self._key(self._local.release)
         if key not in _FEATURES:
-            _FEATURES[key] = Features.of_release(release, profile) or Features.of_probes(
-                self._after_outage(lambda: self._probed(connection)), profile
+            _, *known = key
+            _FEATURES[key] = Features.of_release(*known) or Features.of_probes(
+                self._after_outage(lambda: self._probed(connection)), key[-1]
             )
         return _FEATURES[key]
 
@@ -135,7 +136,7 @@ class Session:
     def version(self) -> MetastoreVersion:
         """The generation of the connected server, by a call that Hive 3.1 does not have."""
         self._after_outage(lambda: self._connect(self._deadline()))
-        return MetastoreVersion(4 if self._names_conflicts() else 3)
+        return MetastoreVersion(4 if _IDENTIFIED[self._key(self._local.release)] else 3)
 
     @property
     def user(self) -> str:
@@ -249,9 +250,11 @@ class Session:
         """Return the release that the server states; one call if this process knows the server."""
         try:
             release = _release(connection, deadline)
-            key = (self._options.uris, release)
-            if not is_known_release(release) and key not in _IDENTIFIED:
-                _IDENTIFIED[key] = _names_conflicts(connection, deadline)
+            key = self._key(release)
+            if key not in _IDENTIFIED:
+                _IDENTIFIED[key] = is_known_release(release) or _names_conflicts(
+                    connection, deadline, may_name_conflicts(*key[1:])
+                )
             # An authenticated caller cannot claim another name.
             if connection.endpoint.scheme == "thrift" and connection.user is None:
                 user = acting_user(self._options)
@@ -273,15 +276,12 @@ class Session:
             raise
         return release
 
-    def _names_conflicts(self) -> bool:
-        return (
-            is_known_release(release := self._local.release)
-            or (_IDENTIFIED[self._options.uris, release])
-        )
+    def _key(self, release: str) -> _Key:
+        return self._options.uris, release, self._options.metastore_profile
 
     def _probed(self, connection: Connection) -> dict[str, bool]:
         """Ask the server about its features, unless it is one of Hive 3.1."""
-        known = {"names_conflicts": self._names_conflicts()}
+        known = {"names_conflicts": _IDENTIFIED[self._key(self._local.release)]}
         if known["names_conflicts"]:
             connect = partial(Connection, connection.endpoint, self._options)
             known |= Probes(connect, self._deadline(), acting_user(self._options)).features()
@@ -316,9 +316,9 @@ def _release(connection: Connection, deadline: Deadline) -> str:
         raise
 
 
-def _names_conflicts(connection: Connection, deadline: Deadline) -> bool:
+def _names_conflicts(connection: Connection, deadline: Deadline, is_possible: bool) -> bool:
     """Return whether a server has the call for conflicts, which Hive 3.1 does not have."""
-    if _supports(connection, deadline, idl_txns.get_latest_txnid_in_conflict, 0):
+    if is_possible and _supports(connection, deadline, idl_txns.get_latest_txnid_in_conflict, 0):
         return True
     request = idl_txns.GetValidWriteIdsRequest(fullTableNames=[], validTxnList="0:0::")
     if not _supports(connection, deadline, idl_txns.get_valid_write_ids, request):

@@ -256,6 +256,10 @@ class LiveTransaction:
                 # With any other error, the outcome of the commit is unknown.
                 self._find_outcome(failure)
             self._end()
+            self._completed()
+
+    def _completed(self) -> None:
+        """Report the commit to the metastore, if a request is to be ended."""
 
     def abort(self, reason: str) -> None:
         """Undo everything: remove owned objects, then end it. Errors become warnings.
