@@ -26,6 +26,7 @@ from tests.hadoop.hdfs import Hdfs, running
 from tests.s3.store import S3Store
 from tests.samples import ONLY_SAMPLES, left_out
 from tests.unused_reads import end_unused_reads
+from tests.vendors.profiles import Profile
 from tests.vendors.proxy import of_vendor
 from tests.versions import REAL, VENDOR
 
@@ -91,6 +92,7 @@ def pytest_collection_modifyitems(
     if VENDOR is not None:
         others = re.compile("|".join(map(re.escape, {*_METASTORES} - {VENDOR.apache})))
         _leave_out(config, items, {item for item in items if others.search(item.name)})
+        _leave_out(config, items, {item for item in items if _needs_more(item, VENDOR)})
     suites = _suites(config)
     with_server = {item for item in items if _takes_a_server(item, suites)}
     for item in with_server:
@@ -101,6 +103,11 @@ def pytest_collection_modifyitems(
         _leave_out(config, items, left_out(items, with_server.__contains__))
     # The longest file comes first: in the end one of two workers would wait for it.
     items.sort(key=lambda item: "histories" not in item.path.parts)
+
+
+def _needs_more(item: pytest.Item, vendor: Profile) -> bool:
+    """Return whether a test is about features that a vendor's metastore does not have."""
+    return any(vendor.lacks(name) for mark in item.iter_markers("needs") for name in mark.args)
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item], others: set[pytest.Item]) -> None:

@@ -32,6 +32,7 @@ from tests.contract.compactions import (
     DAY,
     MAJOR,
     finish,
+    needs_pools,
     only_hms4,
     states,
 )
@@ -226,6 +227,7 @@ def test_a_question_that_never_arrives_has_the_compaction_begin_again(
     assert client.show_locks() == []
 
 
+@needs_pools
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 @pytest.mark.parametrize(
     "call",

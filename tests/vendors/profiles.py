@@ -51,12 +51,25 @@ class Profile:
         apache: The version of the Apache metastore behind the proxy.
         rules: All differences from it.
         reads_zstd: Whether its Hive reads ORC files that are compressed by zstd.
+        is_stated: Whether users can state it.
     """
 
     name: str
     apache: str
     rules: tuple[Rule, ...]
     reads_zstd: bool
+    is_stated: bool = True
+
+    def lacks(self, name: str) -> bool:
+        """Return whether the server has no such call, or ignores a field or a property.
+
+        Args:
+            name: The name, of a field with its struct: "CompactionRequest.poolName".
+        """
+        struct, _, field = name.partition(".")
+        if struct in self.structs:
+            return all(known.name != field for known in self.structs[struct].fields)
+        return name in self.unknown or name in self.ignored
 
     @property
     def unknown(self) -> frozenset[str]:
@@ -247,6 +260,7 @@ _MASTER = Profile(
         _compares_nothing("HIVE-26882 is of 2023", Certainty.INFERRED),
     ),
     reads_zstd=False,
+    is_stated=False,
 )
 # Its metastore answers like Apache's; its Hive maps columns by position (mr3project/hive-mr3@a2102cdb4a).
 _MR3 = Profile("mr3-3.1", "3.1.3", (), reads_zstd=False)

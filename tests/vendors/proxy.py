@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from thrift.Thrift import TApplicationException, TType
 
-from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.options import AUTO_PROFILE, MetastoreOptions
 from hiveacid.metastore.dev.embedded import free_port
 from tests.proxy import Server
 from tests.vendors.declarations import APACHE, CALLS, Declared, Struct, Type
@@ -151,9 +151,16 @@ class VendorMetastore:
         asked: All calls as clients have sent them, in their order.
     """
 
-    def __init__(self, profile: Profile, metastore: Server) -> None:
-        """Describe it; it listens from the moment it is entered."""
+    def __init__(self, profile: Profile, metastore: Server, *, is_stated: bool = False) -> None:
+        """Describe it; it listens from the moment it is entered.
+
+        Args:
+            profile: The vendor.
+            metastore: The metastore behind the proxy.
+            is_stated: Whether the options of clients state the profile.
+        """
         self.profile = profile
+        self._stated = profile.name if is_stated else AUTO_PROFILE
         self.asked: list[Message] = []
         self.behind = metastore
         self._translation = Translation(profile)
@@ -179,12 +186,12 @@ class VendorMetastore:
 
     @property
     def options(self) -> MetastoreOptions:
-        """The options of a client that knows nothing of the vendor."""
-        return MetastoreOptions(uris=self.uri)
+        """The options of a client."""
+        return self.stated(self._stated)
 
     def stated(self, profile: str) -> MetastoreOptions:
         """The options of a client to which the user states a profile."""
-        return replace(self.options, metastore_profile=profile)
+        return MetastoreOptions(uris=self.uri, metastore_profile=profile)
 
     def _serve(self, client: socket.socket, *_: object) -> None:
         """Answer the calls of a connection in turn, until the client or the metastore ends it."""
@@ -223,5 +230,5 @@ def of_vendor(metastore: Any) -> Iterator[Any]:
     if VENDOR is None or metastore.version != VENDOR.apache:
         yield metastore
         return
-    with VendorMetastore(VENDOR, metastore) as vendor:
+    with VendorMetastore(VENDOR, metastore, is_stated=VENDOR.is_stated) as vendor:
         yield vendor
