@@ -153,7 +153,7 @@ def test_a_lost_answer_neither_loses_nor_doubles_a_compaction(
     removed: list[str] = []
     before = open_txns(client)
     proxy = Proxy(hms, call, arrives=arrives)
-    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    far = proxy.spare(MetastoreClient(replace(client.options, uris=proxy.uri)))
     with far, CompactionTransaction(far, table, DAY, MAJOR) as compaction:
         compaction.own(lambda: removed.append("base"), "base")
         finish(compaction)
@@ -177,7 +177,7 @@ def test_a_request_at_which_the_metastore_fails_is_made_again(
 ) -> None:
     """On MySQL and MariaDB two that are made at the same moment deadlock."""
     proxy = Proxy(hms, "compact2", arrives=arrives, harm=Harm.FAIL)
-    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    far = proxy.spare(MetastoreClient(replace(client.options, uris=proxy.uri)))
     with far, CompactionTransaction(far, table, DAY, MAJOR) as compaction:
         finish(compaction)
     proxy.close()
@@ -192,7 +192,7 @@ def test_a_compaction_without_its_directory_does_not_report_a_commit(
 ) -> None:
     """After a long pause, its abort is forgotten, and the directory is cleaned."""
     proxy = Proxy(hms, "commit_txn")
-    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    far = proxy.spare(MetastoreClient(replace(client.options, uris=proxy.uri)))
     told = (
         nullcontext()
         if is_there
@@ -215,7 +215,7 @@ def test_a_question_that_never_arrives_has_the_compaction_begin_again(
     call: str,
 ) -> None:
     proxy = Proxy(hms, call, arrives=False)
-    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    far = proxy.spare(MetastoreClient(replace(client.options, uris=proxy.uri)))
     with far, CompactionTransaction(far, table, DAY, MAJOR, run_token="far") as compaction:
         assert find_open_transactions(client, "far") == [compaction.txn_id]
         finish(compaction)
@@ -245,7 +245,7 @@ def test_a_failure_at_any_step_leaves_nothing_that_blocks(
 ) -> None:
     before = open_txns(client)
     proxy = Proxy(hms, call, arrives=False, harm=Harm.FAIL, times=1000)
-    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    far = proxy.spare(MetastoreClient(replace(client.options, uris=proxy.uri)))
     with (
         far,
         pytest.raises(MetastoreError, match=call),
@@ -271,7 +271,7 @@ def test_a_request_of_others_is_claimed_once_only(
 ) -> None:
     queue.request(table, DAY, MAJOR)
     proxy = Proxy(hms, call, arrives=arrives)
-    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    far = proxy.spare(MetastoreClient(replace(client.options, uris=proxy.uri)))
     served = CompactionTransaction.serve(far)
     assert served is not None
     with far, served as compaction:

@@ -39,12 +39,10 @@ def losing(hms: EmbeddedMetastore, client: MetastoreClient) -> Iterator[Losing]:
     clients: list[MetastoreClient] = []
 
     def connect(call: str, *, arrives: bool = True) -> MetastoreClient:
-        proxies.append(Proxy(hms, call, times=0))
-        clients.append(MetastoreClient(replace(client.options, uris=proxies[-1].uri)))
-        # The questions about the features of an unknown metastore are none of these calls.
-        assert clients[-1].features
-        proxies[-1].strike_next(Harm.LOSE, arrives=arrives)
-        return clients[-1]
+        proxies.append(Proxy(hms, call, arrives=arrives, harm=Harm.LOSE))
+        unlucky = MetastoreClient(replace(client.options, uris=proxies[-1].uri))
+        clients.append(proxies[-1].spare(unlucky))
+        return unlucky
 
     yield connect
     for unlucky in clients:
