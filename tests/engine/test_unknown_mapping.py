@@ -10,6 +10,7 @@ from hiveacid.errors import UnsupportedTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
+from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, rows_of
 from tests.engine.test_evolved_reading import alter
@@ -39,7 +40,8 @@ def test_a_renamed_column_is_read_only_after_the_mapping_is_stated(
     alter(client, ref.full_name, [("id", "int"), ("w", "string")])
     with (
         AcidTable(ref.full_name, hms.options, spark=spark) as opened,
-        pytest.raises(UnsupportedTable, match="metastore_profile"),
+        pytest.raises(UnsupportedTable, match="A file has the columns id, v, .*metastore_profile"),
+        translated_spark_errors("Reading"),
     ):
         rows_of(opened.to_df())
     for stated, seen in (("mr3-3.1", "a"), ("hive-3.1", None)):
