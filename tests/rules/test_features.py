@@ -1,6 +1,7 @@
 """The features that follow from a release, from probes, and from a stated profile."""
 
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,6 +102,35 @@ def test_a_profile_that_the_release_contradicts_is_refused() -> None:
 
 def test_nothing_in_hive_4_is_missing() -> None:
     assert HIVE_4.keys() == NAMES
+
+
+_COLUMNS = {
+    "hive-3.1": 1,
+    "cdp-7.1.7": 2,
+    "cdp-7.1.8": 3,
+    "cdp-7.1.9": 3,
+    "cdp-7.3": 4,
+    "hdp-3.1": 5,
+    "mr3-3.1": 6,
+    "hive-4": 7,
+}
+_WORDS = {"yes": True, "no": False, "by name": "name", "by position": "position"}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_docs_have_the_features_of_each_profile(profile: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "platforms.md").read_text(encoding="utf-8")
+    table = page[page.index("| Feature | Hive 3.1.3 |") :].partition("\n\n")[0]
+    documented = {}
+    for line in table.splitlines()[2:]:
+        names, *_ = cells = [cell.strip() for cell in line.strip("|").split("|")]
+        word = cells[_COLUMNS[profile]].rstrip(" ¹²³⁴")
+        documented |= {name.strip("` "): word for name in names.split(",")}
+    assert documented.keys() == NAMES
+    stated = {name: _WORDS[word] for name, word in documented.items() if word in _WORDS}
+    # What a profile does not state may have a default, which the page shows, too.
+    assert stated == {**stated, **PROFILES[profile]}
+    assert all(stated[name] is False for name in stated.keys() - PROFILES[profile].keys())
 
 
 @pytest.mark.parametrize(

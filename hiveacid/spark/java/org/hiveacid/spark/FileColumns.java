@@ -182,7 +182,9 @@ final class FileColumns {
     }
     if (plan.mappingUnknown && !Arrays.equals(byPosition, byName)) {
       throw new IllegalStateException(
-          "hiveacid-unknown-mapping:A file has the columns " + String.join(", ", stored) + ".");
+          "hiveacid-unknown-mapping:A file has the columns "
+              + String.join(", ", stored)
+              + ", of which engines that map by position and by name read different values.");
     }
     return byName;
   }
