@@ -19,6 +19,7 @@ from tests.vendors.proxy import VendorMetastore
 from tests.vendors.raw_client import RawClient
 from tests.vendors.wire import Fields, Items, Pairs
 
+pytestmark = pytest.mark.sampled(4)
 NAME, STORAGE, PARAMETERS, WRITE_ID = 1, 7, 9, 19
 COLUMNS, LOCATION = 1, 2
 # The time of the last change, and the revocation of statistics.

@@ -21,6 +21,7 @@ from hiveacid.worker.table import WorkerTable
 from tests.vendors.profiles import PROFILES, Profile
 from tests.vendors.proxy import VendorMetastore
 
+pytestmark = pytest.mark.sampled(2)
 MOST_PROBES = 15
 APACHE = {
     version: Profile(f"apache-{version}", version, (), True) for version in ("4.0.1", "3.1.3")

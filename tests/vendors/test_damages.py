@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hiveacid.errors import MetastoreError
+from hiveacid.errors import MetastoreError, UnsupportedTable
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.report import CompactReport
@@ -35,6 +35,7 @@ from tests.vendors.old_orc import rows_read_by_orc_1_5
 from tests.vendors.proxy import VendorMetastore
 from tests.vendors.wire import Message
 
+pytestmark = pytest.mark.sampled(4)
 MAJOR = CompactionType.MAJOR
 TABLE_FIELDS = 22  # From this number on CDP numbers the fields of a table differently.
 
@@ -284,14 +285,28 @@ def test_fields_with_other_numbers_are_not_written_back(
 # 7. Columns by position
 
 
-@of("mr3-3.1")
-def test_a_renamed_column_is_read_by_the_stated_mapping(
-    vendor: VendorMetastore, client: MetastoreClient, table: TableRef
-) -> None:
+@pytest.fixture
+def renamed(client: MetastoreClient, table: TableRef) -> TableRef:
+    """A table with a row that was written before one of its columns was renamed."""
     with WorkerTable(str(table), client.options) as writer:
         writer.append(pa.table({"id": [1], "v": ["a"]}))
     raw = client.get_table(table).raw
     raw.sd.cols[1].name = "renamed"
     send_definition(client, table, raw)
-    stated = vendor.stated("mr3-3.1")
-    assert TableScan(str(table), stated).to_arrow().to_pylist() == [{"id": 1, "renamed": "a"}]
+    return table
+
+
+@of("mr3-3.1", "cdp-7.1.7", "cdp-7.1.9", "cdp-7.3")
+def test_a_renamed_column_is_read_by_the_stated_mapping(
+    vendor: VendorMetastore, renamed: TableRef
+) -> None:
+    stated = vendor.stated(vendor.profile.name)
+    assert TableScan(str(renamed), stated).to_arrow().to_pylist() == [{"id": 1, "renamed": "a"}]
+
+
+@of("cdp-7.1.7", "cdp-7.1.9", "cdp-7.3", "apache-2020-12")
+def test_a_renamed_column_is_not_read_before_the_mapping_is_stated(
+    vendor: VendorMetastore, renamed: TableRef
+) -> None:
+    with pytest.raises(UnsupportedTable, match="metastore_profile"):
+        TableScan(str(renamed), vendor.options).to_arrow()
