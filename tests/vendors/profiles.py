@@ -1,6 +1,8 @@
 """Differences between vendors' metastores and the Apache metastore that the proxy stands before.
 
-Facts without a source in code are pessimistic: a call that perhaps exists is unknown.
+Facts without a source in code are pessimistic: a call that perhaps exists is unknown. A proxy only
+changes messages: the metastore behind it keeps the case of partitions in locks, and the constraints of
+columns, which a vendor's perhaps does not.
 """
 
 from collections.abc import Mapping

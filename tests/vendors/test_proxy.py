@@ -9,6 +9,7 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TApplicationException, TMessageType, TType
 from thrift.transport.TTransport import TMemoryBuffer
 
+from hiveacid.jobs.options import METASTORE_PROFILES
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue
@@ -98,6 +99,11 @@ def test_every_difference_has_a_source_and_a_certainty() -> None:
             assert rule.unknown or rule.structs or rule.enums or rule.ignored or rule.answers
         changed = [name for rule in profile.rules for name in rule.answers]
         assert len(changed) == len({*changed}), profile.name
+
+
+def test_users_can_state_the_profiles() -> None:
+    names = {name for name, profile in PROFILES.items() if profile.is_stated}
+    assert names < {*METASTORE_PROFILES}
 
 
 def test_a_connection_survives_an_unknown_call(vendor: VendorMetastore) -> None:
