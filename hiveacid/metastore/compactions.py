@@ -452,6 +452,10 @@ def compaction_components(
     (read,) = read_lock_components(ref, True, partitions)
     if features.has_pools:
         return (read,)
+    if features.hides_compactions:
+        # It is also a part in the table, like that of an insert: until it is cleaned, the metastore
+        # remembers its abort, which a request in the queue would do otherwise.
+        read = replace(read, operation=DataOperation.INSERT)
     advisory = replace(
         read,
         type=LockType.EXCLUSIVE,
@@ -616,6 +620,9 @@ class CompactionTransaction(LiveTransaction):
             with self._phases(Phase.COMMIT):
                 self.release()
             return
+        if self._claimed is None:
+            # Hive's worker would merge what this transaction has replaced.
+            self._check_others()
         super().commit()
 
     def _completed(self) -> None:
@@ -643,6 +650,11 @@ class CompactionTransaction(LiveTransaction):
         if claimed is not None and self._state is State.OPEN:
             self.attempt("refuse the request", lambda: self._queue.refused(claimed, reason))
         self.abort(reason)
+
+    @property
+    def _holds_part(self) -> bool:
+        """Whether the lock is also a part in the table, which needs a write id."""
+        return self.features.hides_compactions and not self.features.has_pools
 
     @property
     def _holds_only_locks(self) -> bool:
@@ -675,6 +687,9 @@ class CompactionTransaction(LiveTransaction):
             self._phases.opened(self.txn_id, {})
             if self.features.has_pools or self._waiting is not None:
                 self._claim()
+            if self._holds_part:
+                # Before the lock, whose rows in the metastore would otherwise never be cleaned.
+                self._client.allocate_write_id(self.txn_id, self.ref)
         with self._phases(Phase.LOCK, str(self.ref)):
             lock = LockRequest(self._client, self._components(), self.txn_id, self._owner)
             lock.send()

@@ -100,7 +100,6 @@ class PartitionSizes:
         txns: ValidTxnList,
         rules: Rules,
         *,
-        one_by_one: bool = False,
         counted: Mapping[str, int] | None = None,
         reads_per_day: float | None = None,
     ) -> None:
@@ -111,7 +110,6 @@ class PartitionSizes:
             write_ids: The write ids that a compaction may include.
             txns: The visible transactions.
             rules: The rules for reading a directory.
-            one_by_one: The metastore cannot make two directories visible at once.
             counted: The rows that were counted before; If None, no rows are counted.
             reads_per_day: The rate of reads that the table's property sets.
         """
@@ -119,7 +117,6 @@ class PartitionSizes:
         self._write_ids = write_ids
         self._txns = txns
         self._rules = rules
-        self._one_by_one = one_by_one
         self._counted = counted
         self._reads_per_day = reads_per_day
         self._states: dict[tuple[object, ...], _State] = {}
@@ -180,7 +177,7 @@ class PartitionSizes:
             aborted_write_ids=len(self._write_ids.aborted),
             oldest_abort_hours=folder.age((f"{prefix}{name}" for name in state.aborted), now),
             base_age_hours=folder.age(base, now),
-            one_by_one=self._one_by_one,
+            one_by_one=self._rules is Rules.HIVE3,
             problem=problem,
             misread=self._misread(folder, prefix, state, originals > 0),
             oldest_delta_hours=oldest,
@@ -668,7 +665,6 @@ class Survey:
             CompactorWriteIdList.of(write_ids),
             survey.snapshot.txns,
             Rules.of(self._client.features.hides_compactions),
-            one_by_one=not self._client.features.has_pools,
             counted=counted,
             reads_per_day=reads_per_day(table.parameters),
         )

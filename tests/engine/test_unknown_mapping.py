@@ -40,7 +40,7 @@ def test_a_renamed_column_is_read_only_after_the_mapping_is_stated(
     alter(client, ref.full_name, [("id", "int"), ("w", "string")])
     with (
         AcidTable(ref.full_name, hms.options, spark=spark) as opened,
-        pytest.raises(UnsupportedTable, match="A file has the columns id, v, .*metastore_profile"),
+        pytest.raises(UnsupportedTable, match=r"A file has the columns id, v, .*metastore_profile"),
         translated_spark_errors("Reading"),
     ):
         rows_of(opened.to_df())

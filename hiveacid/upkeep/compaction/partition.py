@@ -241,12 +241,12 @@ class Planner:
             live = tuple(name for name in state.deltas if name not in dead)
             state = replace(state, deltas=live, aborted=(*state.aborted, *dead))
         plan = self._choose(state, type_, files)
-        if not self.features.has_pools and plan.deletes is not None:
-            # Two directories cannot appear at once. Without a request, a metastore forgets an abort
-            # that came between them: readers would miss rows, or see deleted ones again.
+        if not hidden and plan.deletes is not None:
+            # Two directories cannot appear at once, and Hive 3 has no transaction to hide them
+            # in between: a concurrent reader would miss rows, or see deleted ones again.
             warnings.append(
-                "A minor compaction of inserts and deletes makes two directories, which cannot be"
-                " shown at once with this metastore: it became a major one."
+                "A minor compaction of inserts and deletes makes two directories, which Hive 3"
+                " cannot be shown at once: it became a major one."
             )
             plan = self._choose(state, CompactionType.MAJOR, files)
         elif plan.copies:
@@ -434,10 +434,10 @@ class PartitionCompactor(ABC):
 
     def _plan(self, type_: CompactionType) -> PlannedCompaction:
         """Choose the directories to replace, and take over the facts of their notes."""
-        if not self.compaction.features.has_pools and not self.storage.renames_at_once:
+        if not self.compaction.features.hides_compactions and not self.storage.renames_at_once:
             raise UnsupportedTable(
-                f"{self.name} is on an object store, where a base appears file by file. Only a"
-                " metastore with pools of compactions, such as Hive 4, hides it until it is complete.",
+                f"{self.name} is on an object store, where a base appears file by file. Only Hive"
+                " Metastore 4 hides it until it is complete.",
                 remedy="Let Hive compact the table.",
             )
         require_orc(self.table, self.partition)
@@ -571,13 +571,12 @@ class PartitionCompactor(ABC):
 
     def _publish(self, plan: CompactionPlan) -> None:
         """Publish the new directories, each by one rename."""
-        withdrawn = self.compaction.features.has_pools
+        hidden = self.compaction.features.hides_compactions
         ready = [self._complete(plan, directory) for directory in self._staged]
         self._require_same_table()
         for final in ready:
-            # On Hive 3 this is the commit. A metastore without a request forgets an abort. In both
-            # cases readers may need the directory, which is complete, from now on.
-            self.directories.publish(final, for_good=not withdrawn)
+            # On Hive 3 this is the commit: readers may need the directory from now on.
+            self.directories.publish(final, for_good=not hidden)
             self._published.append(final)
         self.directories.remove()
 
