@@ -217,7 +217,7 @@ def test_a_request_of_another_client_is_not_served_twice(
     client.call(idl_txns.compact2, request)
     with pytest.raises(AlreadyCompacting, match="initiated") as error, begin():
         pass
-    assert ('mode="serve"' in str(error.value)) == (client.features.has_pools)
+    assert ('mode="serve"' in str(error.value)) == client.features.has_queue
     with begin("day=2") as elsewhere:
         finish(elsewhere)
 
