@@ -7,19 +7,23 @@ from typing import Any
 
 import pytest
 
-from hiveacid.errors import MetastoreError, UnsupportedMetastore
+from hiveacid.errors import AlreadyCompacting, MetastoreError, UnsupportedMetastore
 from hiveacid.metastore.alteration import alter_table
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.compactions import CompactionQueue
+from hiveacid.metastore.compactions import CompactionQueue, CompactionTransaction
 from hiveacid.metastore.constraints import all_constraints, as_structs
 from hiveacid.metastore.endpoint import Endpoint
 from hiveacid.metastore.thrift import session
+from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.thrift.probes import Probes
 from hiveacid.metastore.thrift.transport import Connection, Deadline
+from hiveacid.metastore.txn.owner import Outcome, outcome
+from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.constraints import NotNull
 from hiveacid.rules.features import HIVE_4
+from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from tests.fakes.metastore import REAL_AND_FAKE
 
@@ -139,3 +143,56 @@ def test_the_fields_of_a_table_with_other_numbers_are_forgotten(
     with having(client, has_table_fields=False):
         raw = client.get_table(ref).raw
         assert (raw.requiredReadCapabilities, raw.id, raw.txnId) == (None, None, None)
+
+
+@pytest.fixture
+def compacted(client: MetastoreClient, database: str) -> TableRef:
+    """A table with a write."""
+    ref = TableRef(database, "t")
+    client.create_table(HiveTable.new(ref, [HiveColumn("id", "int")]))
+    with Transaction(client, targets=[Target(ref, Operation.INSERT)]) as transaction:
+        transaction.commit()
+    return ref
+
+
+@FAKE_4
+def test_the_abort_of_a_compaction_without_a_request_is_remembered(
+    hms: Any, client: MetastoreClient, compacted: TableRef
+) -> None:
+    """Its directory would otherwise be read later, beside those of the next compaction."""
+    compaction = CompactionTransaction(client, compacted, None, CompactionType.MAJOR)
+    with having(client, has_pools=False), compaction:
+        assert compaction.visibility_txn == compaction.txn_id
+    hms.keep_house()
+    assert client.show_locks() == []
+    assert CompactionQueue(client).show(compacted) == []
+    txns = {txn.txn_id: txn.state for txn in client.get_open_txns_info()}
+    assert txns[compaction.txn_id] is TxnState.ABORTED
+
+
+@FAKE_4
+def test_a_compaction_without_a_request_gives_way_to_a_request_of_others(
+    client: MetastoreClient, compacted: TableRef
+) -> None:
+    with having(client, has_pools=False):
+        with CompactionTransaction(client, compacted, None, CompactionType.MAJOR) as compaction:
+            CompactionQueue(client).request(compacted, None, CompactionType.MINOR)
+            with pytest.raises(AlreadyCompacting, match="is initiated"):
+                compaction.commit()
+        assert outcome(client, compaction.txn_id, {}) is Outcome.ABORTED
+
+
+@FAKE_4
+def test_two_compactions_without_requests_exclude_each_other(
+    client: MetastoreClient, compacted: TableRef
+) -> None:
+    with having(client, has_pools=False):
+        with CompactionTransaction(client, compacted, None, CompactionType.MAJOR) as first:
+            second = CompactionTransaction(client, compacted, None, CompactionType.MINOR)
+            with pytest.raises(AlreadyCompacting, match="Another compactor"), second:
+                pass
+            first.commit()
+        assert outcome(client, first.txn_id, {}) is Outcome.COMMITTED
+        with CompactionTransaction(client, compacted, None, CompactionType.MAJOR) as third:
+            third.commit()
+    assert client.show_locks() == []
