@@ -23,6 +23,10 @@ install_java = test -d $(call java_home,$(1)) || VIRTUAL_ENV=$(VENV) $(BIN)/uv p
 # The versions that `make matrix` combines.
 PYTHONS ?= python3.11 python3.12 python3.13
 AIRFLOWS ?= 3.1 3.2 3.3
+# The profiles of vendors' metastores, and the suites that run through each of them.
+VENDORS ?= cdp-7.1.7 cdp-7.1.9 cdp-7.3 apache-2020-12 mr3-3.1
+SUITES_OF_VENDORS := tests/contract tests/compaction tests/engine/test_analyze.py tests/faults/test_sample.py \
+	tests/upkeep/test_clean_queue.py tests/upkeep/test_paused_cleaner.py tests/upkeep/test_table_cleaning.py
 # The versions of Spark with which `make matrix` runs samples of the suites, and whose quickstart
 # `make release` runs, each in an environment of its own.
 SPARKS ?= 3.5 4.0 4.1 4.2 4.3
@@ -41,7 +45,7 @@ SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
 
-.PHONY: help setup quickstart playground test quick unit coverage airflow lint format histories layouts interop spark java oldest differential faults consumers conflicts isolation failover soak sizes streams protocol iceberg hdfs s3 gcs secure kubernetes metastores dbt fuzz live snippets bench system yarn matrix cell docs shape figures lock release clean
+.PHONY: help setup quickstart playground test quick unit coverage airflow lint format histories layouts interop spark java oldest differential faults consumers conflicts isolation failover soak sizes streams protocol iceberg hdfs s3 gcs secure kubernetes metastores vendors dbt fuzz live snippets bench system yarn matrix cell docs shape figures lock release clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -221,6 +225,11 @@ metastores: setup ## Run tests on metastores 4.1 and 4.2, and reject version 2.3
 	@$(RUN) HIVEACID_METASTORE_JAVA_HOME="$(call java_home,21)" python -m pytest \
 		-m "metastores and not conflicts" --numprocesses $(WORKERS) --dist loadfile \
 		tests/contract tests/metastore tests/histories tests/upkeep tests/engine
+
+vendors: setup ## Run suites through proxies that answer like vendors' metastores (hours; VENDORS=cdp-7.3)
+	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile tests/vendors
+	@set -e; for vendor in $(VENDORS); do echo "As $$vendor:"; $(RUN) VENDOR=$$vendor python -m pytest \
+		--numprocesses $(WORKERS) --dist worksteal $(SUITES_OF_VENDORS) --ignore tests/contract/test_features.py; done
 
 system: setup ## Run the DAGs of tests/system in the environment of AIRFLOW_CONN_..., or in a new one
 	@$(RUN) python -m pytest -m system tests/system

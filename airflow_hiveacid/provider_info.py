@@ -123,7 +123,7 @@ def _options() -> dict[str, Any]:
         "column_mapping": _option(
             "How columns are found in ORC files that were written before the columns "
             "changed: by position or by name, for all connections that do not set it. Nothing means "
-            "Hive's default: by name with a metastore of version 3, by position with version 4.",
+            "Hive's default, where it is known.",
             example="position",
         ),
         "java_archive": _option(
@@ -289,8 +289,17 @@ def _metastore_connection() -> dict[str, Any]:
             "column_mapping": _field(
                 "Column mapping",
                 "How columns are found in ORC files that were written before the "
-                "columns changed. If unset: Hive's default for the metastore's version.",
+                "columns changed. If unset: Hive's default, where it is known.",
                 enum=["position", "name", None],
+            ),
+            "metastore_profile": _field(
+                "Metastore profile",
+                "The kind of metastore, for what it cannot be asked for.",
+                enum=[
+                    *("auto", "hive-3.1", "hive-4", "cdp-7.1.7", "cdp-7.1.8", "cdp-7.1.9"),
+                    *("cdp-7.3", "hdp-3.1", "mr3-3.1", None),
+                ],
+                default="auto",
             ),
             "write_events": _field(
                 "Write events",

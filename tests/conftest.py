@@ -26,7 +26,9 @@ from tests.hadoop.hdfs import Hdfs, running
 from tests.s3.store import S3Store
 from tests.samples import ONLY_SAMPLES, left_out
 from tests.unused_reads import end_unused_reads
-from tests.versions import REAL
+from tests.vendors.profiles import Profile
+from tests.vendors.proxy import of_vendor
+from tests.versions import REAL, VENDOR
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,6 +89,10 @@ def pytest_collection_modifyitems(
     # A run of another suite excludes the tests for newer metastores.
     if not re.search(r"(?<!not )metastores", config.option.markexpr):
         _leave_out(config, items, {item for item in items if item.get_closest_marker("metastores")})
+    if VENDOR is not None:
+        others = re.compile("|".join(map(re.escape, {*_METASTORES} - {VENDOR.apache})))
+        _leave_out(config, items, {item for item in items if others.search(item.name)})
+        _leave_out(config, items, {item for item in items if _needs_more(item, VENDOR)})
     suites = _suites(config)
     with_server = {item for item in items if _takes_a_server(item, suites)}
     for item in with_server:
@@ -97,6 +103,11 @@ def pytest_collection_modifyitems(
         _leave_out(config, items, left_out(items, with_server.__contains__))
     # The longest file comes first: in the end one of two workers would wait for it.
     items.sort(key=lambda item: "histories" not in item.path.parts)
+
+
+def _needs_more(item: pytest.Item, vendor: Profile) -> bool:
+    """Return whether a test is about features that a vendor's metastore does not have."""
+    return any(vendor.lacks(name) for mark in item.iter_markers("needs") for name in mark.args)
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item], others: set[pytest.Item]) -> None:
@@ -149,14 +160,14 @@ def java_only_with_the_mark(
 
 AMetastore = TypeVar("AMetastore", EmbeddedMetastore, FakeMetastore)
 # Those that tests of several files use, as long as they run.
-_SHARED: list[EmbeddedMetastore | FakeMetastore] = []
+_SHARED: list[Any] = []
 
 
 def _shared(metastore: AMetastore) -> Iterator[AMetastore]:
-    with metastore:
-        _SHARED.append(metastore)
-        yield metastore
-        _SHARED.remove(metastore)
+    with metastore, of_vendor(metastore) as seen:
+        _SHARED.append(seen)
+        yield seen
+        _SHARED.remove(seen)
 
 
 def _real(version: str, factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
@@ -272,7 +283,7 @@ def gcs_folder(gcs: str, tmp_path: Path) -> str:
     return f"{gcs}{tmp_path}"
 
 
-def _contents(metastore: EmbeddedMetastore | FakeMetastore) -> tuple[list[Any], ...]:
+def _contents(metastore: Any) -> tuple[list[Any], ...]:
     end_unused_reads()
     with MetastoreClient(metastore.options) as client:
         databases, locks = client.get_databases(), client.show_locks()

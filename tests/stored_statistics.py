@@ -8,7 +8,6 @@ from hiveacid.metastore.thrift.idl_tables import (
     get_table_statistics_req,
 )
 from hiveacid.metastore.txn.owner import Snapshot
-from hiveacid.rules.metastore_version import MetastoreVersion
 
 ACCURATE = "COLUMN_STATS_ACCURATE"
 
@@ -23,7 +22,7 @@ class Stored:
         seen = Snapshot.take(client, [ref]).write_ids[ref.full_name]
         columns = [column.name for column in self.table.columns]
         request = {"dbName": ref.database, "tblName": ref.name, "colNames": columns}
-        if client.version is MetastoreVersion.HMS4:
+        if client.features.versions_definitions:
             request |= {"validWriteIdList": seen.format(), "engine": "hive"}
         if partition is None:
             answer = client.call(get_table_statistics_req, TableStatsRequest(**request))
@@ -35,7 +34,7 @@ class Stored:
         # Version 3 promises nothing to a reader in particular.
         self.promised = (
             answer.isStatsCompliant is not False
-            if client.version is MetastoreVersion.HMS4
+            if client.features.versions_definitions
             else ACCURATE in self.parameters
         )
         self.exact = exact_columns(of[0].raw, seen)

@@ -20,6 +20,7 @@ from hiveacid.jobs.job import EVERYTHING, READ, SHOW, Access
 from hiveacid.jobs.options import (
     AUTO,
     KERBEROS,
+    METASTORE_PROFILES,
     NO_PROOF,
     PATIENCE_SECONDS,
     WRITE_EVENTS,
@@ -28,6 +29,7 @@ from hiveacid.jobs.options import (
 )
 from hiveacid.metastore.authorizer import program_user
 from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.features import AUTO_PROFILE
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import ColumnMapping
@@ -50,6 +52,7 @@ _TEXTS = (
     "http_path",
     "tls_ca_file",
     "column_mapping",
+    "metastore_profile",
     "write_events",
     "auth_mechanism",
     "authMechanism",
@@ -114,6 +117,7 @@ class HiveAcidMetastoreHook(BaseHook):
             tls_ca_file=extra.get("tls_ca_file") or None,
             token_env=token_env,
             column_mapping=self._column_mapping(),
+            metastore_profile=self._metastore_profile(),
             write_events=self._write_events(),
             allowed_locations=conf.get("hive_acid", "allowed_locations", fallback="").strip()
             or None,
@@ -288,6 +292,15 @@ class HiveAcidMetastoreHook(BaseHook):
             raise InvalidConnection(
                 f"Connection {self.metastore_conn_id!r}: the column_mapping is {given!r}.",
                 remedy=f"Set it to {' or '.join(ColumnMapping)}, or remove it.",
+            )
+        return given
+
+    def _metastore_profile(self) -> str:
+        given: str = self._extra.get("metastore_profile") or AUTO_PROFILE
+        if given not in METASTORE_PROFILES:
+            raise InvalidConnection(
+                f"Connection {self.metastore_conn_id!r} has the metastore_profile {given!r}.",
+                remedy=f"Set it to one of {', '.join(METASTORE_PROFILES)}, or remove it.",
             )
         return given
 

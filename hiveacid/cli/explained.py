@@ -157,7 +157,7 @@ def explained_locks(
         if table.kind is not TableKind.NOT_ACID
     )
     targets = [effect.target for effect in effects]
-    asked = transaction_components(client.version, targets, reads)
+    asked = transaction_components(client.features.has_excl_write, targets, reads)
     written = {target.ref for target in targets}
     locks: dict[str, Cell] = {}
     by_ref = by_table(asked)
@@ -172,7 +172,7 @@ def locks_in_the_way(
 ) -> dict[str, Mapping[str, Cell]]:
     """Describe the locks that a request would wait for at the moment, if there are any."""
     locks = [lock for ref in sorted(by_table(asked)) for lock in client.show_locks(ref)]
-    waits = [lock for lock in locks if collides(client.version, lock, asked)]
+    waits = [lock for lock in locks if collides(client.features, lock, asked)]
     described = {f"lock {lock.lock_id}": describe(lock) for lock in waits}
     return {"in the way now": described} if waits else {}
 
@@ -341,7 +341,7 @@ def partitions_to_read(
         places = [(name, known[name]) for name in sorted(names) if name in known]
     snapshot = Snapshot.take(client, [table.ref])
     write_ids = snapshot.write_ids[table.ref.full_name]
-    rules = Rules.of(client.version)
+    rules = Rules.of(client.features.hides_compactions)
     bucketed = table.num_buckets > 0
 
     def cells_of(place: tuple[str | None, str]) -> tuple[Cell, ...] | str:
@@ -453,7 +453,7 @@ def _locks_of_compaction(
     renumbers = renumbers_rows(None if job.type is None else CompactionType(job.type), table.kind)
     # The name of a partition does not matter.
     partition = "any" if table.partition_keys else None
-    asked = compaction_components(client.version, table.ref, partition, renumbers=renumbers)
+    asked = compaction_components(client.features, table.ref, partition, renumbers=renumbers)
     where = "on the partitions below, one after the other" if partition else "on the table"
     return {
         ref.full_name: f"{each.type.name} {where}"

@@ -11,6 +11,7 @@ from hiveacid.jobs.fields import require_partition_names
 from hiveacid.jobs.options import (
     FROM_ENVIRONMENT,
     KERBEROS,
+    METASTORE_PROFILES,
     METASTORE_VARIABLE,
     NO_PROOF,
     PROTECTIONS,
@@ -98,7 +99,13 @@ def add_metastore(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -
         "--column-mapping",
         choices=list(map(str, ColumnMapping)),
         help="how columns are found in ORC files that are older than a change of the columns "
-        "(default: as Hive does with this version of the metastore)",
+        "(default: as Hive does, where it is known)",
+    )
+    parser.add_argument(
+        "--metastore-profile",
+        choices=METASTORE_PROFILES,
+        help="the kind of metastore, for what it cannot be asked for (default: the variable "
+        "HIVEACID_METASTORE_PROFILE, or auto)",
     )
     parser.add_argument(
         "--auth-mechanism",
@@ -235,7 +242,7 @@ def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
         or any(getattr(arguments, name) for name in FROM_ENVIRONMENT)
     ):
         raise UserError(
-            "--tls, --column-mapping and the arguments for Kerberos need --metastore: a connection has"
+            "--tls, --column-mapping, --metastore-profile and the arguments for Kerberos need --metastore: a connection has"
             " settings of its own."
         )
     if uris:
@@ -245,14 +252,14 @@ def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
                 tls=arguments.tls,
                 tls_ca_file=arguments.tls_ca_file,
                 column_mapping=arguments.column_mapping,
-                **_kerberos(arguments),
+                **_of_arguments(arguments),
             )
         )
     return connection_options(arguments.conn_id)
 
 
-def _kerberos(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the Kerberos settings of the arguments, or else of the environment."""
+def _of_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings of the arguments, or else of the environment."""
     given = {name: getattr(arguments, name, None) for name in FROM_ENVIRONMENT}
     return settings_of_environment() | {name: value for name, value in given.items() if value}
 

@@ -29,6 +29,7 @@ from hiveacid.jobs.iceberg_job import IcebergFileFormat
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.rules.formats import Obligation
 from hiveacid.rules.names import TableIdentity
+from hiveacid.rules.schema import ColumnMapping
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.storage.filesystems import in_threads, translated_os_errors
 from hiveacid.storage.folder import ReadOnlyStorage
@@ -190,7 +191,7 @@ class MirroredColumns(Obligation):
     def of(cls, table: HiveTable) -> Self:
         """Return the columns of a table."""
         columns = tuple((column.name.lower(), column.type.lower()) for column in table.columns)
-        return cls(columns, table.mapped_columns.mapping.value)
+        return cls(columns, table.mapped_columns.mapping or ColumnMapping.NAME)
 
     def encode(self) -> str:
         """Format the columns as a property."""

@@ -158,9 +158,10 @@ class CompactJob(ScriptedJob):
             changes wait.
         order_by: The columns that a rebalance sorts by, like "day" or "ts DESC NULLS LAST"; without
             columns the rows keep their order.
-        mode: "auto" uses the queue of HMS 4, and a lock of this package on HMS 3. "queue" requires
-            HMS 4. "serve" processes the requests in HMS 4's queue for this table, such as those of
-            ALTER TABLE ... COMPACT, and those of other tables that wait before them.
+        mode: "auto" uses a queue with pools, as HMS 4 has, and otherwise a lock of this package.
+            "queue" requires such a queue. "serve" processes the requests in the queue for this
+            table, such as those of ALTER TABLE ... COMPACT, and those of other tables that wait
+            before them.
         policy: The rules for partitions that are worth compacting.
         budget: The limits of this run; they apply only without a type.
         reason: The reason for the job, for the log.

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from hiveacid.errors import AccessRefused, InvalidJob, UserError
 from hiveacid.jobs.fields import awaits_rendering, require_choice, require_text
+from hiveacid.rules.features import AUTO_PROFILE, PROFILES
 from hiveacid.rules.locks import ConflictPolicy
 from hiveacid.rules.schema import ColumnMapping
 
@@ -74,10 +75,12 @@ FROM_ENVIRONMENT = (
     "kerberos_keytab",
     "kerberos_ccache",
     "kerberos_min_protection",
+    "metastore_profile",
 )
 AUTH_MECHANISMS = (NO_PROOF, KERBEROS, DELEGATION_TOKEN)
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
 WRITE_EVENTS = (AUTO, ALWAYS, NEVER)
+METASTORE_PROFILES = (AUTO_PROFILE, *PROFILES)
 # The values of hadoop.rpc.protection, the weakest first.
 PROTECTIONS = ("authentication", "integrity", "privacy")
 _OF_KERBEROS = ("kerberos_principal", "kerberos_keytab", "kerberos_ccache")
@@ -123,9 +126,12 @@ class MetastoreOptions:
             token: "authentication", "integrity" or "privacy", as in hadoop.rpc.protection; None
             accepts any.
         column_mapping: The mapping of columns in ORC files that were written before the columns
-            changed: by "position" or by "name". None is Hive's default: by name with a metastore of
-            version 3, by position with version 4. The table property `hiveacid.column_mapping`
-            overrides it.
+            changed: by "position" or by "name". None is Hive's default, where it is known: by
+            position with Apache Hive 4, or as the profile states. The table property
+            `hiveacid.column_mapping` overrides it.
+        metastore_profile: The kind of metastore, which states what cannot be asked for: "hive-3.1",
+            "hive-4", "cdp-7.1.7", "cdp-7.1.8", "cdp-7.1.9", "cdp-7.3", "hdp-3.1" or "mr3-3.1".
+            "auto" asks for what can be asked, and is careful about the rest.
         write_events: Whether a write reports its new files to the metastore's listeners, for
             replication and Impala. "auto" does so if the metastore's own configuration has
             listeners of transactions, or `hive.metastore.dml.events`.
@@ -149,6 +155,7 @@ class MetastoreOptions:
     kerberos_ccache: str | None = None
     kerberos_min_protection: str | None = None
     column_mapping: str | None = None
+    metastore_profile: str = AUTO_PROFILE
     write_events: str = AUTO
     allowed_locations: str | None = None
 
@@ -212,6 +219,7 @@ class MetastoreOptions:
         self._validate_auth()
         if self.column_mapping is not None:
             require_choice(self.column_mapping, list(ColumnMapping), "metastore.column_mapping")
+        require_choice(self.metastore_profile, METASTORE_PROFILES, "metastore.metastore_profile")
         require_choice(self.write_events, WRITE_EVENTS, "metastore.write_events")
         if self.allowed_locations is not None:
             require_text(self.allowed_locations, "metastore.allowed_locations")

@@ -36,7 +36,8 @@ from hiveacid.metastore.table_rules import require_same_table, same_creation
 from hiveacid.metastore.thrift import idl_tables
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import ExclusiveTable
-from hiveacid.rules.names import TableRef
+from hiveacid.rules.constraints import TableConstraints
+from hiveacid.rules.names import TableRef, first_names
 from hiveacid.rules.write_ids import ValidWriteIdList
 
 # Time of the last change of the definition, in seconds. Hive's DDL sets it, statistics do not.
@@ -96,16 +97,20 @@ def alter_table(
 
     Raises:
         MetastoreError: The locks were lost while a metastore that does not compare definitions
-            replaced this one.
+            replaced this one; or the metastore has changed the constraints, too.
         SnapshotMoved: Concurrent changes exhausted all attempts.
         TableReplaced: The table was dropped or replaced.
     """
     is_sent = False
+    known = client.features.keeps_constraints is not None
+    constraints = None if known else all_constraints(client, table.ref)
     for _ in range(TRIES):
         raw = same_creation(client, table).raw
         settings = {**KEEP_STATISTICS, **(context or {})}
         expected = _expected(raw) if compares else {}
         if not change(raw):
+            if is_sent and constraints is not None:
+                _require_same_constraints(client, table.ref, constraints)
             return is_sent
         confirm()
         try:
@@ -135,7 +140,7 @@ def compares_definitions(
     for _ in range(TRIES):
         raw = same_creation(client, table).raw
         expected = _expected(raw)
-        if not expected or not client.version.versions_definitions:
+        if not expected or not client.features.compares_definitions:
             return False
         mark_changed(raw)
         confirm()
@@ -211,7 +216,7 @@ def _replace(
     Returns:
         Whether it was replaced.
     """
-    if expected and client.version.versions_definitions:
+    if expected and client.features.compares_definitions:
         done = _replace_compared(client, ref, raw, {**settings, **expected}, writer)
         if done is not None:
             return done
@@ -270,7 +275,7 @@ def _send(
     settings: Mapping[str, str],
     writer: Writer | None,
 ) -> None:
-    if writer is None or not client.version.versions_definitions:
+    if writer is None or not client.features.versions_definitions:
         send_definition(client, ref, raw, settings)
         return
     raw.writeId = writer.write_id
@@ -490,11 +495,26 @@ def _commented(columns: Sequence[HiveColumn]) -> list[HiveColumn]:
 
 def _require_constraints_kept(client: MetastoreClient, ref: TableRef) -> None:
     """Raise UnsupportedTable where the metastore would move constraints to other columns."""
-    if not client.version.keeps_constraints and all_constraints(client, ref).all:
+    if not client.features.keeps_constraints and all_constraints(client, ref).all:
         raise UnsupportedTable(
-            f"{ref} has constraints, and a metastore of version 3 moves them to other columns when the"
-            " columns of a table change.",
+            f"{ref} has constraints, and this metastore may move them to other columns when the"
+            " columns of a table change, as that of Hive 3.1 does.",
             remedy="Drop the constraints in Hive first, and add them again after the change.",
+        )
+
+
+def _require_same_constraints(
+    client: MetastoreClient, ref: TableRef, before: TableConstraints
+) -> None:
+    """Raise MetastoreError if the metastore has changed the constraints of a table, too."""
+    after = all_constraints(client, ref).all
+    changed = [each for each in before.all if each not in after]
+    changed += [each for each in after if each not in before.all]
+    if changed:
+        raise MetastoreError(
+            f"The metastore has changed the constraints of {ref} together with its definition:"
+            f" {first_names(sorted({str(each.name) for each in changed}))}.",
+            remedy="Correct the constraints in Hive.",
         )
 
 
@@ -502,7 +522,7 @@ def _forget_accurate(
     client: MetastoreClient, table: HiveTable, held: ExclusiveTable
 ) -> Writer | None:
     """Forget statistics that are marked as accurate: version 4 refuses to change such columns."""
-    if not client.version.versions_definitions:
+    if not client.features.versions_definitions:
         return None
     partitions = client.get_partitions(table) if table.partition_keys else []
     accurate = [each.name for each in partitions if ACCURATE in each.parameters]
@@ -529,7 +549,7 @@ def _send_partitions(
     about, raw = ref.full_name, [partition.raw for partition in partitions]
     context = idl_tables.EnvironmentContext(dict(KEEP_STATISTICS))
     with suppress(AnswerLost):
-        if not client.version.versions_definitions:
+        if not client.features.versions_definitions:
             call = idl_tables.alter_partitions_with_environment_context
             client.call(call, ref.database, ref.name, raw, context, about=about)
             return True

@@ -182,7 +182,7 @@ class HiveTable:
     serde_parameters: Mapping[str, str]
     owner: str | None
     raw: Any = field(repr=False, compare=False)
-    default_mapping: ColumnMapping = ColumnMapping.POSITION
+    default_mapping: ColumnMapping | None = ColumnMapping.POSITION
 
     @property
     def folder(self) -> str:
@@ -243,19 +243,23 @@ class HiveTable:
         return MappedColumns(names, self._column_mapping)
 
     @property
-    def finds_columns_by_position(self) -> bool:
-        """Return whether engines find the columns of its files by position, in any format."""
+    def finds_columns_by_position(self) -> bool | None:
+        """Whether engines find the columns of its files by position, in any format; None: unknown."""
         if self.format.is_text:
             return self.format is not StorageFormat.JSON
-        return self._column_mapping is ColumnMapping.POSITION
+        mapping = self._column_mapping
+        return None if mapping is None else mapping is ColumnMapping.POSITION
 
     @property
-    def _column_mapping(self) -> ColumnMapping:
+    def _column_mapping(self) -> ColumnMapping | None:
         if self.serde == StorageFormat.PARQUET.value.serde:
             given = {**self.parameters, **self.serde_parameters}.get(PARQUET_BY_POSITION, "")
             by_position = given.strip().lower() == "true"
             return ColumnMapping.POSITION if by_position else ColumnMapping.NAME
-        given = self.parameters.get(COLUMN_MAPPING, self.default_mapping).strip().lower()
+        stated = self.parameters.get(COLUMN_MAPPING)
+        if stated is None:
+            return self.default_mapping
+        given = stated.strip().lower()
         if given not in list(ColumnMapping):
             raise UnsupportedTable(
                 f"{self.ref.full_name} has the property {COLUMN_MAPPING}={given[:100]!r}, which is"
@@ -361,7 +365,7 @@ class HiveTable:
 
     @classmethod
     def from_thrift(
-        cls, table: Any, default_mapping: ColumnMapping = ColumnMapping.POSITION
+        cls, table: Any, default_mapping: ColumnMapping | None = ColumnMapping.POSITION
     ) -> Self:
         """Read the metastore's own struct."""
         storage, parameters = table.sd, table.parameters or {}

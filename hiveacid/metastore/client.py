@@ -20,6 +20,7 @@ from hiveacid.metastore.thrift.answers import (
     TxnType,
 )
 from hiveacid.metastore.thrift.session import Session
+from hiveacid.rules.features import Features
 from hiveacid.rules.locks import DataOperation, LockComponent
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
@@ -85,17 +86,20 @@ class MetastoreClient:
         self._session.close()
 
     @property
+    def features(self) -> Features:
+        """What the metastore, and the Hive beside it, can do."""
+        return self._session.features
+
+    @property
     def version(self) -> MetastoreVersion:
-        """The generation of the metastore, determined by a call."""
+        """The generation of the metastore, for messages; behaviour depends on `features`."""
         return self._session.version
 
     @property
-    def column_mapping(self) -> ColumnMapping:
-        """The mapping of columns in ORC files: configured, or the default of this version of Hive."""
-        if self.options.column_mapping is not None:
-            return ColumnMapping(self.options.column_mapping)
-        by_position = self.version.maps_columns_by_position
-        return ColumnMapping.POSITION if by_position else ColumnMapping.NAME
+    def column_mapping(self) -> ColumnMapping | None:
+        """The mapping of columns in ORC files: configured, or the default of this Hive if known."""
+        given = self.options.column_mapping
+        return self.features.column_mapping if given is None else ColumnMapping(given)
 
     @property
     def user(self) -> str:
@@ -164,12 +168,17 @@ class MetastoreClient:
             processorCapabilities=list(idl_tables.CAPABILITIES),
             processorIdentifier=idl_tables.PROCESSOR,
         )
+        has_table_fields, mapping = self.features.has_table_fields, self.column_mapping
         table: HiveTable = self.call(
             idl_tables.get_table_req,
             request,
             about=ref.full_name,
-            read=lambda answer: HiveTable.from_thrift(answer.table, self.column_mapping),
+            read=lambda answer: HiveTable.from_thrift(answer.table, mapping),
         )
+        if not has_table_fields:
+            # What other numbers have filled them with must not be sent back.
+            for field in idl_tables.TABLE_FIELDS_OF_APACHE:
+                setattr(table.raw, field, None)
         if table.location:
             self.allowed_locations.require(table.location)
         return table
@@ -183,12 +192,12 @@ class MetastoreClient:
         """
         name, raw = table.ref.full_name, copy(table.raw)
         raw.owner = table.owner or self.user
-        if constraints and not self.version.takes_requests:
+        if constraints and not self.features.takes_requests:
             given = idl_tables.create_table_with_constraints.arguments(tbl=raw, **constraints)
             values = [getattr(given, field) or [] for field in given.__slots__]
             self.call(idl_tables.create_table_with_constraints, *values, about=name)
             return
-        if not self.version.takes_requests:
+        if not self.features.takes_requests:
             self.call(idl_tables.create_table, raw, about=name)
             return
         request = _creation(raw, constraints or {})

@@ -1,4 +1,4 @@
-"""The compaction queue of HMS 4: request, claim, report, clean. That of HMS 3 can only be shown."""
+"""The compaction queue: request, claim, report, clean. That of Hive 3.1 can only be shown."""
 
 import random
 import re
@@ -15,6 +15,7 @@ from hiveacid.errors import (
     MetastoreCallFailed,
     MetastoreTroubled,
     SnapshotMoved,
+    UnsupportedMetastore,
 )
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_txns
@@ -24,6 +25,7 @@ from hiveacid.metastore.txn.locks import LockRequest, describe
 from hiveacid.metastore.txn.owner import Owner, Snapshot
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.rules.compaction import OWN_COMPACTORS, CompactionType
+from hiveacid.rules.features import Features
 from hiveacid.rules.locks import (
     DataOperation,
     LockComponent,
@@ -32,7 +34,6 @@ from hiveacid.rules.locks import (
     lock_components,
     read_lock_components,
 )
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.texts import printable
@@ -269,8 +270,10 @@ class CompactionQueue:
         self._client.call(idl_txns.mark_failed, _info(entry, errorMessage=message))
 
     def refused(self, entry: QueuedCompaction, message: str) -> None:
-        """Mark a request as unnecessary."""
-        self._client.call(idl_txns.mark_refused, _info(entry, errorMessage=message))
+        """Mark a request as unnecessary, or as failed where the metastore has no such mark."""
+        refuses = self._client.features.refuses_requests
+        call = idl_txns.mark_refused if refuses else idl_txns.mark_failed
+        self._client.call(call, _info(entry, errorMessage=message))
 
     def cleaned(self, entry: QueuedCompaction) -> None:
         """Report that no obsolete or aborted files remain up to the highest write id.
@@ -325,15 +328,16 @@ class CompactionQueue:
             ref: Restrict the result to this table.
             partition: Restrict the result to this partition.
         """
-        request = idl_txns.ShowCompactRequest(
-            dbName=ref and ref.database, tbName=ref and ref.name, partName=partition
-        )
+        request = idl_txns.ShowCompactRequest()
+        if self._client.features.filters_queue:
+            request.dbName, request.tbName = ref and ref.database, ref and ref.name
+            request.partName = partition
         shown: list[QueuedCompaction] = self._client.call(
             idl_txns.show_compact,
             request,
             read=lambda answer: [QueuedCompaction.from_thrift(entry) for entry in answer.compacts],
         )
-        # Version 3 returns all entries, regardless of the filter.
+        # Hive 3.1 returns all entries, and others misunderstand a filter.
         return sorted(
             (
                 entry
@@ -384,14 +388,19 @@ class CompactionQueue:
     def _is_live(self, entry: QueuedCompaction, txns: ValidTxnList) -> bool:
         """Return whether a request has a live owner or worker; end this package's dead requests."""
         if entry.state == READY_FOR_CLEANING:
-            # Marked between its two steps: before the commit, which the death came before.
+            # Earlier versions marked it before the commit, which the death came before.
             if entry.worker_version == _WORKER_VERSION and entry.txn_id in txns.aborted:
                 self._end(entry, entry.txn_id)
             return entry.txn_id in txns.open
         own = _OWN.fullmatch((entry.worker_id if entry.state == WORKING else entry.pool) or "")
         if own is None or int(own[1]) in txns.open:
             return True
-        self._end(entry, int(own[1]))
+        if entry.txn_id is not None and txns.is_valid(entry.txn_id):
+            # Its abort would be remembered: the death came between the commit and the mark.
+            with suppress(MetastoreCallFailed):
+                self.compacted(entry)
+        else:
+            self._end(entry, int(own[1]))
         return False
 
     def _end(self, entry: QueuedCompaction, txn_id: int | None) -> None:
@@ -413,8 +422,8 @@ def _info(entry: QueuedCompaction, **fields: Any) -> Any:
 
 # The transaction of one compaction of one partition, from the claim to the commit.
 #
-# On HMS 4 the compaction queue excludes concurrent compactors. HMS 3 has no queue for external
-# workers; an advisory lock on a name that no engine locks replaces it.
+# A queue with pools excludes concurrent compactors. Without pools it would hand out the requests of
+# others; an advisory lock on a name that no engine locks replaces it, also for served requests.
 
 
 _SERVE_FIRST = 'Run the job again when that is done, or with mode="serve" if nobody serves it.'
@@ -430,17 +439,23 @@ def renumbers_rows(type_: CompactionType | None, kind: TableKind) -> bool:
 
 
 def compaction_components(
-    version: MetastoreVersion, ref: TableRef, partition: str | None, *, renumbers: bool
+    features: Features, ref: TableRef, partition: str | None, *, renumbers: bool
 ) -> tuple[LockComponent, ...]:
     """Return the locks of a compaction of a partition, or of a table without partitions."""
     partitions = None if partition is None else [partition]
     if renumbers:
         # Writers that change rows identify them by row id: the same lock, and the same entry
         # for the check at commit, exclude all of them from beginning to commit.
-        return lock_components(version, Operation.UPDATE, ref, partition is not None, partitions)
+        return lock_components(
+            features.has_excl_write, Operation.UPDATE, ref, partition is not None, partitions
+        )
     (read,) = read_lock_components(ref, True, partitions)
-    if version.has_queue:
+    if features.has_pools:
         return (read,)
+    if features.hides_compactions:
+        # It is also a part in the table, like that of an insert: until it is cleaned, the metastore
+        # remembers its abort, which a request in the queue would do otherwise.
+        read = replace(read, operation=DataOperation.INSERT)
     advisory = replace(
         read,
         type=LockType.EXCLUSIVE,
@@ -517,7 +532,7 @@ class CompactionTransaction(LiveTransaction):
         lock_wait_seconds: float = 300,
         phases: PhaseClock | None = None,
     ) -> Self | None:
-        """Describe the oldest waiting compaction in HMS 4's queue, if any.
+        """Describe the oldest waiting compaction in the queue, if any.
 
         Entering it may claim a different compaction from the one described here: `ref`, `partition`
         and `type` then identify it.
@@ -570,11 +585,11 @@ class CompactionTransaction(LiveTransaction):
     @property
     def visibility_txn(self) -> int:
         """The transaction whose commit publishes the result; 0 if the rename publishes it."""
-        return 0 if self._claimed is None else self.txn_id
+        return self.txn_id if self.features.hides_compactions else 0
 
     @property
     def request(self) -> QueuedCompaction | None:
-        """The served request; null for a request of this process, or on HMS 3."""
+        """The served request; null for a request of this process, or without one."""
         return None if self._waiting is None else self._claimed
 
     @property
@@ -583,7 +598,7 @@ class CompactionTransaction(LiveTransaction):
         return self.snapshot.txns
 
     def record(self, highest_write_id: int) -> None:
-        """Record the read range in HMS 4 before publishing any part of the result.
+        """Record the read range in the queue before publishing any part of the result.
 
         Args:
             highest_write_id: The highest write id that the compaction reads.
@@ -593,22 +608,28 @@ class CompactionTransaction(LiveTransaction):
             self._queue.record(self._claimed, self.txn_id, highest_write_id, run_as)
 
     def commit(self) -> None:
-        """Publish the result, or on HMS 3, where it is already visible, release the locks.
+        """Publish the result, or on Hive 3.1, where it is already visible, release the locks.
 
         Raises:
-            TransactionAborted: The metastore has aborted the transaction (HMS 4 only).
+            TransactionAborted: The metastore has aborted the transaction (not on Hive 3.1).
             CommitUncertain: The metastore became unreachable and did not recover in time for a
                 check.
         """
-        if self._claimed is None:
+        if self._holds_only_locks:
             self._require_own_process()
             with self._phases(Phase.COMMIT):
                 self.release()
             return
-        self.check_alive()
-        # In this order, like Hive: the commit completes the entries that it finds in the queue.
-        self._queue.compacted(self._claimed)
+        if self._claimed is None:
+            # Hive's worker would merge what this transaction has replaced.
+            self._check_others()
         super().commit()
+
+    def _completed(self) -> None:
+        # Not before the commit: Hive's cleaner waits forever for a marked request whose transaction
+        # is aborted. If this is not reached, whoever finds the request marks it; see CompactionQueue.
+        if (claimed := self._claimed) is not None:
+            self.attempt("mark the request as compacted", lambda: self._queue.compacted(claimed))
 
     def abort(self, reason: str) -> None:
         """Undo everything and report the reason to the queue. Errors become warnings.
@@ -631,8 +652,13 @@ class CompactionTransaction(LiveTransaction):
         self.abort(reason)
 
     @property
+    def _holds_part(self) -> bool:
+        """Whether the lock is also a part in the table, which needs a write id."""
+        return self.features.hides_compactions and not self.features.has_pools
+
+    @property
     def _holds_only_locks(self) -> bool:
-        return not (self.version.has_queue or self._renumbers)
+        return not (self.features.hides_compactions or self._renumbers)
 
     def _begin(self) -> None:
         """Take all steps; restart from the first one after a lost answer.
@@ -656,12 +682,14 @@ class CompactionTransaction(LiveTransaction):
         with self._phases(Phase.OPEN, "a transaction"):
             if self._waiting is None:
                 self._check_others()
-            queued = self.version.has_queue
             kind = TxnType.REBALANCE_COMPACTION if self._renumbers else TxnType.COMPACTION
-            self._open(kind if queued else TxnType.DEFAULT)
+            self._open(kind if self.features.hides_compactions else TxnType.DEFAULT)
             self._phases.opened(self.txn_id, {})
-            if queued:
+            if self.features.has_pools or self._waiting is not None:
                 self._claim()
+            if self._holds_part:
+                # Before the lock, whose rows in the metastore would otherwise never be cleaned.
+                self._client.allocate_write_id(self.txn_id, self.ref)
         with self._phases(Phase.LOCK, str(self.ref)):
             lock = LockRequest(self._client, self._components(), self.txn_id, self._owner)
             lock.send()
@@ -678,7 +706,7 @@ class CompactionTransaction(LiveTransaction):
 
     def _check_others(self) -> None:
         for other in self._queue.live(self.ref, self.partition):
-            serve = other.state == INITIATED and self.version.has_queue
+            serve = other.state == INITIATED and self.features.has_queue
             raise AlreadyCompacting(f"In the way: {other}.", remedy=_SERVE_FIRST if serve else None)
 
     def _claim(self) -> None:
@@ -711,15 +739,22 @@ class CompactionTransaction(LiveTransaction):
         pool = own_pool(self.txn_id)
         ref, partition = self.ref, self.partition
         answer = self._queue.request(ref, partition, self.type, pool=pool, run_as=self._run_as)
-        if not answer.accepted:
-            entries = self._queue.show(ref, partition)
-            # Its answer may have got lost the first time.
-            if not any(entry.pool == pool for entry in entries):
-                ready = [entry for entry in entries if entry.state == READY_FOR_CLEANING]
-                raise AlreadyCompacting(
-                    f"In the way: {ready[0]}." if ready else f"{answer.message}.",
-                    remedy=_CLEAN_FIRST if ready else None,
-                )
+        # A metastore that ignores pools would hand out a request of others.
+        proven = self.features.filters_queue and answer.accepted
+        entries = [] if proven else self._queue.show(ref, partition)
+        for ignored in (e for e in entries if e.id == answer.id and e.pool != pool):
+            self._queue.failed(ignored, "It was requested in a pool, which the metastore ignores.")
+            raise UnsupportedMetastore(
+                f"The metastore ignores the pools of requests, as for {ref}.",
+                remedy="State the metastore_profile of a metastore without pools.",
+            )
+        # Its answer may have got lost the first time.
+        if not answer.accepted and not any(entry.pool == pool for entry in entries):
+            ready = [entry for entry in entries if entry.state == READY_FOR_CLEANING]
+            raise AlreadyCompacting(
+                f"In the way: {ready[0]}." if ready else f"{answer.message}.",
+                remedy=_CLEAN_FIRST if ready else None,
+            )
         return pool
 
     def _give_up(self) -> None:
@@ -728,7 +763,7 @@ class CompactionTransaction(LiveTransaction):
 
     def _components(self) -> tuple[LockComponent, ...]:
         return compaction_components(
-            self.version, self.ref, self.partition, renumbers=self._renumbers
+            self.features, self.ref, self.partition, renumbers=self._renumbers
         )
 
     @property
@@ -736,9 +771,9 @@ class CompactionTransaction(LiveTransaction):
         return renumbers_rows(self.type, self._kind)
 
     def _check_lock(self, lock: LockRequest) -> None:
-        """Give up at once if another compactor of this package is working on HMS 3."""
+        """Give up at once if another compactor of this package is working without the queue."""
         self.check_alive()
-        if self.version.has_queue or lock.granted:
+        if self.features.has_pools or lock.granted:
             return
         for held in lock.blockers():
             if held.table == advisory_table(self.ref):

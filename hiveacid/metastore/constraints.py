@@ -27,7 +27,7 @@ def constraints_on_writes(client: MetastoreClient, ref: TableRef) -> TableConstr
 
     Version 4 answers one call, version 3 one for each kind.
     """
-    if client.version.returns_all_constraints:
+    if client.features.returns_all_constraints:
         return all_constraints(client, ref)
     of_table = _OfTable(client, ref)
     return _parsed(
@@ -40,7 +40,7 @@ def constraints_on_writes(client: MetastoreClient, ref: TableRef) -> TableConstr
 def all_constraints(client: MetastoreClient, ref: TableRef) -> TableConstraints:
     """Return all constraints of a table, including keys."""
     of_table = _OfTable(client, ref)
-    if not client.version.returns_all_constraints:
+    if not client.features.returns_all_constraints:
         return _parsed(
             primaryKeys=of_table.primary_keys(),
             foreignKeys=of_table.foreign_keys(),

@@ -127,7 +127,7 @@ def partition_locations(client: MetastoreClient, table: HiveTable) -> dict[str, 
 def _partition_locations(
     client: MetastoreClient, ref: TableRef, catalog: str | None, keys: list[str]
 ) -> dict[str, str]:
-    if not client.version.takes_requests:
+    if not client.features.takes_requests:
         specs = client.call(
             idl_tables.get_partitions_pspec, ref.database, ref.name, -1, about=ref.full_name
         )

@@ -103,9 +103,9 @@ def columns_with_statistics(
             Columns of other types than numbers and dates have no bounds.
     """
     ref = table.ref
-    named: dict[str, Any] = {"dbName": ref.database, "tblName": ref.name, "colNames": list(columns)}
-    if client.version.versions_definitions:
-        named["engine"] = _ENGINE
+    # Hive 3.1 ignores the engine; others require it.
+    named = {"dbName": ref.database, "tblName": ref.name, "colNames": list(columns)}
+    named["engine"] = _ENGINE
     of_table = client.call(
         idl.get_table_statistics_req, idl.TableStatsRequest(**named), about=ref.full_name
     )
@@ -199,11 +199,12 @@ class StatisticsWriter:
             statistics = [
                 self._columns(each) for each in filled[start : start + _PARTITIONS_PER_CALL]
             ]
-            request = idl.SetPartitionsStatsRequest(colStats=statistics, needMerge=False)
-            if self._client.version.versions_definitions:
+            request = idl.SetPartitionsStatsRequest(
+                colStats=statistics, needMerge=False, engine=_ENGINE
+            )
+            if self._client.features.versions_definitions:
                 request.writeId = self._writer.write_id
                 request.validWriteIdList = self._writer.write_ids.format()
-                request.engine = _ENGINE
             self._writer.confirm()
             self._client.call(idl.set_aggr_stats_for, request, about=self._ref.full_name)
 
@@ -300,12 +301,12 @@ class StatisticsWriter:
 
     def _is_unchanged(self, raw: Any, unchanged: bool) -> bool:
         """Return whether a definition is unchanged since this transaction changed it."""
-        versioned = self._client.version.versions_definitions
+        versioned = self._client.features.versions_definitions
         own = not versioned or raw.writeId == self._writer.write_id
         return own and unchanged
 
     def _columns(self, stored: StoredStatistics) -> Any:
-        hms3 = not self._client.version.versions_definitions
+        longs = not self._client.features.has_timestamp_statistics
         return idl.ColumnStatistics(
             statsDesc=idl.ColumnStatisticsDesc(
                 isTblLevel=stored.partition is None,
@@ -314,10 +315,12 @@ class StatisticsWriter:
                 partName=stored.partition,
             ),
             statsObj=[
-                idl.ColumnStatisticsObj(each.column.name, each.column.type, _data(each, longs=hms3))
+                idl.ColumnStatisticsObj(
+                    each.column.name, each.column.type, _data(each, longs=longs)
+                )
                 for each in stored.columns
             ],
-            engine=None if hms3 else _ENGINE,
+            engine=_ENGINE,
         )
 
 
@@ -342,7 +345,7 @@ def _is_true(value: object) -> bool:
 
 
 def _data(stored: StoredColumn, *, longs: bool) -> Any:
-    """Return the metastore's struct; version 3 stores the seconds of timestamps as longs."""
+    """Return the metastore's struct; some store the seconds of timestamps as longs."""
     found, kind = stored.statistics, stored.kind
     counts = {"numNulls": found.nulls, "numDVs": _NO_DISTINCT_COUNT}
     match kind:

@@ -588,7 +588,7 @@ class PartitionStorage:
         Raises:
             TableNotFound: The table was dropped meanwhile.
         """
-        if not client.version.takes_requests:
+        if not client.features.takes_requests:
             return {each.name: cls.of(each) for each in client.get_partitions(table, names)}
         try:
             specs = [

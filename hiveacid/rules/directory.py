@@ -13,7 +13,6 @@ from enum import StrEnum
 from functools import cache
 
 from hiveacid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import (
     CONVERTED_BASE,
     FLUSH_LENGTH_SUFFIX,
@@ -42,9 +41,9 @@ class Rules(StrEnum):
     HIVE4 = "hive4"
 
     @classmethod
-    def of(cls, version: MetastoreVersion) -> "Rules":
-        """Return the rules of the Hive version of a metastore."""
-        return cls.HIVE3 if version is MetastoreVersion.HMS3 else cls.HIVE4
+    def of(cls, hides_compactions: bool) -> "Rules":
+        """Return the rules of a Hive that hides directories of compactions, or of one that does not."""
+        return cls.HIVE4 if hides_compactions else cls.HIVE3
 
     @property
     def data_formats(self) -> frozenset[str]:

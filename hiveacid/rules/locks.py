@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Literal, Self
 
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef, first_names
 from hiveacid.rules.schema import TableKind
 
 
 class LockType(IntEnum):
-    """Thrift's LockType. Only HMS 4 has EXCL_WRITE; HMS 3 would store an invalid value."""
+    """Thrift's LockType. A metastore without EXCL_WRITE would store an invalid value."""
 
     SHARED_READ = 1
     SHARED_WRITE = 2
@@ -106,21 +105,17 @@ _STRENGTH = (
     Operation.OVERWRITE,
 )
 
-_CHANGE_LOCK = {
-    MetastoreVersion.HMS3: LockType.SHARED_WRITE,
-    MetastoreVersion.HMS4: LockType.EXCL_WRITE,
-}
-
-# The lock types that block a waiting request of a type, at the same table or partition.
-_BLOCKED_BY: dict[MetastoreVersion, dict[LockType, frozenset[LockType]]] = {
-    MetastoreVersion.HMS3: {
+# The lock types that block a waiting request of a type, at the same table or partition; without
+# and with EXCL_WRITE.
+_BLOCKED_BY: dict[bool, dict[LockType, frozenset[LockType]]] = {
+    False: {
         LockType.SHARED_READ: frozenset({LockType.EXCLUSIVE}),
         LockType.SHARED_WRITE: frozenset({LockType.SHARED_WRITE, LockType.EXCLUSIVE}),
         LockType.EXCLUSIVE: frozenset(
             {LockType.SHARED_READ, LockType.SHARED_WRITE, LockType.EXCLUSIVE}
         ),
     },
-    MetastoreVersion.HMS4: {
+    True: {
         LockType.SHARED_READ: frozenset({LockType.EXCLUSIVE}),
         LockType.SHARED_WRITE: frozenset({LockType.EXCL_WRITE, LockType.EXCLUSIVE}),
         LockType.EXCL_WRITE: frozenset(
@@ -156,12 +151,12 @@ def joined_targets(targets: Iterable[Target]) -> dict[TableRef, Target]:
 
 
 def transaction_components(
-    version: MetastoreVersion, targets: Iterable[Target], reads: Iterable[TableRef]
+    has_excl_write: bool, targets: Iterable[Target], reads: Iterable[TableRef]
 ) -> tuple[LockComponent, ...]:
     """Return the locks of a transaction.
 
     Args:
-        version: The metastore's generation.
+        has_excl_write: Whether the metastore has locks of the type EXCL_WRITE.
         targets: The tables that it writes, with its operations.
         reads: The transactional tables that it reads.
     """
@@ -170,13 +165,13 @@ def transaction_components(
     components = [each for read in others for each in read_lock_components(read, True)]
     for target in joined.values():
         components += lock_components(
-            version, target.operation, target.ref, target.partitioned, target.partitions
+            has_excl_write, target.operation, target.ref, target.partitioned, target.partitions
         )
     return tuple(components)
 
 
 def lock_components(
-    version: MetastoreVersion,
+    has_excl_write: bool,
     operation: Operation,
     target: TableRef,
     partitioned: bool,
@@ -185,7 +180,7 @@ def lock_components(
     """Return the locks of one operation on the transactional table that it writes, or reads.
 
     Args:
-        version: The metastore's generation.
+        has_excl_write: Whether the metastore has locks of the type EXCL_WRITE.
         operation: The operation.
         target: The table.
         partitioned: Whether the table has partition keys.
@@ -195,7 +190,7 @@ def lock_components(
     if operation is Operation.SELECT:
         return read_lock_components(target, True, partitions)
     return _components(
-        _write_lock(version, operation),
+        _write_lock(has_excl_write, operation),
         # Deletes count as updates: HMS 3 sees no conflict between two deletes, and a row that one
         # deletes, and the other deletes and inserts again, would exist twice.
         DataOperation.INSERT if operation is Operation.INSERT else DataOperation.UPDATE,
@@ -229,18 +224,18 @@ def exclusively_locked(components: Sequence[LockComponent]) -> list[TableRef]:
     ]
 
 
-def blocks(version: MetastoreVersion, held: LockType, asked: LockType) -> bool:
+def blocks(has_excl_write: bool, held: LockType, asked: LockType) -> bool:
     """Whether an earlier lock makes a later request wait."""
-    return held in _BLOCKED_BY[version][asked]
+    return held in _BLOCKED_BY[has_excl_write][asked]
 
 
-def _write_lock(version: MetastoreVersion, operation: Operation) -> LockType:
+def _write_lock(has_excl_write: bool, operation: Operation) -> LockType:
     if operation is Operation.INSERT:
         return LockType.SHARED_READ
     if operation is Operation.OVERWRITE:
         # An insert with a smaller write id that commits later would be hidden forever.
         return LockType.EXCLUSIVE
-    return _CHANGE_LOCK[version]
+    return LockType.EXCL_WRITE if has_excl_write else LockType.SHARED_WRITE
 
 
 def _components(

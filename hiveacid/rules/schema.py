@@ -287,6 +287,13 @@ class ColumnMapping(StrEnum):
     NAME = "name"
 
 
+# The remedy for files whose columns depend on an unknown mapping.
+STATE_MAPPING = (
+    "State the metastore_profile or the column_mapping of the metastore, or the table property"
+    " hiveacid.column_mapping."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class MappedColumns:
     """The columns that the files of a table hold, and the rule that finds them there.
@@ -299,18 +306,28 @@ class MappedColumns:
 
     Attributes:
         names: The names of all columns but the partition keys, in the order of the table.
-        mapping: The rule.
+        mapping: The rule; None if it is unknown.
     """
 
     names: tuple[str, ...] = ()
-    mapping: ColumnMapping = ColumnMapping.NAME
+    mapping: ColumnMapping | None = ColumnMapping.NAME
 
     def fields(self, stored: Sequence[str]) -> tuple[int | None, ...]:
         """Return the index of a file's field for each column, or None if the file lacks it.
 
         Args:
             stored: The names of the fields of the file, without the ACID envelope.
+
+        Raises:
+            UnsupportedTable: The rules differ for this file, and the one to apply is unknown.
         """
+        if self.mapping is None and self.is_ambiguous(stored):
+            raise UnsupportedTable(
+                f"A file has the columns {', '.join(stored)}, and its table has"
+                f" {', '.join(self.names)}: an engine that maps columns by position reads other values"
+                " than one that maps them by name, and it is not known how this Hive does.",
+                remedy=STATE_MAPPING,
+            )
         if self.mapping is ColumnMapping.POSITION or is_unnamed(stored):
             return tuple(index if index < len(stored) else None for index in range(len(self.names)))
         # Of names that differ only in case, the first one counts.
@@ -391,14 +408,14 @@ class ChangeRules:
 
     Attributes:
         table: Its name, for messages.
-        by_position: Whether engines find the columns of its files by position.
+        by_position: Whether engines find the columns of its files by position; None if it is unknown.
         keys: The partition keys, in lower case.
         buckets: The columns that its rows are distributed by, in lower case.
         constrained: The columns that a constraint names, in lower case.
     """
 
     table: str
-    by_position: bool
+    by_position: bool | None
     keys: Collection[str] = ()
     buckets: Collection[str] = ()
     constrained: Collection[str] = ()
@@ -427,7 +444,7 @@ class ChangeRules:
         elif change.after is not None:
             at = self._index(others, change.after) + 1
         others.insert(at, new)
-        if others.index(new) != columns.index(old) and self.by_position:
+        if others.index(new) != columns.index(old) and self.by_position is not False:
             raise UnsupportedTable(
                 f"{self.table}: the column {old.name} cannot be moved: engines find the columns of its"
                 " files by position.",
@@ -461,7 +478,8 @@ class ChangeRules:
             raise InvalidJob(f"{self.table} has the partition key {taken[0]} already.")
         kept = names[: len(columns)]
         if kept != [column.name.lower() for column in columns] and (
-            self.by_position or set(kept) != {column.name.lower() for column in columns}
+            self.by_position is not False
+            or set(kept) != {column.name.lower() for column in columns}
         ):
             raise UnsupportedTable(
                 f"{self.table}: REPLACE COLUMNS would move columns.",

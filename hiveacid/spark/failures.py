@@ -32,9 +32,11 @@ from hiveacid.errors import (
     TableReplaced,
     TypeMismatch,
     UnknownColumn,
+    UnsupportedTable,
 )
 from hiveacid.jobs.fields import HEADER_REMEDY
 from hiveacid.rules.directory import HEAD, ORC_FILE, kind_of_file
+from hiveacid.rules.schema import STATE_MAPPING
 from hiveacid.spark.own_columns import OWN_COLUMNS
 from hiveacid.spark.spark_versions import error_condition
 from hiveacid.storage.filesystems import filesystem_of, translated_errors
@@ -47,6 +49,7 @@ CORRUPT = "hiveacid-corrupt-file:"
 REPLACED = "hiveacid-replaced-file:"
 MALFORMED = "hiveacid-malformed-line:"
 VIOLATED = "hiveacid-constraint-violated:"
+UNMAPPED = "hiveacid-unknown-mapping:"
 
 LINE_REMEDY = (
     "Correct it, or read such lines into a column for a table of rejected lines (option"
@@ -58,6 +61,7 @@ _MARKED: dict[str, tuple[type[HiveAcidError], str | None]] = {
     REPLACED: (TableReplaced, "Read the table again."),
     MALFORMED: (CorruptFile, LINE_REMEDY),
     VIOLATED: (ConstraintViolated, None),
+    UNMAPPED: (UnsupportedTable, STATE_MAPPING),
 }
 
 # Classes 21 and 22 of SQL: the data is invalid for the expression, such as a division by zero, or a

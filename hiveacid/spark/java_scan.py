@@ -89,7 +89,7 @@ def scan_frame(
     stored_as: str = "orc",
     options: Mapping[str, str] | None = None,
     positions: Sequence[int] | None = None,
-    by_position: bool = False,
+    by_position: bool | None = False,
     ids: StructType | None = None,
     searchable: Sequence[str] = (),
     highest: int = 0,

@@ -70,7 +70,7 @@ def require_unused_partitions(
     # that those of a transaction that has ended by now are known.
     write_ids = Snapshot.take(client, [table.ref]).write_ids[table.ref.full_name]
     unknown = sorted(used.keys() - frozenset(client.get_partition_names(table.ref)))
-    may_be_dropped = DROPPED in Rules.of(client.version).data_formats
+    may_be_dropped = DROPPED in Rules.of(client.features.hides_compactions).data_formats
     left, being_written = [], []
     for name in unknown:
         storage, files = used[name]

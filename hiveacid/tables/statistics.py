@@ -449,7 +449,7 @@ def analyze(
             analysis.read(job)
         with phases(Phase.REGISTER, "the statistics"):
             accurate = analysis.store()
-            if accurate and not client.version.versions_definitions:
+            if accurate and not client.features.versions_definitions:
                 accurate = analysis.confirm(accurate)
         txn.commit()
     return AnalyzeReport(

@@ -374,7 +374,7 @@ class FilesReader:
     def __init__(self, client: MetastoreClient, txn: Transaction) -> None:
         self._client = client
         self._txn = txn
-        self._rules = Rules.of(client.version)
+        self._rules = Rules.of(client.features.hides_compactions)
 
     @property
     def txn(self) -> Transaction:

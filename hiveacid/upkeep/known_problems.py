@@ -320,7 +320,7 @@ def _properties(client: MetastoreClient) -> Iterator[str]:
 
 def _refusal(client: MetastoreClient) -> str:
     """Return the metastore's objection to a transactional table, which is not created."""
-    if not client.version.takes_requests:
+    if not client.features.checks_definitions:
         return ""
     ref = TableRef("default", "hiveacid_doctor")
     try:

@@ -687,7 +687,7 @@ class Survey:
             ref.full_name,
             CompactorWriteIdList.of(write_ids),
             survey.snapshot.txns,
-            Rules.of(self._client.version),
+            Rules.of(self._client.features.hides_compactions),
             owner=TableOfFolder.of(table),
             counted=counted,
             reads_per_day=reads_per_day(table.parameters),
@@ -765,12 +765,23 @@ def compaction_of(client: MetastoreClient, job: CompactJob) -> tuple[HiveTable, 
 
 
 def require_mode(client: MetastoreClient, job: CompactJob) -> None:
-    """Raise UnsupportedMetastore for a mode that needs the queue of Hive Metastore 4."""
-    if job.mode != "auto" and not client.version.has_queue:
+    """Raise UnsupportedMetastore for a mode that the queue of the metastore does not support."""
+    if not has_mode(client, job):
+        what = "queue" if not client.features.has_queue else "pools of requests"
         raise UnsupportedMetastore(
-            f"mode={job.mode!r} needs the queue of Hive Metastore 4.",
-            remedy='Use mode="auto".',
+            f"mode={job.mode!r} needs the {what} of Hive Metastore 4.",
+            remedy='Use mode="auto", which works under a lock.',
         )
+
+
+def has_mode(client: MetastoreClient, job: CompactJob) -> bool:
+    """Return whether the queue of the metastore supports the mode of a compaction.
+
+    Without pools, all requests can be served, and none of one pool.
+    """
+    if job.mode == "serve" and job.pool is None:
+        return client.features.has_queue
+    return job.mode == "auto" or client.features.has_pools
 
 
 def require_compactable(table: HiveTable) -> None:

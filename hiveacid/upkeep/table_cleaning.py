@@ -449,7 +449,7 @@ class _Cleaner:
                 self.warnings.append(f"Cleaning will take a run more: {error}")
 
     def _ready_requests(self) -> list[QueuedCompaction]:
-        if not self._client.version.has_queue:
+        if not self._client.features.has_queue:
             return []
         self._queue.live(self._table.ref)  # Ends those that died between their last two steps.
         shown = self._queue.show(self._table.ref)

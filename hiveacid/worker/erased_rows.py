@@ -233,7 +233,7 @@ def _deleted(context: WriteContext, column: HiveColumn, keys: KeySet) -> Counts:
     events = DeleteKeys()
     with context.phases(Phase.READ, "the rows with the keys"):
         files = context.files(context.partition_names())
-        rows = TableRows(files, Rules.of(context.client.version), limited=False)
+        rows = TableRows(files, Rules.of(context.client.features.hides_compactions), limited=False)
         for found in rows.found([column.name.lower()]):
             if (mask := _found_mask(keys, column, found)).any():
                 events.add(found.only(mask))

@@ -384,7 +384,7 @@ class _RowChange(WorkerStatement):
         names = selected_partitions(self.where, self._keys, context.partition_names()).names
         if self.table.partition_keys and self.partitions is not None:
             context.require_locked(names)
-        return TableRows(context.files(names), Rules.of(context.client.version))
+        return TableRows(context.files(names), Rules.of(context.client.features.hides_compactions))
 
     def _matches(self, rows: TableRows) -> list[FoundRows]:
         parts = [*_simple_parts(self.where, self._scope, self._alias)]
@@ -731,7 +731,9 @@ class MergeRows(SourceStatement):
             if choice is not None and names and not self._others:
                 texts = [*values_by_name(names, self.table.key_types).values()]
                 names = [n for n, may in zip(names, choice.partitions(texts), strict=True) if may]
-            rows = TableRows(context.files(names), Rules.of(context.client.version))
+            rows = TableRows(
+                context.files(names), Rules.of(context.client.features.hides_compactions)
+            )
             matched = np.zeros(source.num_rows, np.bool_)
             updated = 0
             for found in self._candidates(rows, wanted, on, choice):

@@ -614,7 +614,7 @@ class TableOutput(ABC):
 
     def _replaced(self, folder: OutputFolder) -> dict[str, Any]:
         """Describe the replaced files: older versions are readable while all of them exist."""
-        rules = Rules.of(self.client.version)
+        rules = Rules.of(self.client.features.hides_compactions)
         storage = Storage.of("/".join(filter(None, [folder.root.rstrip("/"), folder.path])))
         seen = self.txn.snapshot
         write_ids = seen.write_ids[self.table.ref.full_name]

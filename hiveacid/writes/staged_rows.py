@@ -175,7 +175,7 @@ def _inserted(client: MetastoreClient, files: StagedFiles) -> Iterator[TablePart
             clustered=False,
             columns=table.mapped_columns,
             write_ids=ValidWriteIdList(None, 0),
-            rules=Rules.of(client.version),
+            rules=Rules.of(client.features.hides_compactions),
         )
 
 

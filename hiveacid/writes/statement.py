@@ -27,8 +27,8 @@ from hiveacid.metastore.table_rules import check_kind, existing_table
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import PhaseClock
 from hiveacid.rules.constraints import Moment, TableConstraints, WriteRules
+from hiveacid.rules.features import Features
 from hiveacid.rules.locks import Operation, WriteKind, kind_of, partitions_to_lock
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.partitions import canonical_partition
 from hiveacid.sql.constraint_rules import write_rules
@@ -86,7 +86,7 @@ class WriteContext:
     def column_mapping(self) -> str | None:
         """The mapping of the target's columns, if another mapping would read other values."""
         ambiguous = any(files.has_ambiguous_columns for files in self.rewritten)
-        return self.table.mapped_columns.mapping.value if ambiguous else None
+        return self.table.mapped_columns.mapping if ambiguous else None
 
     def partition_names(self) -> list[str]:
         """The names of the target's partitions under the locks."""
@@ -330,7 +330,7 @@ class Statement(ABC):
         if self.operation is not Operation.OVERWRITE:
             # Staged files would create it again.
             ReadOnlyStorage.of(self.table.folder).require_folder()
-        self.codec = self._codec(client.version)
+        self.codec = self._codec(client.features)
 
     def refuse_other_partitions(self, context: WriteContext) -> None:
         """Refuse written rows of partitions that the statement does not name and lock.
@@ -352,7 +352,7 @@ class Statement(ABC):
                 remedy="Filter the source, or name those partitions too.",
             )
 
-    def _codec(self, version: MetastoreVersion) -> str:
+    def _codec(self, features: Features) -> str:
         """Return the compression of new files: the requested codec, else the table's own.
 
         Raises:
@@ -365,9 +365,11 @@ class Statement(ABC):
                 f"{self.target.full_name}: {given!r} is not a supported codec.",
                 remedy=f"Use one of {', '.join(sorted(get_args(OrcCodec)))}.",
             )
-        if codec == "zstd" and not version.reads_zstd:
+        if codec == "zstd" and features.reads_zstd is False:
             raise UserError(
-                f"{self.target.full_name}: Hive 3 cannot read zstd.", remedy="Use zlib."
+                f"{self.target.full_name}: this Hive cannot read zstd"
+                f" ({features.reasons['reads_zstd'].text}).",
+                remedy="Use zlib, or state the metastore_profile of a Hive that reads it.",
             )
         return codec
 

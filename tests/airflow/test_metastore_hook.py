@@ -4,8 +4,9 @@ import os
 import pytest
 
 from airflow_hiveacid.hooks import HiveAcidMetastoreHook
+from airflow_hiveacid.provider_info import get_provider_info
 from hiveacid.errors import InvalidConnection
-from hiveacid.jobs.options import kept_tokens, token_of
+from hiveacid.jobs.options import METASTORE_PROFILES, kept_tokens, token_of
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.rules.locks import Operation
@@ -99,6 +100,21 @@ def test_an_unknown_column_mapping_is_refused(connect):
     hook = connect(host="h", extra={"column_mapping": "names"})
     with pytest.raises(InvalidConnection, match="'names'"):
         hook.options()
+
+
+def test_a_connection_states_the_profile_of_the_metastore(connect):
+    assert connect(host="h").options().metastore_profile == "auto"
+    extra = {"metastore_profile": "cdp-7.1.9"}
+    assert connect(host="h", extra=extra).options().metastore_profile == "cdp-7.1.9"
+    hook = connect(host="h", extra={"metastore_profile": "cdp-6"})
+    with pytest.raises(InvalidConnection, match="'cdp-6'"):
+        hook.options()
+
+
+def test_the_form_has_all_profiles():
+    (hook,) = get_provider_info()["connection-types"]
+    field = hook["conn-fields"]["metastore_profile"]
+    assert field["schema"]["enum"] == [*METASTORE_PROFILES, None]
 
 
 KEYTAB = {"kerberos_principal": "etl@EX", "kerberos_keytab": "/k", "kerberos_ccache": "MEMORY:a"}

@@ -242,6 +242,7 @@ def test_a_doctor_finds_nothing_wrong_where_all_is_well(client, database, hiveac
         ["ok", "spark:"],
         ["ok", "java:"],
         ["ok", "metastore:"],
+        ["ok", "features:"],
         ["ok", "transactions:"],
         ["ok", "HIVE-29567"],
         ["ok", "HIVE-28700"],
@@ -254,6 +255,8 @@ def test_a_doctor_finds_nothing_wrong_where_all_is_well(client, database, hiveac
         ["ok", "HIVE-27075"],
         ["ok", "HIVE-24291"],
         ["ok", "HIVE-30026"],
+        ["ok", "HIVE-29571"],
+        ["ok", "HIVE-29572"],
         ["ok", "folder:"],
         ["ok", "files:"],
     ]

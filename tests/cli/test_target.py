@@ -42,6 +42,16 @@ def test_the_environment_asks_for_kerberos_and_arguments_count_more(monkeypatch)
     assert (read.kerberos_keytab, read.kerberos_service_name) == (None, "hive")
 
 
+def test_the_environment_or_an_argument_states_the_profile_of_the_metastore(monkeypatch):
+    assert options(*URI).metastore_profile == "auto"
+    monkeypatch.setenv("HIVEACID_METASTORE_PROFILE", "cdp-7.1.9")
+    assert options(*URI).metastore_profile == "cdp-7.1.9"
+    assert options(*URI, "--metastore-profile", "mr3-3.1").metastore_profile == "mr3-3.1"
+    monkeypatch.setenv("HIVEACID_METASTORE_PROFILE", "cdp")
+    with pytest.raises(InvalidJob, match="'cdp' is not one of"):
+        options(*URI)
+
+
 def test_a_keytab_without_kerberos_is_a_mistake():
     with pytest.raises(InvalidJob, match='auth_mechanism to "GSSAPI"'):
         options(*URI, "--kerberos-keytab", "/k")

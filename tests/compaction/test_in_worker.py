@@ -19,6 +19,7 @@ from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
+from tests.contract.compactions import needs_pools
 
 FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
@@ -68,7 +69,8 @@ def test_rows_get_the_codec_that_the_table_states_if_its_hive_can_read_it(
     (base,) = table.root.glob("base_*/bucket_00000")
     with base.open("rb") as source:
         codec = OrcTail.read(source).codec
-    readable = stated != "ZSTD" or client.version.reads_zstd
+    # None is unknown: the owner of the table has stated it.
+    readable = stated != "ZSTD" or client.features.reads_zstd is not False
     assert codec is (Codec[stated] if readable else Codec.ZLIB)
     assert table.rows() == expected_rows()
 
@@ -117,8 +119,9 @@ def test_a_partition_of_nothing_but_empty_files_gets_an_empty_base(
     assert table.rows() == [5]
 
 
+# Under a lock instead of the queue, a minor compaction with deletes becomes a major one.
 @FAKE4
-@pytest.mark.parametrize("type_", ["minor", "major"])
+@pytest.mark.parametrize("type_", [pytest.param("minor", marks=needs_pools), "major"])
 def test_files_are_opened_a_few_times_however_many_they_are(
     client: MetastoreClient, database: str, type_: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

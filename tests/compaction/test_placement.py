@@ -28,6 +28,7 @@ from hiveacid.upkeep.compaction.placement import compact, forecast, why_spark
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.worker.script import joined_script, rest_of_script, run_script_in_worker
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
+from tests.contract.compactions import needs_pools
 from tests.faults.without_spark import NoSpark
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -42,7 +43,7 @@ def create(client: MetastoreClient, database: str) -> Callable[..., WrittenTable
 
 def predicted(table: WrittenTable, type_: CompactionType) -> Forecast:
     client, described = table.client, table.client.get_table(table.ref)
-    return forecast(client.version, described, None, type_, Snapshot.take(client, [table.ref]))
+    return forecast(client.features, described, None, type_, Snapshot.take(client, [table.ref]))
 
 
 def test_a_forecast_counts_what_is_copied_and_what_is_encoded(
@@ -153,6 +154,7 @@ def test_a_rebalance_in_the_worker_is_refused(hms: object) -> None:
         CompactJob(target="db.t", type="rebalance", run_in="worker").validate()
 
 
+@needs_pools
 def test_requests_in_the_queue_are_weighed_too(client: MetastoreClient, database: str) -> None:
     table = twelve_deltas(client, f"{database}.t")
     queue = CompactionQueue(client)

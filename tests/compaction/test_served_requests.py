@@ -10,8 +10,9 @@ from hiveacid.rules.compaction import CompactionType
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.compaction.written_table import WrittenTable, twelve_deltas
+from tests.contract.compactions import needs_pools
 
-pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+pytestmark = [pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True), needs_pools]
 
 
 def refuse_secret(*, table: str, **_: object) -> bool:

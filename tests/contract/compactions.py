@@ -1,5 +1,8 @@
 """The actions and checks that tests of the metastore's compactions share."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from hiveacid.metastore.client import MetastoreClient
@@ -7,14 +10,18 @@ from hiveacid.metastore.compactions import CompactionQueue, CompactionTransactio
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.locks import Operation, Target
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
 from tests.versions import REAL_4
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
 DAY = "day=1"
-HMS4 = MetastoreVersion.HMS4
-only_hms4 = pytest.mark.parametrize("hms", [*REAL_4, "fake 4.0.1"], indirect=True)
+needs_pools = pytest.mark.needs("CompactionRequest.poolName")
+
+
+def only_hms4(test: Callable[..., None]) -> Any:
+    """Run a test with metastores whose queue this package uses."""
+    on_4 = pytest.mark.parametrize("hms", [*REAL_4, "fake 4.0.1"], indirect=True)
+    return needs_pools(on_4(test))
 
 
 def begin_write(

@@ -26,7 +26,9 @@ class OtherEngine:
         self._client = client
         self.txn_id = client.open_txn("hive", "host", None)
         self.write_id = client.allocate_write_id(self.txn_id, ref)
-        wanted = lock_components(client.version, operation, ref, bool(partitions), partitions)
+        wanted = lock_components(
+            client.features.has_excl_write, operation, ref, bool(partitions), partitions
+        )
         answer = client.lock(wanted, self.txn_id, "hive", "host", None)
         assert answer.state is LockState.ACQUIRED
 

@@ -51,7 +51,11 @@ def open_and_lock(
     txn = client.open_txn(*WHO)
     client.allocate_write_id(txn, table.ref)
     components = lock_components(
-        client.version, Operation.UPDATE, table.ref, partitioned=True, partitions=partitions or None
+        client.features.has_excl_write,
+        Operation.UPDATE,
+        table.ref,
+        partitioned=True,
+        partitions=partitions or None,
     )
     answer = client.lock(components, txn, *WHO)
     return txn, answer.lock_id, answer.state
@@ -97,7 +101,7 @@ def test_created_objects_belong_to_the_acting_user(
             client.create_table(HiveTable.new(table, COLUMNS))
             assert client.get_table(table).owner == expected
             # Version 3 leaves a database's owner to the client.
-            if client.version is MetastoreVersion.HMS4:
+            if client.features.takes_requests:
                 assert client.get_database(table.database).owner == expected
             client.drop_database(table.database, cascade=True)
 
@@ -248,7 +252,7 @@ def test_a_read_only_transaction_can_be_opened(client: MetastoreClient) -> None:
     assert answer.min_open is not None
     assert answer.min_open <= txn
     # Version 4 does not list it, version 3 knows no kinds.
-    assert (txn in answer.open_txns) == (client.version is MetastoreVersion.HMS3)
+    assert (txn in answer.open_txns) == (not client.features.names_conflicts)
     client.commit_txn(txn)
 
 
@@ -280,7 +284,9 @@ def test_write_ids_follow_the_fate_of_their_transactions(
     ids = [client.allocate_write_id(txn, table.ref) for txn in txns]
     assert ids == [1, 2, 3, 4]
     assert client.allocate_write_id(txns[0], table.ref) == 1
-    components = lock_components(client.version, Operation.INSERT, table.ref, True, ["day=a"])
+    components = lock_components(
+        client.features.has_excl_write, Operation.INSERT, table.ref, True, ["day=a"]
+    )
     client.lock(components, txns[1], *WHO)
     client.commit_txn(txns[0])
     client.abort_txn(txns[1])
@@ -304,7 +310,7 @@ def test_two_changes_of_one_partition_conflict(client: MetastoreClient, table: H
     assert client.check_lock(lock_id, second).state is LockState.WAITING
     client.commit_txn(first)
     assert client.check_lock(lock_id, second).state is LockState.ACQUIRED
-    if client.version is MetastoreVersion.HMS4:
+    if client.features.names_conflicts:
         assert client.latest_conflicting_txn(second) == first
     with pytest.raises(WriteConflict) as caught:
         client.commit_txn(second)
@@ -344,7 +350,9 @@ def test_the_locks_by_which_metastores_elect_are_left_out(
     client: MetastoreClient, table: HiveTable
 ) -> None:
     txn = client.open_txn(*WHO)
-    (component,) = lock_components(client.version, Operation.INSERT, table.ref, partitioned=False)
+    (component,) = lock_components(
+        client.features.has_excl_write, Operation.INSERT, table.ref, partitioned=False
+    )
     client.lock([replace(component, database="__metastore_leader_election__")], txn, *WHO)
     assert client.show_locks() == []
     client.abort_txn(txn)
@@ -359,7 +367,7 @@ def test_held_locks_contain_their_holders(client: MetastoreClient, table: HiveTa
     assert (held.lock_id, held.txn_id, held.table) == (lock_id, txn, table.ref)
     assert (held.partition, held.state) == ("day=a", LockState.ACQUIRED)
     assert (held.user, held.host, held.agent_info) == WHO
-    expected = {3: LockType.SHARED_WRITE, 4: LockType.EXCL_WRITE}
-    assert held.type is expected[client.version]
+    expected = {False: LockType.SHARED_WRITE, True: LockType.EXCL_WRITE}
+    assert held.type is expected[client.features.has_excl_write]
     client.abort_txn(txn)
     assert client.show_locks(table.ref) == []

@@ -30,7 +30,9 @@ def test_a_peer_sees_our_locks_and_we_see_its_transactions(
     table = TableRef(database, "t")
     client.create_table(HiveTable.new(table, COLUMNS, partition_keys=DAY))
     txn = client.open_txn("alice", "here", None)
-    components = lock_components(client.version, Operation.UPDATE, table, True, ["day=a"])
+    components = lock_components(
+        client.features.has_excl_write, Operation.UPDATE, table, True, ["day=a"]
+    )
     lock = client.lock(components, txn, "alice", "here", None)
     with peer_of(hms) as peer:
         (seen,) = peer.show_locks(ttypes.ShowLocksRequest(dbname=database)).locks

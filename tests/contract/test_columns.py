@@ -12,8 +12,8 @@ from hiveacid.metastore.constraints import all_constraints
 from hiveacid.metastore.thrift import idl_tables
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.constraints import Check
-from hiveacid.rules.locks import MetastoreVersion
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import ColumnMapping
 from hiveacid.sql.script import to_jobs
 from hiveacid.tables.definitions.run import run_ddl
 from tests.fakes.metastore import REAL_AND_FAKE
@@ -83,7 +83,7 @@ def test_columns_of_a_table_and_its_partitions_change_together(client, table) ->
 def test_a_rename_that_would_hide_values_is_refused(client, database) -> None:
     run(client, f"CREATE TABLE {database}.t (a int, b int)")
     rename = f"ALTER TABLE {database}.t RENAME COLUMN a TO c"
-    if client.version is MetastoreVersion.HMS3:
+    if client.column_mapping is not ColumnMapping.POSITION:
         with pytest.raises(UnsupportedTable, match="by name, and the values that are there"):
             run(client, rename)
     else:
@@ -143,7 +143,7 @@ def test_constraints_stay_as_they_are(client, database) -> None:
     assert len(before.all) == 3
     kept = ["a TYPE bigint", "a COMMENT 'x'", "b TYPE bigint", "c TYPE bigint"]
     others = ["ALTER COLUMN d TYPE bigint", "ADD COLUMNS (e int)"]
-    old = client.version is MetastoreVersion.HMS3
+    old = not client.features.keeps_constraints
     for change in [*(f"ALTER COLUMN {each}" for each in kept), *(others if old else ())]:
         with pytest.raises(UnsupportedTable, match="constraint"):
             run(client, f"ALTER TABLE {ref} {change}")

@@ -30,9 +30,9 @@ from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import TableRef
 from tests.contract.compactions import (
     DAY,
-    HMS4,
     MAJOR,
     finish,
+    needs_pools,
     only_hms4,
     states,
 )
@@ -56,9 +56,10 @@ uri, table, partition, moment = sys.argv[1:]
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
-if moment == "claim":
-    CompactionQueue.claim = die
-phases = PhaseClock([] if moment == "claim" else [At(Phase(moment), die)])
+calls = {"claim": "claim", "mark": "compacted"}
+if moment in calls:
+    setattr(CompactionQueue, calls[moment], die)
+phases = PhaseClock([] if moment in calls else [At(Phase(moment), die)])
 client = MetastoreClient(MetastoreOptions(uris=uri))
 with CompactionTransaction(
     client, TableRef.parse(table), partition, CompactionType.MAJOR, run_token="dying", phases=phases
@@ -66,7 +67,7 @@ with CompactionTransaction(
     compaction.record(compaction.write_ids.high_watermark)
     compaction.commit()
 """
-LEFT_BEHIND = {"claim": "initiated", "snapshot": "working", "commit": "ready for cleaning"}
+LEFT_BEHIND = {"claim": "initiated", "snapshot": "working", "commit": "working"}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_after_a_killed_compactor_the_next_one_continues_once_its_transaction_ha
     command = [sys.executable, "-c", DYING, hms.uri, table.full_name, DAY, moment]
     ended = subprocess.run(command, cwd=Path(__file__).parents[2], check=False)
     assert ended.returncode == -signal.SIGKILL
-    if client.version is HMS4:
+    if client.features.has_pools:
         assert states(queue, table) == [LEFT_BEHIND[moment]]
     with pytest.raises(AlreadyCompacting), begin():
         pass
@@ -103,10 +104,25 @@ def test_after_a_killed_compactor_the_next_one_continues_once_its_transaction_ha
     (dead,) = abort_open_transactions(client, "dying")
     with begin() as compaction:
         finish(compaction)
-    if client.version is HMS4:
+    if client.features.has_pools:
         failed, done = queue.show(table)
         assert (failed.state, done.state) == ("failed", "ready for cleaning")
         assert f"transaction {dead} " in str(failed.error)
+
+
+@only_hms4
+def test_a_compaction_that_was_committed_and_not_marked_is_marked_by_the_next_one(
+    hms: EmbeddedMetastore, client: MetastoreClient, queue: CompactionQueue, table: TableRef
+) -> None:
+    command = [sys.executable, "-c", DYING, hms.uri, table.full_name, DAY, "mark"]
+    ended = subprocess.run(command, cwd=Path(__file__).parents[2], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert states(queue, table) == ["working"]
+    assert queue.live(table) == []
+    (entry,) = queue.show(table)
+    assert (entry.state, entry.error) == ("ready for cleaning", None)
+    assert entry.txn_id is not None
+    assert outcome(client, entry.txn_id, {}) is Outcome.COMMITTED
 
 
 def open_txns(client: MetastoreClient) -> set[int]:
@@ -137,7 +153,7 @@ def test_a_lost_answer_neither_loses_nor_doubles_a_compaction(
     removed: list[str] = []
     before = open_txns(client)
     proxy = Proxy(hms, call, arrives=arrives)
-    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    far = proxy.spare(MetastoreClient(replace(client.options, uris=proxy.uri)))
     with far, CompactionTransaction(far, table, DAY, MAJOR) as compaction:
         compaction.own(lambda: removed.append("base"), "base")
         finish(compaction)
@@ -161,7 +177,7 @@ def test_a_request_at_which_the_metastore_fails_is_made_again(
 ) -> None:
     """On MySQL and MariaDB two that are made at the same moment deadlock."""
     proxy = Proxy(hms, "compact2", arrives=arrives, harm=Harm.FAIL)
-    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    far = proxy.spare(MetastoreClient(replace(client.options, uris=proxy.uri)))
     with far, CompactionTransaction(far, table, DAY, MAJOR) as compaction:
         finish(compaction)
     proxy.close()
@@ -176,7 +192,7 @@ def test_a_compaction_without_its_directory_does_not_report_a_commit(
 ) -> None:
     """After a long pause, its abort is forgotten, and the directory is cleaned."""
     proxy = Proxy(hms, "commit_txn")
-    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    far = proxy.spare(MetastoreClient(replace(client.options, uris=proxy.uri)))
     told = (
         nullcontext()
         if is_there
@@ -199,7 +215,7 @@ def test_a_question_that_never_arrives_has_the_compaction_begin_again(
     call: str,
 ) -> None:
     proxy = Proxy(hms, call, arrives=False)
-    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    far = proxy.spare(MetastoreClient(replace(client.options, uris=proxy.uri)))
     with far, CompactionTransaction(far, table, DAY, MAJOR, run_token="far") as compaction:
         assert find_open_transactions(client, "far") == [compaction.txn_id]
         finish(compaction)
@@ -211,6 +227,7 @@ def test_a_question_that_never_arrives_has_the_compaction_begin_again(
     assert client.show_locks() == []
 
 
+@needs_pools
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 @pytest.mark.parametrize(
     "call",
@@ -228,7 +245,7 @@ def test_a_failure_at_any_step_leaves_nothing_that_blocks(
 ) -> None:
     before = open_txns(client)
     proxy = Proxy(hms, call, arrives=False, harm=Harm.FAIL, times=1000)
-    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    far = proxy.spare(MetastoreClient(replace(client.options, uris=proxy.uri)))
     with (
         far,
         pytest.raises(MetastoreError, match=call),
@@ -254,7 +271,7 @@ def test_a_request_of_others_is_claimed_once_only(
 ) -> None:
     queue.request(table, DAY, MAJOR)
     proxy = Proxy(hms, call, arrives=arrives)
-    far = MetastoreClient(replace(client.options, uris=proxy.uri))
+    far = proxy.spare(MetastoreClient(replace(client.options, uris=proxy.uri)))
     served = CompactionTransaction.serve(far)
     assert served is not None
     with far, served as compaction:

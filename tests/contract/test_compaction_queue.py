@@ -21,9 +21,11 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
+from tests.contract.compactions import needs_pools
 from tests.fakes.compactions import Compactions
 from tests.fakes.metastore import FakeMetastore
 
+pytestmark = needs_pools
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
 DAY = "day=1"
 

@@ -12,7 +12,6 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import located
 from hiveacid.metastore.thrift import idl_tables
 from hiveacid.records.consumers import Consumer, consumer_versions, forget_consumer
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.upkeep.acid_folders import AcidFolders
@@ -95,6 +94,6 @@ def test_two_creations_within_a_second_are_distinguished_by_their_number(
     AcidFolders.create(client, folders.ref.full_name)
     other = located(folders.table)
     # Version 3.1 gives no number, and times in whole seconds.
-    assert (one.identity.id is None) == (client.version is MetastoreVersion.HMS3)
+    assert (one.identity.id is None) == (not client.features.has_table_fields)
     assert one.is_same_as(other) == (one.identity == other.identity)
-    assert (one.identity == other.identity) <= (client.version is MetastoreVersion.HMS3)
+    assert (one.identity == other.identity) <= (not client.features.has_table_fields)

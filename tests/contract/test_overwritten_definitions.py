@@ -38,6 +38,7 @@ from tests.versions import REAL_4
 
 ONLY_4 = pytest.mark.parametrize("hms", [*REAL_4, "fake 4.0.1"], indirect=True)
 ONLY_3 = pytest.mark.parametrize("hms", ["3.1.3", "fake 3.1.3"], indirect=True)
+COMPARED = pytest.mark.needs("expected_parameter_key")
 ALTER_TABLE = "alter_table_with_environment_context"
 # The state after an INSERT of Hive.
 ACCURATE = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}', "numRows": "10"}
@@ -102,7 +103,7 @@ def column_names(client: MetastoreClient, ref: TableRef) -> list[str]:
 
 
 def call_of_partitions(client: MetastoreClient) -> str:
-    old = not client.version.versions_definitions
+    old = not client.features.versions_definitions
     return "alter_partitions_with_environment_context" if old else "alter_partitions_req"
 
 
@@ -201,7 +202,7 @@ def test_a_conversion_that_lost_its_locks_keeps_a_column_or_fails(
     client: MetastoreClient, plain: TableRef, number: int
 ) -> None:
     """Version 4 is first asked whether it compares definitions, by a call that converts nothing."""
-    number = number if client.version.versions_definitions else 1
+    number = number if client.features.compares_definitions else 1
     with (
         acting_before(ALTER_TABLE, pause(client, plain), number=number),
         pytest.raises((TransactionAborted, MetastoreError)) as raised,
@@ -215,6 +216,7 @@ def test_a_conversion_that_lost_its_locks_keeps_a_column_or_fails(
 
 
 @ONLY_4
+@COMPARED
 def test_a_conversion_keeps_a_column_that_was_added_directly_before_its_first_call(
     client: MetastoreClient, plain: TableRef
 ) -> None:
@@ -225,6 +227,7 @@ def test_a_conversion_keeps_a_column_that_was_added_directly_before_its_first_ca
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+@COMPARED
 def test_a_conversion_that_is_refused_for_a_new_column_has_statements_that_copy_the_table(
     client: MetastoreClient, plain: TableRef
 ) -> None:
@@ -238,6 +241,7 @@ def test_a_conversion_that_is_refused_for_a_new_column_has_statements_that_copy_
 
 
 @ONLY_4
+@COMPARED
 def test_a_refused_conversion_leaves_write_ids_behind(
     client: MetastoreClient, plain: TableRef
 ) -> None:
@@ -254,6 +258,7 @@ def test_a_refused_conversion_leaves_write_ids_behind(
 
 
 @ONLY_4
+@COMPARED
 def test_a_conversion_checks_the_definition_of_each_attempt(
     client: MetastoreClient, plain: TableRef
 ) -> None:

@@ -288,7 +288,7 @@ def test_a_kill_removes_only_its_own_run_from_the_queue(
     client: MetastoreClient,
 ) -> None:
     (component,) = lock_components(
-        client.version, Operation.OVERWRITE, queue_of(TABLE), partitioned=False
+        client.features.has_excl_write, Operation.OVERWRITE, queue_of(TABLE), partitioned=False
     )
     number = replace(component, operation=DataOperation.NO_TXN, is_transactional=False)
     others = client.lock([number], None, "somebody", "host", "another run")
@@ -306,7 +306,7 @@ def test_waiters_keep_their_places_and_a_killed_one_loses_it(
 ) -> None:
     """They wait longer for it than an unattended place is kept."""
     (component,) = lock_components(
-        client.version, Operation.OVERWRITE, queue_of(TABLE), partitioned=False
+        client.features.has_excl_write, Operation.OVERWRITE, queue_of(TABLE), partitioned=False
     )
     number = replace(component, operation=DataOperation.NO_TXN, is_transactional=False)
     client.lock([number], None, "somebody", "host", "killed")

@@ -280,7 +280,7 @@ def test_dml_events_in_the_metastore_s_configuration_are_enough(hms, client, mon
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 def test_a_failure_to_answer_is_no_answer(hms, client, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(hms, "settings", None)
+        patch.setattr(getattr(hms, "behind", hms), "settings", None)
         with pytest.raises(MetastoreTroubled):
             _ = client.listeners.want_events
     monkeypatch.setitem(hms.settings, "hive.metastore.dml.events", "true")

@@ -349,7 +349,7 @@ def test_calls_of_the_metastore_for_constraints(
     acid = declare()
     kinds = ("all_table", "not_null", "check", "default")
     asked = {f"get_{kind}_constraints" for kind in kinds}
-    per_look = 1 if client.version.value == 4 else 3
+    per_look = 1 if client.features.returns_all_constraints else 3
     frame = spark.createDataFrame(ROWS, SCHEMA)
     for looks, work in (
         (1, lambda: acid.append(frame)),

@@ -29,7 +29,6 @@ from hiveacid.progress import Phase
 from hiveacid.records.proofs import digest_of
 from hiveacid.records.run_notes import RunNote
 from hiveacid.rules.locks import Operation, Target
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.write_ids import ValidTxnList
 from hiveacid.spark.python.table import AcidTable
@@ -86,7 +85,7 @@ class Events:
     @property
     def forgets(self) -> bool:
         """Return whether the metastore forgets aborts without Hive's own cleaner."""
-        return self.client.version is MetastoreVersion.HMS4
+        return self.client.features.has_queue
 
     def ids(self) -> list[int]:
         with AcidTable(self.job.target, self.client.options, spark=self.spark) as opened:

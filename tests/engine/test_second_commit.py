@@ -19,7 +19,6 @@ from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.metastore.txn.locks import queue_of
 from hiveacid.progress import Phase
 from hiveacid.rules.locks import DataOperation, Operation, lock_components
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import STAGING_PREFIX
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.table import AcidTransaction
@@ -229,13 +228,13 @@ def test_a_restore_that_has_read_a_half_cleaned_table_is_not_committed(
 
     def expire_and_clean() -> None:
         half.expire()
-        if case.client.version is MetastoreVersion.HMS4:
+        if case.client.features.hides_compactions:
             case.compact("major")
         storage.delete_directory(f"delta_{cleaned:07d}_{cleaned:07d}_0000")
 
     with pytest.raises(TransactionAborted, match="was aborted by the metastore"):
         half.run(lambda table: table.restore(1), At(Phase.READ, expire_and_clean))
-    if case.client.version is MetastoreVersion.HMS4:
+    if case.client.features.hides_compactions:
         assert case.rows() == [(1, "old", "x"), (2, "old", "x")]
 
 
@@ -254,7 +253,7 @@ def test_a_restore_is_committed_once_more(lost):
 @FAKE
 def test_a_served_writer_does_not_queue_again(lost):
     queue = queue_of(lost.case.ref)
-    (component,) = lock_components(MetastoreVersion.HMS4, Operation.OVERWRITE, queue, False)
+    (component,) = lock_components(True, Operation.OVERWRITE, queue, False)
     number = replace(component, operation=DataOperation.NO_TXN, is_transactional=False)
     waiting: list[int] = []
 

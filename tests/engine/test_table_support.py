@@ -4,9 +4,11 @@ import pytest
 
 from hiveacid.errors import UnsupportedTable, UserError
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
-from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.features import Features
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.rows.columns import check_writable, stripe_size
+
+HIVE_4 = Features.of_release("4.0.1")
 
 
 def table(**parameters):
@@ -16,11 +18,11 @@ def table(**parameters):
 @pytest.mark.parametrize("given", ["64MB", "0", "-1", "1.5", "", "٣", "9" * 5000])
 def test_an_invalid_stripe_size_is_the_user_s_error(given):
     with pytest.raises(UserError, match=r"d\.t has the property orc\.stripe\.size"):
-        check_writable(table(**{"orc.stripe.size": given}), MetastoreVersion.HMS4)
+        check_writable(table(**{"orc.stripe.size": given}), HIVE_4)
 
 
 def test_a_stripe_size_is_taken_from_the_table():
-    check_writable(table(**{"orc.stripe.size": "1000"}), MetastoreVersion.HMS4)
+    check_writable(table(**{"orc.stripe.size": "1000"}), HIVE_4)
     assert stripe_size(table(**{"orc.stripe.size": "1000"})) == 1000
     assert stripe_size(table()) == 64 << 20
 

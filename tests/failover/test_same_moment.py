@@ -68,7 +68,7 @@ def test_cleaners_of_one_request_all_report_that_it_is_cleaned(
 ) -> None:
     """Each report inserts a row of the same number, so that the database refuses all but one."""
     queue = CompactionQueue(observer)
-    if not observer.version.has_queue:
+    if not observer.features.has_queue:
         pytest.skip("Version 3 has no reports.")
     with ThreadPoolExecutor(_AT_A_TIME) as reporting:
         for number in range(_REPORTS):

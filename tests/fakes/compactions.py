@@ -139,7 +139,7 @@ class Compactions:
         if entry.state in _ENDED:
             raise idl_tables.MetaException("The update count was 0 which is not the expected.")
         entry.state, entry.worker = _READY, None
-        # The real one does both when the transaction commits, which comes right after.
+        # The real one does both when the transaction commits, which comes right before or after.
         entry.committed_at = _now()
         entry.next_txn = self._transactions.get_open_txns().txn_high_water_mark
 

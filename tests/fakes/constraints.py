@@ -1,7 +1,7 @@
 """The constraints of the tables of the fake metastore."""
 
 from collections.abc import Mapping, Sequence
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from hiveacid.metastore.thrift import idl_tables
@@ -41,9 +41,15 @@ class Constraints:
         self._declared.pop((database, table), None)
 
     def rename(self, old: tuple[str, str], new: tuple[str, str]) -> None:
-        """Keep those of a table that gets another name."""
+        """Keep those of a table that gets another name, and those that refer to it."""
         if old in self._declared:
             self._declared[new] = self._declared.pop(old)
+        for struct in (each for kept in self._declared.values() for each in chain(*kept.values())):
+            for which in ("table", "fktable", "pktable"):
+                database, table = f"{which}_db", f"{which}_name"
+                if (getattr(struct, database, None), getattr(struct, table, None)) == old:
+                    setattr(struct, database, new[0])
+                    setattr(struct, table, new[1])
 
     def get_all_table_constraints(self, request: Any) -> Any:
         found = self._declared.get((request.dbName, request.tblName), {})

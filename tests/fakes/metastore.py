@@ -45,6 +45,7 @@ _CALLS = {
 _ONLY_VERSION_4 = frozenset(
     {
         "get_latest_txnid_in_conflict",
+        "add_write_ids_to_min_history",
         "add_write_notification_log_in_batch",
         "create_table_req",
         "translate_table_dryrun",

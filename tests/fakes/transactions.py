@@ -167,6 +167,9 @@ class Transactions:
         ]
         return idl_txns.GetOpenTxnsInfoResponse(len(self._txns), infos)
 
+    def add_write_ids_to_min_history(self, txn_id: int, write_ids: dict[str, int]) -> None:
+        assert not write_ids, "This history is not kept here."
+
     def get_latest_txnid_in_conflict(self, txn_id: int) -> int:
         changes = self._txns[txn_id].changes() if txn_id else []
         return max(
@@ -282,6 +285,9 @@ class Transactions:
 
     def lock(self, request: Any) -> Any:
         txn = self._open(request.txnid) if request.txnid else None
+        if self._version is MetastoreVersion.HMS3:
+            # The real one finds the type unset, and closes the connection after that.
+            assert all(asked.type != LockType.EXCL_WRITE for asked in request.component)
         self._last_lock += 1
         lock = _Lock(
             self._last_lock,
@@ -357,7 +363,9 @@ class Transactions:
     def _blocks(self, first: _Lock, second: _Lock) -> bool:
         return any(
             _overlap(held, asked)
-            and blocks(self._version, LockType(held.type), LockType(asked.type))
+            and blocks(
+                self._version is MetastoreVersion.HMS4, LockType(held.type), LockType(asked.type)
+            )
             for held in first.components
             for asked in second.components
         )

@@ -31,6 +31,7 @@ from tests.faults.run import Run, silently
 from tests.faults.scenario import Counts, Scenario
 from tests.faults.staging import PublicationRun, StagingRun
 from tests.places import place_of
+from tests.vendors.proxy import of_vendor
 
 
 class ExportRun(Run):
@@ -258,7 +259,8 @@ def _fake(
     sources = folder / "sources"
     sources.mkdir()
     with (
-        FakeMetastore(scenario.version, directory=folder, location=location) as metastore,
+        FakeMetastore(scenario.version, directory=folder, location=location) as fake,
+        of_vendor(fake) as metastore,
         MetastoreClient(metastore.options) as client,
         silently(),
     ):

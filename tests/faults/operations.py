@@ -47,7 +47,7 @@ from tests.faults.catalog import create_namespace
 from tests.faults.rows import DELETED, ERASED, LARGEST, Change, Row, change, write_source
 from tests.faults.without_spark import carry_out
 from tests.places import place_of
-from tests.versions import VERSIONS
+from tests.versions import VENDOR, VERSIONS
 
 FIRST = [Row(n, "first", p) for n, p in ((1, "a"), (2, "a"), (3, "b"), (4, "b"))]
 SECOND = [Row(n, ERASED, p) for n, p in ((5, "a"), (6, "b"))]
@@ -151,7 +151,7 @@ class Operation:
 
     def afters(self, version: str) -> list[After]:
         """The actions that others can take concurrently."""
-        old = {After.REBALANCE} if version[0] == "3" else set()
+        old = set() if version in REBALANCING else {After.REBALANCE}
         excluded = (SPECIAL - self.includes) | self.excludes | old
         return [after for after in After if after not in excluded]
 
@@ -450,6 +450,10 @@ def _compaction(type_: str, run_in: str = "spark") -> Callable[[Tables], Job]:
 
 
 NEW_VERSIONS = [version for version in VERSIONS if version[0] == "4"]
+# Those with rebalances, and those whose mapping of columns is known, as renamed columns require.
+_REBALANCING = VENDOR is None or not VENDOR.lacks("CompactionRequest.orderByClause")
+REBALANCING = NEW_VERSIONS if _REBALANCING else []
+RENAMING = NEW_VERSIONS if VENDOR is None or VENDOR.is_stated else []
 NEW = [Row(10, "new", "a"), Row(11, "new", "b"), Row(12, "new", "c")]
 # The partitions that statements of definitions drop and add.
 DROPPED, ADDED = "b", ("d", "e")
@@ -526,7 +530,7 @@ OPERATIONS = {
         restores=FIRST,
         excludes=_REBALANCES | _PARTITIONS,
     ),
-    "rebalance": Operation(_filled, _compaction("rebalance"), versions=NEW_VERSIONS),
+    "rebalance": Operation(_filled, _compaction("rebalance"), versions=REBALANCING),
     "export": Operation(_filled, _export, excludes=_PARTITIONS),
     "mirror": Operation(
         _filled,
@@ -540,8 +544,6 @@ OPERATIONS = {
     "add partitions": Operation(
         _filled, _add_partitions, includes=frozenset({After.EXPIRE_AND_ADD_COLUMN})
     ),
-    "rename column": Operation(
-        _filled, _rename_column, versions=NEW_VERSIONS, excludes=_REBALANCES
-    ),
+    "rename column": Operation(_filled, _rename_column, versions=RENAMING, excludes=_REBALANCES),
     "views": Operation(_filled, _views),
 }

@@ -5,7 +5,6 @@ from typing import Any
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.records.table_history import version_of
 from hiveacid.rules.directory import Rules
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.row_id import RowId
 from hiveacid.rules.write_ids import AsOf
 from hiveacid.storage.folder import Storage
@@ -32,7 +31,7 @@ def visible_in(
     client: Any, snapshot: Any, table: HiveTable, as_of: AsOf | None = None
 ) -> dict[tuple[str, RowId], Row]:
     """All rows of a version in a snapshot, by partition and row id."""
-    rules = Rules.HIVE3 if client.version is MetastoreVersion.HMS3 else Rules.HIVE4
+    rules = Rules.of(client.features.hides_compactions)
     now = snapshot.write_ids[table.ref.full_name]
     write_ids = now if as_of is None else version_of(client, table.ref, as_of, now)
     found = {}

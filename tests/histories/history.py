@@ -274,7 +274,7 @@ class History:
         """A reader of the newest version, or of an earlier one with its rows."""
         snapshot = snapshot or Snapshot.take(self._table.client, [self._table.ref])
         return Reader(
-            self._table.client.version,
+            self._table.client.features.hides_compactions,
             snapshot,
             self._table.ref,
             self._table.folders,

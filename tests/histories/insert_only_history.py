@@ -17,7 +17,6 @@ from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import Operation, Target
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import Base, Delta, TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.versions import as_of_write_id
@@ -113,7 +112,7 @@ class InsertOnlyHistory:
 
     @property
     def is_hive4(self) -> bool:
-        return self.client.version is MetastoreVersion.HMS4
+        return self.client.features.hides_compactions
 
     def expected(self, write_ids: ValidWriteIdList) -> list[int]:
         """The rows that a reader has to see."""

@@ -8,7 +8,6 @@ from hiveacid.errors import MetastoreCallFailed
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_tables
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef, partition_name
 from tests.histories.data_files import COLUMNS
 from tests.histories.table_model import TableModel
@@ -44,7 +43,7 @@ class RandomTable:
 
     @property
     def is_hive4(self) -> bool:
-        return self.client.version is MetastoreVersion.HMS4
+        return self.client.features.hides_compactions
 
     def some_partitions(self) -> list[str | None]:
         """The names of some; None where the table is not partitioned."""

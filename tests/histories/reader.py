@@ -10,7 +10,6 @@ from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.key_stream import read_keys
 from hiveacid.orc.row_keys.verify import verify_file
 from hiveacid.rules.directory import AcidDirectory, Rules
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import (
     RUN_NOTES,
     Base,
@@ -35,7 +34,7 @@ class Reader:
 
     def __init__(
         self,
-        version: MetastoreVersion,
+        hides_compactions: bool,
         snapshot: Snapshot,
         table: TableRef,
         folders: Mapping[str | None, Path],
@@ -45,7 +44,7 @@ class Reader:
         """Choose the files to be read.
 
         Args:
-            version: The rules of its engine.
+            hides_compactions: Whether its engine hides directories of compactions.
             snapshot: The moment.
             table: The table.
             folders: The folders of its partitions.
@@ -54,7 +53,7 @@ class Reader:
         """
         now = snapshot.write_ids[table.full_name]
         self._now = now if then is not None else None
-        self._rules = Rules.HIVE3 if version is MetastoreVersion.HMS3 else Rules.HIVE4
+        self._rules = Rules.of(hides_compactions)
         self._txns = snapshot.txns
         self._write_ids = now if then is None else then
         self._folders = folders

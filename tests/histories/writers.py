@@ -207,7 +207,11 @@ class Writers:
         write_ids = [self._table.client.allocate_write_id(txn, self._table.ref) for txn in txns]
         names = None if partition is None else [partition]
         components = lock_components(
-            self._table.client.version, Operation.INSERT, self._table.ref, names is not None, names
+            self._table.client.features.has_excl_write,
+            Operation.INSERT,
+            self._table.ref,
+            names is not None,
+            names,
         )
         if not all(self._lock(components, txn) for txn in txns):
             for txn in txns:

@@ -15,7 +15,6 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import Operation
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.row_id import RowId
 from hiveacid.spark.statements.engine import SparkEngine
@@ -208,7 +207,7 @@ def _rows_with_ids(
 
     The engine chooses the files, and Arrow reads them.
     """
-    rules = Rules.HIVE3 if client.version is MetastoreVersion.HMS3 else Rules.HIVE4
+    rules = Rules.of(client.features.hides_compactions)
     write_ids = snapshot.write_ids[ref.full_name]
     found = {}
     table = client.get_table(ref)

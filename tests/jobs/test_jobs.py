@@ -225,6 +225,7 @@ def test_lawful_addresses(uris):
         (MetastoreOptions(uris="thrift://h:1,http://h:2"), "mixes"),
         (MetastoreOptions(uris="thrift://h:1", user=""), "metastore.user"),
         (MetastoreOptions(uris="thrift://h:1", write_events="no"), "metastore.write_events"),
+        (MetastoreOptions(uris="thrift://h:1", metastore_profile="cdp"), "metastore_profile"),
         (MetastoreOptions(uris="thrift://h:1", read_timeout_seconds=0), "read_timeout_seconds"),
         (
             MetastoreOptions(uris="thrift://h:1", auth_mechanism="LDAP"),
@@ -252,7 +253,12 @@ def test_every_text_of_a_job_is_rendered():
         source=QuerySource("Q", {"c": PathSource("/P", "CSV", {"sep": "X"})}),
         on="S.ID = T.ID",
         when=[MatchedUpdate({"a": "E"}, "C"), NotMatchedInsert()],
-        metastore=MetastoreOptions(uris="U", kerberos_service_name="HIVE", write_events="AUTO"),
+        metastore=MetastoreOptions(
+            uris="U",
+            kerberos_service_name="HIVE",
+            metastore_profile="AUTO",
+            write_events="AUTO",
+        ),
         conflict_policy="HIVE",
         run_in="AUTO",
         source_alias="S",

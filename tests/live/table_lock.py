@@ -49,7 +49,7 @@ class TableLock:
 
     def _ask(self) -> int:
         (component,) = lock_components(
-            self._client.version, Operation.UPDATE, self._table, partitioned=False
+            self._client.features.has_excl_write, Operation.UPDATE, self._table, partitioned=False
         )
         lock = replace(component, operation=DataOperation.NO_TXN, is_transactional=False)
         return self._client.lock([lock], None, "somebody", "host", "a test").lock_id

@@ -118,7 +118,9 @@ def test_a_lock_is_not_requested_twice(
     client.create_table(HiveTable.new(table, [HiveColumn("id", "int")]))
     txn = shaky.open_txn("user", "host", None)
     relay.lose_answers_to = b"lock"
-    components = lock_components(client.version, Operation.UPDATE, table, partitioned=False)
+    components = lock_components(
+        client.features.has_excl_write, Operation.UPDATE, table, partitioned=False
+    )
     with pytest.raises(AnswerLost, match="lock got lost"):
         shaky.lock(components, txn, "user", "host", None)
     assert [lock.txn_id for lock in client.show_locks(table)] == [txn]

@@ -28,7 +28,14 @@ UNKNOWN_EXCEPTION = b"\x0c\x00\x09\x0b\x00\x01\x00\x00\x00\x02no" + STOP + STOP
 ENDLESS_LIST = b"\x0c\x00\x00\x0f\x00\x01\x0a" + struct.pack("!i", 2**31 - 1)
 ENDLESS_STRING = b"\x0b\x00\x63" + struct.pack("!i", 2**31 - 1)
 DEEP = b"\x0c\x00\x63" * 100_000
-GREETING = {"get_latest_txnid_in_conflict": 0, "set_ugi": []}
+GREETING = {
+    call.name: (call, answer)
+    for call, answer in (
+        (idl_tables.get_version, "4.0.1"),
+        (idl_tables.set_ugi, []),
+        (idl_txns.get_latest_txnid_in_conflict, 0),
+    )
+}
 
 
 def message(name: str, sequence: int, body: bytes = STOP, kind: int = TMessageType.REPLY) -> bytes:
@@ -80,8 +87,7 @@ class Forger:
             name = request[8 : 8 + length].decode()
             sequence = int.from_bytes(request[8 + length : 12 + length], "big")
             if name in GREETING:
-                call = getattr(idl_txns, name, None) or getattr(idl_tables, name)
-                connection.sendall(message(name, sequence, success(call, GREETING[name])))
+                connection.sendall(message(name, sequence, success(*GREETING[name])))
                 continue
             self.asked.append(name)
             answer = self.answer(name, sequence)

@@ -32,7 +32,7 @@ _COMPACTED = tuple(
     f"1: {step}"
     for step in (
         *("begin", "lock", "snapshot", "write", "record"),
-        *("publish", "compacted", "commit", "remember"),
+        *("publish", "commit", "compacted", "remember"),
     )
 )
 

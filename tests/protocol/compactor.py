@@ -142,25 +142,25 @@ class Compactor:
             if not state.is_open(actor.txn):
                 return self._fail(model, state, number)
             return state.with_actor(number, plan=tuple(others))
-        following = "compacted" if model.version is Version.HMS4 else "commit"
         state = state._replace(staged=state.staged - {actor.txn})
-        return state.with_actor(number, plan=(), next=following)
+        return state.with_actor(number, plan=(), next="commit")
 
     def _compacted(self, model: Model, state: State, number: int) -> State:
-        """Call the request ready for cleaning, which the queue accepts of the dead, too."""
+        """Call the request ready for cleaning, unless another one has done it meanwhile."""
+        state = state.with_actor(number, next="remember")
         own = next(r for r in state.queue if r.txn == state.actors[number].txn)
-        if own.state == FAILED_REQUEST:
-            return self._fail(model, state, number)
-        return self._with_request(state, own, own._replace(state=READY)).with_actor(
-            number, next="commit"
-        )
+        if own.state != WORKING:
+            return state
+        return self._with_request(state, own, own._replace(state=READY))
 
     def _commit(self, model: Model, state: State, number: int) -> State:
         txn = state.actors[number].txn
         state = commit(state, txn)
-        if model.version is Version.HMS4 and state.txn(txn).state != COMMITTED:
+        if model.version is Version.HMS3:
+            return state.with_actor(number, next="remember")
+        if state.txn(txn).state != COMMITTED:
             return self._fail(model, state, number)
-        return state.with_actor(number, next="remember")
+        return state.with_actor(number, next="compacted")
 
     def _remember(self, model: Model, state: State, number: int) -> State:
         """Note the present readers of the replaced directories."""

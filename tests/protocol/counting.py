@@ -16,7 +16,6 @@ from pyarrow import orc
 from hiveacid.progress import Phase
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import Operation
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.row_id import RowId, decode_bucket
 from hiveacid.rules.write_ids import ValidTxnList, WriteIdList
 from hiveacid.spark.read.acid_snapshot import BUCKET, PARTITION, ROW, WRITE_ID
@@ -80,10 +79,6 @@ def rows_of(folder: str, write_ids: WriteIdList, txns: ValidTxnList, rules: Rule
     }
 
 
-def rules_of(version: MetastoreVersion) -> Rules:
-    return Rules.HIVE3 if version is MetastoreVersion.HMS3 else Rules.HIVE4
-
-
 @contextmanager
 def counting_without_spark() -> Iterator[None]:
     """Let the engine do without Spark meanwhile."""
@@ -96,7 +91,7 @@ def _view(context: WriteContext) -> tuple[WriteIdList, ValidTxnList, Rules]:
     """Return the statement's view: its transaction's snapshot, or that of a reader's."""
     snapshot = context.reader._txn.snapshot
     write_ids = snapshot.write_ids[context.table.ref.full_name]
-    return write_ids, snapshot.txns, rules_of(context.client.version)
+    return write_ids, snapshot.txns, Rules.of(context.client.features.hides_compactions)
 
 
 def _write_rows(

@@ -56,9 +56,9 @@ ORDER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "snapshot": ("write",),
         "write": ("record",),
         "record": ("publish",),
-        "publish": ("publish", "compacted", "commit"),
-        "compacted": ("commit",),
-        "commit": ("remember",),
+        "publish": ("publish", "commit"),
+        "commit": ("compacted", "remember"),
+        "compacted": ("remember",),
         "remember": (),
     },
     "Cleaner": {

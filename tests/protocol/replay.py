@@ -16,7 +16,6 @@ from hiveacid.progress import PhaseClock
 from hiveacid.records.proofs import NoteName, digest_of, read_reader_note
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import LockType
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import (
     RUN_NOTES,
     TableRef,
@@ -37,7 +36,7 @@ from tests.fakes.metastore import FakeMetastore
 from tests.faults.without_spark import NoSpark
 from tests.protocol.cleaner import Cleaner
 from tests.protocol.compactor import Compactor
-from tests.protocol.counting import Counting, counting_without_spark, rows_of, rules_of
+from tests.protocol.counting import Counting, counting_without_spark, rows_of
 from tests.protocol.folder import choose, visible
 from tests.protocol.metastore import snapshot
 from tests.protocol.players import Player, stopping
@@ -114,7 +113,10 @@ class _Table:
         ):
             player.stop("list")
             storage, seen = Storage.of(self.folder), txn.snapshot
-            write_ids, rules = seen.write_ids[_REF.full_name], rules_of(client.version)
+            write_ids, rules = (
+                seen.write_ids[_REF.full_name],
+                Rules.of(client.features.hides_compactions),
+            )
             try:
                 state = read_state(
                     storage, list_files(storage, None), write_ids, seen.txns, rules=rules
@@ -195,7 +197,7 @@ def _of_code(model: Model, table: _Table) -> View:
     client, storage = table.client, Storage.of(table.folder)
     seen = Snapshot.take(client, [_REF])
     write_ids = seen.write_ids[_REF.full_name]
-    hive3 = client.version is MetastoreVersion.HMS3
+    hive3 = not client.features.hides_compactions
     try:
         rows: Any = rows_of(
             table.folder, write_ids, seen.txns, Rules.HIVE3 if hive3 else Rules.HIVE4

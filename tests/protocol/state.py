@@ -292,10 +292,13 @@ class State(NamedTuple):
     def without_dead_requests(self) -> "State":
         """The same with an end to the requests of compactors that have died."""
         queue = (
-            request._replace(state=FAILED_REQUEST) if self._is_dead(request) else request
+            request._replace(state=self._outcome(request)) if self._is_dead(request) else request
             for request in self.queue
         )
         return self._replace(queue=tuple(queue))
+
+    def _outcome(self, request: Request) -> str:
+        return READY if self.txn(request.txn).state == COMMITTED else FAILED_REQUEST
 
     def _is_dead(self, request: Request) -> bool:
         if request.state == READY:

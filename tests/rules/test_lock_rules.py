@@ -10,10 +10,9 @@ from hiveacid.rules.locks import (
     lock_components,
     read_lock_components,
 )
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
 
-HMS3, HMS4 = MetastoreVersion
+OLD, NEW = False, True  # Without and with EXCL_WRITE.
 ORDERS = TableRef("sales", "orders")
 
 
@@ -29,7 +28,7 @@ ORDERS = TableRef("sales", "orders")
     ],
 )
 def test_each_operation_takes_hives_lock(operation, on_hms3, on_hms4, registered):
-    for version, type_ in ((HMS3, on_hms3), (HMS4, on_hms4)):
+    for version, type_ in ((OLD, on_hms3), (NEW, on_hms4)):
         (component,) = lock_components(version, operation, ORDERS, partitioned=False)
         assert (component.type, component.operation) == (type_, registered)
         assert (component.database, component.table) == ("sales", "orders")
@@ -38,16 +37,16 @@ def test_each_operation_takes_hives_lock(operation, on_hms3, on_hms4, registered
 
 @pytest.mark.parametrize("operation", [op for op in Operation if op is not Operation.SELECT])
 def test_known_partitions_are_locked_alone_and_unknown_ones_by_the_table(operation):
-    known = lock_components(HMS4, operation, ORDERS, True, ["d=1", "d=2"])
+    known = lock_components(NEW, operation, ORDERS, True, ["d=1", "d=2"])
     assert [(c.level, c.partition) for c in known] == [
         (LockLevel.PARTITION, "d=1"),
         (LockLevel.PARTITION, "d=2"),
     ]
     assert not any(c.is_dynamic_partition_write for c in known)
-    (unknown,) = lock_components(HMS4, operation, ORDERS, True)
+    (unknown,) = lock_components(NEW, operation, ORDERS, True)
     assert (unknown.level, unknown.partition) == (LockLevel.TABLE, None)
     assert unknown.is_dynamic_partition_write
-    (whole,) = lock_components(HMS4, operation, ORDERS, False)
+    (whole,) = lock_components(NEW, operation, ORDERS, False)
     assert (whole.level, whole.is_dynamic_partition_write) == (LockLevel.TABLE, False)
 
 
@@ -60,19 +59,19 @@ def test_a_read_of_a_plain_table_is_an_error():
 def test_lock_types_block_others():
     order = [LockType.SHARED_READ, LockType.SHARED_WRITE, LockType.EXCL_WRITE, LockType.EXCLUSIVE]
     rows = {
-        asked: "".join("x" if blocks(HMS4, held, asked) else "." for held in order)
+        asked: "".join("x" if blocks(NEW, held, asked) else "." for held in order)
         for asked in order
     }
     assert list(rows.values()) == ["...x", "..xx", ".xxx", "xxxx"]
     order.remove(LockType.EXCL_WRITE)
     rows = {
-        asked: "".join("x" if blocks(HMS3, held, asked) else "." for held in order)
+        asked: "".join("x" if blocks(OLD, held, asked) else "." for held in order)
         for asked in order
     }
     assert list(rows.values()) == ["..x", ".xx", "xxx"]
 
 
-@pytest.mark.parametrize("version", [HMS3, HMS4])
+@pytest.mark.parametrize("version", [OLD, NEW])
 def test_two_changes_exclude_each_other_and_appends_exclude_no_change(version):
     def type_of(operation):
         return lock_components(version, operation, ORDERS, False)[0].type

@@ -8,7 +8,6 @@ from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.locks import Operation, Target
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import Base, Delta, TableRef
 from hiveacid.upkeep.table_cleaning import clean
 from tests.places import place_of
@@ -81,7 +80,7 @@ class AcidFolders:
         """Change the folder like a compaction; return the name of its output."""
         folder = folder or self.root / (partition or "")
         txn = self.client.open_txn("compactor", "localhost", None)
-        if self.client.version is MetastoreVersion.HMS4:
+        if self.client.features.hides_compactions:
             into = replace(into, visibility_txn=txn)
         self.make(into.name, folder=folder)
         if isinstance(into, Base):

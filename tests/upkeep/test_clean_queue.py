@@ -23,10 +23,13 @@ from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import SIDECAR_FILE, STAGING_PREFIX, Base
 from hiveacid.rules.notes import WrittenFile, directory_note
 from hiveacid.storage.folder import LocalStorage
+from tests.contract.compactions import needs_pools
 from tests.fakes.compactions import Compactions
 from tests.upkeep.acid_folders import AcidFolders, kept, removed
 from tests.upkeep.test_paused_cleaner import clean_asleep, lose_lock, recreate
 
+# Without pools no request of this package is in the queue.
+pytestmark = needs_pools
 REAL = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 # Those of a directory of AcidFolders.

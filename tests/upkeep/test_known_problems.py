@@ -192,7 +192,7 @@ def test_the_evidence_is_that_of_the_metastore(client, hms):
     assert evidence.release == ("3.0" if hms.version == "3.1.3" else hms.version)
     assert evidence.numbers == ((3,) if hms.version == "3.1.3" else (4, 0, 1))
     assert evidence.refusal == ""
-    assert len(known_problems(evidence)) == 11
+    assert len(known_problems(evidence)) == 13
     if not hasattr(hms, "settings"):  # The real metastores.
         assert evidence.is_on(BUNDLED)
         assert all(found.verdict is not UNDETERMINED for found in known_problems(evidence))
@@ -204,5 +204,5 @@ def test_the_evidence_is_that_of_the_metastore(client, hms):
 def test_a_dry_run_shows_that_acid_is_switched_off(client, hms):
     hms.supports_acid = False
     evidence = Evidence.of(client)
-    assert ("name.of.the.setting" in evidence.refusal) == client.version.has_queue
+    assert ("name.of.the.setting" in evidence.refusal) == client.features.has_queue
     assert client.get_tables("default") == []

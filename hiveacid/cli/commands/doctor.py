@@ -8,11 +8,11 @@ import socket
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hiveacid.cli import target
 from hiveacid.cli.command import Command
@@ -42,6 +42,7 @@ class Check:
         exit_code: The exit status that it makes; 0 if jobs can run nevertheless.
         undetermined: The evidence does not decide.
         title: The known problem in a few words.
+        details: The features of the metastore, each with its value and the reason.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Check:
     exit_code: int = 0
     undetermined: bool = False
     title: str = ""
+    details: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -98,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
 COMMAND = Command(
     name="doctor",
     help="check whether jobs can run",
-    description="Check the installed packages, Java, the metastore, its transactions, known problems "
+    description="Check the installed packages, Java, the metastore, its features and transactions, known problems "
     "of its release, and write access to the warehouse, from this machine as this user: a Spark job on a "
     "cluster may run on another machine, as another user.",
     configure=_configure,
@@ -126,6 +128,7 @@ def _checks(arguments: argparse.Namespace) -> Iterator[Check]:
         yield reached
         if not reached.ok:
             return
+        yield _features(client)
         yield _check("transactions", lambda: _transactions(client))
         yield from _known_problems(client)
         if arguments.table is None:
@@ -229,6 +232,20 @@ def _metastore(client: "MetastoreClient") -> str:
     databases = len(client.get_databases())
     took = time.monotonic() - begun
     return f"{client.version.name}, {plural(databases, 'database')}, as {client.user}, answered in {1000 * took:.0f} ms"
+
+
+def _features(client: "MetastoreClient") -> Check:
+    """List what the metastore can do, and how that became known."""
+    try:
+        features, release = client.features, client.release()
+    except HiveAcidError as error:
+        return _failed("features", error)
+    details = {
+        name: {"value": value, **codec.encode(features.reasons[name])}
+        for name, value in features.values().items()
+    }
+    found = f"release {release}, profile {client.options.metastore_profile}"
+    return Check("features", True, found, details=details)
 
 
 def _transactions(client: "MetastoreClient") -> str:
@@ -345,3 +362,6 @@ def _as_text(check: Check) -> Iterator[str]:
     yield f"{check.label:6}  {check.name}{title}: {check.found}"
     if check.remedy:
         yield f"        {check.remedy}"
+    for name, detail in check.details.items():
+        value = "unknown" if detail["value"] is None else str(detail["value"]).lower()
+        yield f"        {name}: {value} ({detail['source']}: {detail['text']})"

@@ -13,6 +13,7 @@ from hiveacid.cli.output import first_decisions, print_rest, print_table
 from hiveacid.errors import DataError, HiveAcidError, UserError
 from hiveacid.jobs import codec
 from hiveacid.jobs.job import READ, Access
+from hiveacid.jobs.table_properties import ORC_COMPRESS
 from hiveacid.metastore.authorizer import may_access, system_user
 from hiveacid.rules.compaction import Forecast
 from hiveacid.rules.compaction_decision import Decision
@@ -71,13 +72,16 @@ def run(arguments: argparse.Namespace) -> int:
         # The forecasts of thousands of partitions take minutes.
         shown = decisions if arguments.json else first_decisions(decisions, arguments.limit)
         forecasts = _forecasts(client, shown)
+        advice = None if "*" in name else _advice(client, refs[0])
     if arguments.json:
-        described = _as_json(name, decisions, forecasts)
+        described = _as_json(name, decisions, forecasts) | {"advice": advice}
         if arguments.conflicts:
             described |= _conflicts()
         print(json.dumps(described, ensure_ascii=False))
     else:
         _print(name, decisions, list(zip(shown, forecasts, strict=True)))
+        if advice:
+            print(advice)
         if arguments.conflicts:
             print()
             _print_matrix()
@@ -95,6 +99,22 @@ COMMAND = Command(
     configure=_configure,
     run=run,
 )
+
+
+def _advice(client: "MetastoreClient", ref: TableRef) -> str | None:
+    """Recommend a better codec where Hive is known to read it."""
+    table = client.get_table(ref)
+    if (
+        table.format.name != "ORC"
+        or ORC_COMPRESS in table.parameters
+        or not client.features.reads_zstd
+    ):
+        return None
+    return (
+        f"{ref} states no codec. Files with zstd are smaller and written faster than with zlib, and"
+        " this Hive reads them. If all other readers do, too: ALTER TABLE"
+        f" {ref} SET TBLPROPERTIES ('{ORC_COMPRESS}' = 'ZSTD')."
+    )
 
 
 def _print_conflicts(arguments: argparse.Namespace) -> int:

@@ -87,6 +87,10 @@ Table = struct(
     23:list<string> requiredReadCapabilities, 24:list<string> requiredWriteCapabilities, 25:i64 id,
     26:FileMetadata fileMetadata, 27:ObjectDictionary dictionary, 28:i64 txnId""",
 )
+# The last fields have other numbers in Cloudera's metastore.
+TABLE_FIELDS_OF_APACHE = tuple(
+    name for number, _, name, *_ in filter(None, Table.thrift_spec) if number >= 22
+)
 Partition = struct(
     "Partition",
     """1:list<string> values, 2:string dbName, 3:string tableName, 4:i32 createTime,

@@ -137,6 +137,11 @@ allocate_table_write_ids = call(
 get_latest_txnid_in_conflict = call(
     "get_latest_txnid_in_conflict", "1:i64 txnId", returns="i64", throws="1:MetaException"
 )
+add_write_ids_to_min_history = call(
+    "add_write_ids_to_min_history",
+    "1:i64 txnId, 2:map<string,i64> writeIds",
+    throws="1:MetaException",
+)
 add_dynamic_partitions = call(
     "add_dynamic_partitions",
     "1:AddDynamicPartitions rqst",

@@ -125,6 +125,7 @@ _CALLS: dict[str, frozenset[str]] = {
             "abort_txn",
             "add_dynamic_partitions",
             "add_partitions_req",  # Always with ifNotExists.
+            "add_write_ids_to_min_history",  # Always without any.
             # The metastore skips a list of files that the event of a partition contains already.
             "add_write_notification_log",
             "add_write_notification_log_in_batch",

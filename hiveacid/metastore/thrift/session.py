@@ -4,6 +4,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakSet, ref
 
@@ -30,6 +31,7 @@ from hiveacid.metastore.endpoint import Endpoint
 from hiveacid.metastore.sasl.channel import Status, opening, read_message, spoken
 from hiveacid.metastore.thrift import idl_tables, idl_txns
 from hiveacid.metastore.thrift.idl import Call, ServerException
+from hiveacid.metastore.thrift.probes import Probes
 from hiveacid.metastore.thrift.repeating import Outage, Repeating
 from hiveacid.metastore.thrift.transport import (
     IDENTIFICATION_SECONDS,
@@ -38,11 +40,16 @@ from hiveacid.metastore.thrift.transport import (
     acting_user,
     open_socket,
 )
+from hiveacid.rules.features import Features, is_known_release, may_name_conflicts
 from hiveacid.rules.metastore_version import MetastoreVersion
 
 _MOST_CONNECTIONS = 8
 # The metastores that have answered this process: their addresses are right.
 _REACHED: set[str] = set()
+# Whether they name conflicts, and their features, by address, stated release, and stated profile.
+_Key = tuple[str, str, str]
+_IDENTIFIED: dict[_Key, bool] = {}
+_FEATURES: dict[_Key, Features] = {}
 _OF_THREAD = threading.local()
 _Answer = TypeVar("_Answer")
 _CONFLICT = re.compile(
@@ -110,11 +117,26 @@ class Session:
             self._local.limit = outer
 
     @property
+    def features(self) -> Features:
+        """The features of the metastore, which are probed once by this process.
+
+        Raises:
+            UnsupportedMetastore: The stated profile contradicts the metastore.
+        """
+        connection = self._after_outage(lambda: self._connect(self._deadline()))
+        key = self._key(self._local.release)
+        if key not in _FEATURES:
+            _, *known = key
+            _FEATURES[key] = Features.of_release(*known) or Features.of_probes(
+                self._after_outage(lambda: self._probed(connection)), key[-1]
+            )
+        return _FEATURES[key]
+
+    @property
     def version(self) -> MetastoreVersion:
-        """The version of the connected server, determined by a call that exists only in version 4."""
+        """The generation of the connected server, by a call that Hive 3.1 does not have."""
         self._after_outage(lambda: self._connect(self._deadline()))
-        version: MetastoreVersion = self._local.version
-        return version
+        return MetastoreVersion(4 if _IDENTIFIED[self._key(self._local.release)] else 3)
 
     @property
     def user(self) -> str:
@@ -186,7 +208,7 @@ class Session:
             turn = deadline.within(deadline.remaining / (len(hosts) - number))
             try:
                 connection = Connection(endpoint, self._options, turn)
-                self._local.version = self._identify(
+                self._local.release = self._identify(
                     connection, turn.within(IDENTIFICATION_SECONDS)
                 )
             except MetastoreError as failure:
@@ -224,18 +246,15 @@ class Session:
         others = [each for each in self._endpoints if each != endpoint]
         self._endpoints = (*others, endpoint)
 
-    def _identify(self, connection: Connection, deadline: Deadline) -> MetastoreVersion:
-        """Identify the server; the first call on a connection exists only in version 4."""
+    def _identify(self, connection: Connection, deadline: Deadline) -> str:
+        """Return the release that the server states; one call if this process knows the server."""
         try:
-            version = MetastoreVersion.HMS4
-            if not self._supports(connection, deadline, idl_txns.get_latest_txnid_in_conflict, 0):
-                version = MetastoreVersion.HMS3
-                request = idl_txns.GetValidWriteIdsRequest(fullTableNames=[], validTxnList="0:0::")
-                if not self._supports(connection, deadline, idl_txns.get_valid_write_ids, request):
-                    raise UnsupportedMetastore(
-                        f"The metastore at {connection.endpoint} is older than version 3.",
-                        remedy="ACID tables with write ids need Hive Metastore 3.1 or newer.",
-                    )
+            release = _release(connection, deadline)
+            key = self._key(release)
+            if key not in _IDENTIFIED:
+                _IDENTIFIED[key] = is_known_release(release) or _names_conflicts(
+                    connection, deadline, may_name_conflicts(*key[1:])
+                )
             # An authenticated caller cannot claim another name.
             if connection.endpoint.scheme == "thrift" and connection.user is None:
                 user = acting_user(self._options)
@@ -255,7 +274,18 @@ class Session:
         except BaseException:
             connection.close()
             raise
-        return version
+        return release
+
+    def _key(self, release: str) -> _Key:
+        return self._options.uris, release, self._options.metastore_profile
+
+    def _probed(self, connection: Connection) -> dict[str, bool]:
+        """Ask the server about its features, unless it is one of Hive 3.1."""
+        known = {"names_conflicts": _IDENTIFIED[self._key(self._local.release)]}
+        if known["names_conflicts"]:
+            connect = partial(Connection, connection.endpoint, self._options)
+            known |= Probes(connect, self._deadline(), acting_user(self._options)).features()
+        return known
 
     def _require_same_database(self, connection: Connection, deadline: Deadline) -> None:
         """Reject a host with a different database, where ids refer to different transactions."""
@@ -275,17 +305,40 @@ class Session:
             )
         self._database = found
 
-    @staticmethod
-    def _supports(connection: Connection, deadline: Deadline, call: Call, argument: Any) -> bool:
-        try:
-            connection.invoke(call, argument, deadline=deadline)
-        except TApplicationException as failure:
-            if failure.type == TApplicationException.UNKNOWN_METHOD:
-                return False
-            raise
-        except ServerException:
-            pass  # The server supports the call but rejects the argument.
+
+def _release(connection: Connection, deadline: Deadline) -> str:
+    """Return the release that a server states; "" if it states none."""
+    try:
+        return str(connection.invoke(idl_tables.get_version, deadline=deadline))
+    except TApplicationException as failure:
+        if failure.type == TApplicationException.UNKNOWN_METHOD:
+            return ""
+        raise
+
+
+def _names_conflicts(connection: Connection, deadline: Deadline, is_possible: bool) -> bool:
+    """Return whether a server has the call for conflicts, which Hive 3.1 does not have."""
+    if is_possible and _supports(connection, deadline, idl_txns.get_latest_txnid_in_conflict, 0):
         return True
+    request = idl_txns.GetValidWriteIdsRequest(fullTableNames=[], validTxnList="0:0::")
+    if not _supports(connection, deadline, idl_txns.get_valid_write_ids, request):
+        raise UnsupportedMetastore(
+            f"The metastore at {connection.endpoint} is older than version 3.",
+            remedy="ACID tables with write ids need Hive Metastore 3.1 or newer.",
+        )
+    return False
+
+
+def _supports(connection: Connection, deadline: Deadline, call: Call, argument: Any) -> bool:
+    try:
+        connection.invoke(call, argument, deadline=deadline)
+    except TApplicationException as failure:
+        if failure.type == TApplicationException.UNKNOWN_METHOD:
+            return False
+        raise
+    except ServerException:
+        pass  # The server supports the call but rejects the argument.
+    return True
 
 
 def _no_host(failures: list[MetastoreError]) -> MetastoreError:

@@ -37,8 +37,8 @@ from hiveacid.metastore.txn.heartbeat import (
 from hiveacid.metastore.txn.locks import LockRequest, insist
 from hiveacid.metastore.txn.owner import Outcome, Owner, open_transaction, outcome
 from hiveacid.progress import Phase, PhaseClock
+from hiveacid.rules.features import Features
 from hiveacid.rules.locks import DataOperation, LockComponent, LockLevel, LockType
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
 
 # Follows the name of a table in the name that writers lock while they compare and commit.
@@ -100,9 +100,9 @@ class LiveTransaction:
         self._own_state, self._process = state, os.getpid()
 
     @property
-    def version(self) -> MetastoreVersion:
-        """The generation of the metastore."""
-        return self._client.version
+    def features(self) -> Features:
+        """The features of the metastore."""
+        return self._client.features
 
     def __exit__(
         self,
@@ -265,6 +265,10 @@ class LiveTransaction:
                 # With any other error, the outcome of the commit is unknown.
                 self._find_outcome(failure)
             self._end()
+            self._completed()
+
+    def _completed(self) -> None:
+        """Report the commit to the metastore, if a request is to be ended."""
 
     def abort(self, reason: str) -> None:
         """Undo everything: remove owned objects, then end it. Errors become warnings.

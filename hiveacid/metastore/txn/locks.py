@@ -27,8 +27,8 @@ from hiveacid.metastore.txn.heartbeat import (
 from hiveacid.metastore.txn.owner import Owner
 from hiveacid.progress import REPORT_SECONDS, Phase, PhaseClock
 from hiveacid.rules.cleaning import task_of_run
+from hiveacid.rules.features import Features
 from hiveacid.rules.locks import DataOperation, LockComponent, LockType, blocks
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef, first_names
 from hiveacid.rules.texts import printable
 
@@ -178,13 +178,13 @@ class LockRequest:
         return mine and lock.txn_id is None
 
     def _blocking(self, locks: Sequence[HeldLock]) -> list[HeldLock]:
-        own, version = self.lock_id, self._client.version
+        own, features = self.lock_id, self._client.features
         return [
             lock
             for lock in locks
             if lock.lock_id < own
             and (lock.txn_id is None or lock.txn_id != self._txn_id)
-            and collides(version, lock, self._components)
+            and collides(features, lock, self._components)
         ]
 
     def _receive(self, answer: LockAnswer) -> None:
@@ -284,17 +284,16 @@ def insist(client: MetastoreClient, give_back: Callable[[], None]) -> None:
         return give_back()
 
 
-def collides(
-    version: MetastoreVersion, lock: HeldLock, components: Sequence[LockComponent]
-) -> bool:
+def collides(features: Features, lock: HeldLock, components: Sequence[LockComponent]) -> bool:
     """Return whether an earlier lock makes a request for some components wait."""
     return any(
-        _overlap(version, lock, component) and blocks(version, lock.type, component.type)
+        _overlap(features, lock, component)
+        and blocks(features.has_excl_write, lock.type, component.type)
         for component in components
     )
 
 
-def _overlap(version: MetastoreVersion, lock: HeldLock, component: LockComponent) -> bool:
+def _overlap(features: Features, lock: HeldLock, component: LockComponent) -> bool:
     if lock.database != component.database:
         return False
     if lock.table is None:
@@ -303,7 +302,7 @@ def _overlap(version: MetastoreVersion, lock: HeldLock, component: LockComponent
         return False
     if lock.partition is None or component.partition is None:
         return True
-    if not version.keeps_case_of_partitions:
+    if not features.keeps_case_of_partitions:
         return lock.partition == component.partition.lower()
     return lock.partition == component.partition
 
@@ -574,7 +573,7 @@ class WriterQueue:
             for lock in self._client.show_locks(table)
             if lock.type is not LockType.SHARED_READ
             and not self._is_of_this_run(lock)
-            and collides(self._client.version, lock, self._changes)
+            and collides(self._client.features, lock, self._changes)
         ]
 
     def _is_of_this_run(self, lock: HeldLock) -> bool:

@@ -292,7 +292,7 @@ class CommitWatch:
         self._client = client
         self._target = target
         locks = [lock for lock in client.show_locks(target) if lock.txn_id is not None]
-        colliding = {lock.txn_id for lock in locks if collides(client.version, lock, components)}
+        colliding = {lock.txn_id for lock in locks if collides(client.features, lock, components)}
         # These transactions write outside the requested locks. Their commits are irrelevant here;
         # otherwise backfills of different partitions would restart each other.
         self._bystanders = {lock.txn_id for lock in locks if lock.txn_id} - colliding
@@ -427,7 +427,9 @@ class Transaction(LiveTransaction):
         if self._state is not State.NEW:
             raise RuntimeError("A transaction can be entered only once; describe a new one.")
         started, overtaken = time.monotonic(), 0
-        components = transaction_components(self.version, self._targets.values(), self._reads)
+        components = transaction_components(
+            self.features.has_excl_write, self._targets.values(), self._reads
+        )
         end_reads(self._client.options, exclusively_locked(components))
         queued = components if self._queues else ()
         self._writer_queue = WriterQueue(self._client, queued, self._owner, self._phases)
@@ -513,7 +515,7 @@ class Transaction(LiveTransaction):
         try:
             with self._phases(Phase.OPEN, "a transaction"):
                 self._writer_queue.wait(started, self._lock_wait)
-                if not self.version.names_conflicts:
+                if not self.features.names_conflicts:
                     watches = [
                         CommitWatch(self._client, target.ref, components)
                         for target in self._targets.values()
@@ -628,7 +630,7 @@ class Transaction(LiveTransaction):
         """Return the transaction that changed a locked or awaited object since this one was opened."""
         self.check_alive()
         self._writer_queue.keep()
-        if not self.version.names_conflicts:
+        if not self.features.names_conflicts:
             return next(filter(None, (watch.committed_while_waiting() for watch in watches)), None)
         if any(target.changes_rows for target in self._targets.values()):
             other = self._client.latest_conflicting_txn(self.txn_id)

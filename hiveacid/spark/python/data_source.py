@@ -51,7 +51,7 @@ from hiveacid.tables.scan.visible_table import see_table
 _OF_METASTORE = (
     *("user", "token_env", "tls_ca_file", "auth_mechanism", "kerberos_service_name"),
     *("kerberos_principal", "kerberos_keytab", "kerberos_ccache"),
-    *("kerberos_min_protection", "column_mapping"),
+    *("kerberos_min_protection", "column_mapping", "metastore_profile"),
 )
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 # By the names of their classes, since Spark 4.0 has no filters.

@@ -9,7 +9,6 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.rules.directory import SyntheticIds
-from hiveacid.rules.schema import ColumnMapping
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.java_scan import scan_frame
@@ -84,7 +83,7 @@ class ScanPlan:
                 spark,
                 columns=spark_struct(table.columns),
                 positions=[stored.index(column.name) for column in table.columns],
-                by_position=table.mapped_columns.mapping is ColumnMapping.POSITION,
+                by_position=table.finds_columns_by_position,
                 ids=_IDS,
                 keys=StructType([*keys, StructField(PARTITION, IntegerType())]),
                 are_deletes=self.are_deletes,

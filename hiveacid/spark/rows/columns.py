@@ -33,7 +33,7 @@ from hiveacid.errors import TypeMismatch, UnsupportedTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat, layout_of
 from hiveacid.metastore.table_rules import columns_of_row, require_all_columns
 from hiveacid.rules import schema
-from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.features import Features
 from hiveacid.rules.schema import LOCAL_ZONE
 from hiveacid.spark.session import require_utc
 from hiveacid.spark.spark_versions import java_class
@@ -374,7 +374,7 @@ def check_readable(spark: SparkSession, table: HiveTable) -> None:
         require_utc(spark, table.ref.full_name)
 
 
-def check_writable(table: HiveTable, version: MetastoreVersion) -> None:
+def check_writable(table: HiveTable, features: Features) -> None:
     """Refuse a table if Hive could not read the written rows.
 
     Raises:
@@ -386,7 +386,7 @@ def check_writable(table: HiveTable, version: MetastoreVersion) -> None:
         stripe_size(table)
         require_whole_maps(table.columns)
         local_times = table.local_time_columns
-        if local_times and not version.reads_local_times:
+        if local_times and not features.reads_local_times:
             raise UnsupportedTable(
                 f"{table.ref.full_name} has columns of {LOCAL_ZONE}, which Hive 3 cannot read from "
                 f"ORC files: {', '.join(local_times)}.",

@@ -53,7 +53,7 @@ def scan_files(
     columns: StructType,
     keys: Sequence[HiveColumn] = (),
     *,
-    by_position: bool = False,
+    by_position: bool | None = False,
     searchable: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
@@ -65,7 +65,8 @@ def scan_files(
         files: The files. A missing file is an error, never a smaller result.
         columns: The columns to read.
         keys: The partition keys.
-        by_position: Whether columns are found by position, in ORC files only.
+        by_position: Whether columns are found by position, in ORC files only; None refuses files
+            for which that makes a difference.
         searchable: The columns by whose statistics parts of ORC files can be skipped.
         options: Options of Spark's reader of other formats.
     """

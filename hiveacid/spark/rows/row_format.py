@@ -91,7 +91,7 @@ class SparkRowFormat(RowFormat):
                 files,
                 spark_struct(self.columns),
                 keys,
-                by_position=by_position,
+                by_position=None if self.mapped.mapping is None else by_position,
                 searchable=[each.name for each in self.columns if has_exact_statistics(each)],
             )
             return select_texts(rows, [*shown_columns(self.columns), *beside])

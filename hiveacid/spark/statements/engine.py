@@ -120,7 +120,7 @@ class SparkStatement(Statement):
         super().look_up(preparation)
         spark = engine_of(preparation).spark
         check_readable(spark, self.table)
-        check_writable(self.table, preparation.client.version)
+        check_writable(self.table, preparation.client.features)
         self.spark = scan_session(spark)
 
     def snapshot(self, context: WriteContext, names: Sequence[str]) -> AcidSnapshot:

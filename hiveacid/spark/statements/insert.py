@@ -116,7 +116,7 @@ class SchemaGrowth:
             UnknownColumn: A new column has a name that some engines do not support.
         """
         grown = replace(self.table, columns=self._columns(self.table))
-        check_writable(grown, preparation.client.version)
+        check_writable(grown, preparation.client.features)
         return grown
 
     def apply(self, preparation: Preparation) -> tuple[HiveTable, Sequence[str]]:

@@ -78,7 +78,7 @@ def create_database(client: MetastoreClient, job: CreateDatabaseJob) -> tuple[st
         SharedLocation: A table is registered in its folder, around it, or inside it.
     """
     name, token = job.target.lower(), job.run_token
-    if job.managed_location is not None and not client.version.has_managed_locations:
+    if job.managed_location is not None and not client.features.has_managed_locations:
         raise UserError(
             "A metastore of version 3 knows no MANAGEDLOCATION.", remedy="Write LOCATION alone."
         )

@@ -23,7 +23,7 @@ from hiveacid.jobs.definition_jobs import (
     RenameTableJob,
     TablePropertiesJob,
 )
-from hiveacid.jobs.table_properties import ORC_COMPRESS, RUN_PROPERTY, free_properties
+from hiveacid.jobs.table_properties import RUN_PROPERTY, free_properties
 from hiveacid.metastore.alteration import (
     alter_table,
     change_columns,
@@ -109,7 +109,7 @@ def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) ->
         partition_keys=_columns(job.partition_keys),
         bucket_columns=[name.lower() for name in job.bucket_columns],
         num_buckets=job.num_buckets,
-        parameters={**_codec(client, StorageFormat[job.format]), **job.properties},
+        parameters=job.properties,
         kind=TableKind.INSERT_ONLY if job.insert_only else TableKind.FULL_ACID,
         location=job.location,
         format=StorageFormat[job.format],
@@ -211,12 +211,6 @@ def find_table(client: MetastoreClient, ref: TableRef) -> HiveTable | None:
         return client.get_table(ref)
     except TableNotFound:
         return None
-
-
-def _codec(client: MetastoreClient, form: StorageFormat) -> dict[str, str]:
-    """The compression of new tables that state none: the better one, if all engines read it."""
-    is_read = form is StorageFormat.ORC and client.version.reads_zstd
-    return {ORC_COMPRESS: "ZSTD"} if is_read else {}
 
 
 def _columns(specs: Sequence[ColumnSpec]) -> list[HiveColumn]:

@@ -183,7 +183,7 @@ def see_table(
         partitions=_partitions_of_table(client, table, names),
         write_ids=now if as_of is None else version_of(client, ref, as_of, now),
         txns=txn.snapshot.txns,
-        rules=rules or Rules.of(client.version),
+        rules=rules or Rules.of(client.features.hides_compactions),
         strict=rules is None,
         table=table,
         now=now,
@@ -215,7 +215,7 @@ def plain_parts(client: MetastoreClient, table: HiveTable) -> Iterator[TablePart
             clustered=False,
             columns=table.mapped_columns,
             write_ids=ValidWriteIdList(None, 0),
-            rules=Rules.of(client.version),
+            rules=Rules.of(client.features.hides_compactions),
         )
 
 

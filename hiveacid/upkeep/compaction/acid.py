@@ -248,7 +248,7 @@ class AcidCompactor(PartitionCompactor):
             aborted=self.compaction.write_ids.aborted,
             types=orc_row_types(self.table),
             columns=self.table.mapped_columns,
-            codec=stated_codec(self.table, self.compaction.version),
+            codec=stated_codec(self.table, self.compaction.features),
         )
 
         def files(

@@ -36,8 +36,8 @@ from hiveacid.rules.compaction import (
     require_no_deletes,
 )
 from hiveacid.rules.directory import AcidDirectory, FileStatus, Rules
+from hiveacid.rules.features import Features
 from hiveacid.rules.locks import WriteKind
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import (
     CONVERTED_BASE,
     METADATA_FILE,
@@ -89,7 +89,7 @@ class RowOrder:
         """Maximum number of files for a size in bytes."""
         return min(max(1, self.files or -(-size // _BYTES_OF_A_FILE)), MAX_WRITER_ID)
 
-    def require_possible(self, table: HiveTable, version: MetastoreVersion) -> None:
+    def require_possible(self, table: HiveTable, features: Features) -> None:
         """Make sure that the rows of a table can be sorted in this order.
 
         Raises:
@@ -101,7 +101,7 @@ class RowOrder:
         """
         name = table.ref.full_name
         if table.kind is not TableKind.INSERT_ONLY:
-            _require_own_row_ids(table, version)
+            _require_own_row_ids(table, features)
         types = {column.name.lower(): parse_type(column.type) for column in table.columns}
         wanted = [SortColumn.parse(text).name.lower() for text in self.by]
         if unknown := [column for column in wanted if column not in types]:
@@ -129,12 +129,13 @@ def refuse_sorted_text(name: str) -> NoReturn:
     )
 
 
-def _require_own_row_ids(table: HiveTable, version: MetastoreVersion) -> None:
+def _require_own_row_ids(table: HiveTable, features: Features) -> None:
     """Make sure that rows can be given new row ids."""
-    if not version.hides_compactions:
+    if not features.rebalances:
         raise UnsupportedMetastore(
-            "On Hive Metastore 3 a compaction is visible before its transaction ends. Rows that get"
-            " other row ids must appear together with the commit that others are checked against.",
+            "Rows that get other row ids must appear together with the commit that others are checked"
+            " against, and this metastore has no transactions for that (rebalances:"
+            f" {features.reasons['rebalances'].text}).",
             remedy="Overwrite the partition with its own rows, sorted, while nobody changes it; or"
             " make it a major compaction.",
         )
@@ -182,7 +183,7 @@ class Planner:
     Attributes:
         table: The table.
         partition: The partition; None for a table without partitions.
-        version: The version of the metastore.
+        features: The features of the metastore.
         write_ids: The write ids that may be merged.
         txns: The transactions whose directories are visible.
         owner: The table as the owner of its folders; null for a forecast.
@@ -190,7 +191,7 @@ class Planner:
 
     table: HiveTable
     partition: HivePartition | None
-    version: MetastoreVersion
+    features: Features
     write_ids: CompactorWriteIdList
     txns: ValidTxnList
     owner: TableOfFolder | None
@@ -221,9 +222,9 @@ class Planner:
             NothingToCompact: The compaction would have no effect.
         """
         files = list_files(self.storage, self.owner)
-        rules = Rules.of(self.version)
+        rules = Rules.of(self.features.hides_compactions)
         state = read_state(self.storage, files, self.write_ids, self.txns, rules=rules)
-        hidden = self.version.hides_compactions
+        hidden = self.features.hides_compactions
         warnings: list[str] = []
         if self.is_flat:
             if not hidden and type_ is CompactionType.MINOR:
@@ -297,7 +298,7 @@ class Planner:
             files,
             flat=self.is_flat,
             misread=Misread.of(state, self.write_ids),
-            one_by_one=not self.version.hides_compactions,
+            one_by_one=not self.features.hides_compactions,
         )
 
 
@@ -353,7 +354,7 @@ class PartitionCompactor(ABC):
         self.planner = Planner(
             self.table,
             self.partition,
-            self.compaction.version,
+            self.compaction.features,
             self.compaction.write_ids,
             self.compaction.txns,
             TableOfFolder.of(self.table, self.compaction),
@@ -389,7 +390,7 @@ class PartitionCompactor(ABC):
 
     def side_files(self, directory: Base | Delta) -> dict[str, bytes]:
         """The hidden files of a new directory, by their names."""
-        hidden = self.compaction.version.hides_compactions
+        hidden = self.compaction.features.hides_compactions
         return {METADATA_FILE: _COMPACTED} if isinstance(directory, Base) and not hidden else {}
 
     def layout_note(
@@ -437,7 +438,7 @@ class PartitionCompactor(ABC):
 
     def _plan(self, type_: CompactionType) -> PlannedCompaction:
         """Choose the directories to replace, and take over the facts of their notes."""
-        if not self.compaction.version.hides_compactions and not self.storage.renames_at_once:
+        if not self.compaction.features.hides_compactions and not self.storage.renames_at_once:
             raise UnsupportedTable(
                 f"{self.name} is on an object store, where a base appears file by file. Only Hive"
                 " Metastore 4 hides it until it is complete.",
@@ -575,7 +576,7 @@ class PartitionCompactor(ABC):
 
     def _publish(self, plan: CompactionPlan) -> None:
         """Publish the new directories, each by one rename."""
-        hidden = self.compaction.version.hides_compactions
+        hidden = self.compaction.features.hides_compactions
         ready = [self._complete(plan, directory) for directory in self._staged]
         self._require_same_table()
         for final in ready:

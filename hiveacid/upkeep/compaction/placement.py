@@ -22,7 +22,7 @@ from hiveacid.orc.format.layout import Layout
 from hiveacid.rules.compaction import CompactionType, Forecast
 from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.compaction_rank import rank
-from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.features import Features
 from hiveacid.rules.names import Delta, TableRef, may_delete
 from hiveacid.rules.write_ids import CompactorWriteIdList, Range
 from hiveacid.storage.file_columns import orc_row_types
@@ -55,7 +55,7 @@ def reason_for_spark(
 
 
 def forecast(
-    version: MetastoreVersion,
+    features: Features,
     table: HiveTable,
     partition: HivePartition | None,
     type_: CompactionType,
@@ -64,7 +64,7 @@ def forecast(
     """Predict the work of the compaction of a partition, without writing.
 
     Args:
-        version: The version of the metastore.
+        features: The features of the metastore.
         table: The table.
         partition: The partition; None for a table without partitions.
         type_: The type of the compaction.
@@ -73,7 +73,7 @@ def forecast(
     reason = reason_for_spark(table, partition, type_)
     if reason is not None:
         return Forecast(spark_reason=reason)
-    planner = _planner(version, table, partition, snapshot)
+    planner = _planner(features, table, partition, snapshot)
     try:
         planned = planner.plan(type_)
     except NothingToCompact:
@@ -82,7 +82,7 @@ def forecast(
 
 
 def most_work(
-    version: MetastoreVersion,
+    features: Features,
     table: HiveTable,
     partition: HivePartition | None,
     type_: CompactionType,
@@ -91,13 +91,13 @@ def most_work(
     """Return a bound of the work of a compaction, from the footers of its files alone.
 
     Args:
-        version: The version of the metastore.
+        features: The features of the metastore.
         table: The table.
         partition: The partition; None for a table without partitions.
         type_: The type of the compaction.
         snapshot: A snapshot of the table.
     """
-    planner = _planner(version, table, partition, snapshot)
+    planner = _planner(features, table, partition, snapshot)
     try:
         planned = planner.plan(type_)
     except NothingToCompact:
@@ -117,14 +117,14 @@ def most_work(
 
 
 def _planner(
-    version: MetastoreVersion,
+    features: Features,
     table: HiveTable,
     partition: HivePartition | None,
     snapshot: Snapshot,
 ) -> Planner:
     write_ids = CompactorWriteIdList.of(snapshot.write_ids[table.ref.full_name])
     # A forecast may miss hidden files, which the compaction puts back.
-    return Planner(table, partition, version, write_ids, snapshot.txns, None)
+    return Planner(table, partition, features, write_ids, snapshot.txns, None)
 
 
 def _values_of_a_row(planner: Planner) -> int:
@@ -165,7 +165,7 @@ def _acid(planner: Planner, planned: PlannedCompaction) -> Forecast:
         aborted=planner.write_ids.aborted,
         types=orc_row_types(planner.table),
         columns=planner.table.mapped_columns,
-        codec=stated_codec(planner.table, planner.version),
+        codec=stated_codec(planner.table, planner.features),
     )
     values = _values_of_a_row(planner)
     for bucket in sorted({file.bucket for file in rows if file.bucket is not None}):
@@ -440,7 +440,7 @@ def _forecasts(
 
     def predict(request: _Request) -> Forecast:
         partition = partitions.get(request.partition)
-        return predicted(client.version, table, partition, request.type, snapshot)
+        return predicted(client.features, table, partition, request.type, snapshot)
 
     return in_threads(predict, requests)
 

@@ -80,6 +80,7 @@ def check_names(columns: MappedColumns, stored: Sequence[str], path: str) -> Non
     Raises:
         UnsupportedFile: A compaction would drop values of the file.
     """
+    columns.fields(stored)
     if not columns.is_ambiguous(stored):
         return
     by_position = columns.mapping is ColumnMapping.POSITION

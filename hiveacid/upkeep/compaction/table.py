@@ -38,7 +38,7 @@ from hiveacid.upkeep.compaction.acid import AcidCompactor
 from hiveacid.upkeep.compaction.insert_only import InsertOnlyCompactor
 from hiveacid.upkeep.compaction.partition import PartitionCompactor, RowOrder
 from hiveacid.upkeep.compaction.scheduling import Scheduler
-from hiveacid.upkeep.survey import Survey, compactable, compaction_of, require_mode
+from hiveacid.upkeep.survey import Survey, compactable, compaction_of, has_mode, require_mode
 
 # Finding out that a compaction has nothing to do, before anything is started for it
 
@@ -56,7 +56,7 @@ def idle_report(client: MetastoreClient, job: CompactJob) -> CompactReport | Non
         None if the compaction may have work, or an error may occur.
     """
     ref = TableRef.parse(job.target)
-    if job.mode != "auto" and not client.version.has_queue:
+    if not has_mode(client, job):
         return None
     if job.tokens:
         # No other process would: the heartbeats of a killed process end, but its locks remain.
@@ -148,7 +148,7 @@ class TableCompactor:
             if job.conflict_policy == "strict":
                 self._overlaps = self._watch(table)
             if job.type == CompactionType.REBALANCE:
-                RowOrder(job.order_by).require_possible(table, self._client.version)
+                RowOrder(job.order_by).require_possible(table, self._client.features)
             if job.reason:
                 self._clock.note(f"{self._ref}: {job.reason}")
             requests, skipped = self._requests(table)
@@ -394,7 +394,7 @@ def _requested(table: HiveTable, compaction: CompactionTransaction) -> _Request:
             remedy="Ask for the rebalance again.",
         )
     order = RowOrder(split_order_by(asked.order_by), asked.files)
-    order.require_possible(table, compaction.version)
+    order.require_possible(table, compaction.features)
     return _Request(compaction.partition, compaction.type, why, order)
 
 

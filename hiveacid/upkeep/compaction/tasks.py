@@ -30,7 +30,7 @@ from hiveacid.orc.row_keys.delete_file import write_delete_file
 from hiveacid.orc.row_keys.key_stream import read_deletes
 from hiveacid.orc.row_keys.keys import Keys
 from hiveacid.rules.directory import SyntheticIds
-from hiveacid.rules.metastore_version import MetastoreVersion
+from hiveacid.rules.features import Features
 from hiveacid.rules.names import Base, BucketFile, Delta
 from hiveacid.rules.schema import MappedColumns
 from hiveacid.storage.filesystems import translated_os_errors
@@ -217,11 +217,11 @@ class BucketInputs:
     codec: Codec | None = None
 
 
-def stated_codec(table: HiveTable, version: MetastoreVersion) -> Codec | None:
+def stated_codec(table: HiveTable, features: Features) -> Codec | None:
     """Return the codec that rewritten rows of a table get; None keeps the one of most rows."""
     codec = Codec.stated(table.parameters.get(ORC_COMPRESS))
-    # Hive 3 could not read the rows any more.
-    return None if codec is Codec.ZSTD and not version.reads_zstd else codec
+    # A Hive without zstd could not read the rows any more.
+    return None if codec is Codec.ZSTD and features.reads_zstd is False else codec
 
 
 @dataclass(frozen=True, slots=True)

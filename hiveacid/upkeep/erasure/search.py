@@ -5,7 +5,7 @@ data is searched as text; any other file counts as one that may hold a key.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -38,7 +38,14 @@ from hiveacid.rules.names import (
     Base,
     parse_directory,
 )
-from hiveacid.rules.schema import AS_STORED, Char, MappedColumns, TableKind, parse_type
+from hiveacid.rules.schema import (
+    AS_STORED,
+    Char,
+    ColumnMapping,
+    MappedColumns,
+    TableKind,
+    parse_type,
+)
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import DataFile, open_data, read_tail
@@ -276,6 +283,7 @@ class TableSearch:
     def _mappings(self, tail: OrcTail) -> list[MappedColumns]:
         """Return all rules by which an engine may find the column in a file, if they differ."""
         mapped = self.table.mapped_columns
+        mapped = replace(mapped, mapping=mapped.mapping or ColumnMapping.POSITION)
         stored = _stored_names(tail)
         if mapped.renamed(stored) == tuple(stored):
             return [mapped]

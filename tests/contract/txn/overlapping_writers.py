@@ -16,7 +16,6 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.overlaps import Overlaps
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.locks import Operation, Target, WriteKind
-from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import METADATA_FILE, SIDECAR_FILE, Base, Delta, TableRef
 
 OVERWRITE, APPEND, CHANGE, MINOR, MAJOR = WriteKind
@@ -123,7 +122,7 @@ class Writer:
                 path = root / directory.name
                 path.mkdir(parents=True)
                 (path / SIDECAR_FILE).write_text(json.dumps(note))
-                if self.kind is MAJOR and self.client.version is MetastoreVersion.HMS3:
+                if self.kind is MAJOR and not self.client.features.hides_compactions:
                     (path / METADATA_FILE).write_text('{"dataFormat":"compacted"}')
                 if not isinstance(self.txn, CompactionTransaction):
                     self.txn.own(lambda path=path: remove(path), str(path))

@@ -40,8 +40,9 @@ def losing(hms: EmbeddedMetastore, client: MetastoreClient) -> Iterator[Losing]:
 
     def connect(call: str, *, arrives: bool = True) -> MetastoreClient:
         proxies.append(Proxy(hms, call, arrives=arrives, harm=Harm.LOSE))
-        clients.append(MetastoreClient(replace(client.options, uris=proxies[-1].uri)))
-        return clients[-1]
+        unlucky = MetastoreClient(replace(client.options, uris=proxies[-1].uri))
+        clients.append(proxies[-1].spare(unlucky))
+        return unlucky
 
     yield connect
     for unlucky in clients:

@@ -32,7 +32,9 @@ class Change:
         self.write_id = client.allocate_write_id(self.txn_id, ref)
         component = LockComponent(
             # The strongest that another one of its kind is granted beside.
-            type=LockType.SHARED_READ if client.version is HMS3 else LockType.SHARED_WRITE,
+            type=LockType.SHARED_READ
+            if not client.features.has_excl_write
+            else LockType.SHARED_WRITE,
             level=LockLevel.TABLE,
             database=ref.database,
             table=ref.name,
@@ -97,7 +99,7 @@ def test_one_partition_in_common_is_enough_and_none_is_none(change):
 def test_two_deletes_are_distinguished_by_version_4_only(client, change):
     one, two = change(DELETE), change(DELETE)
     one.commit("day=1")
-    if client.version is HMS3:
+    if not client.features.has_excl_write:
         # So a merge declared as a delete would restore rows that Hive deletes concurrently.
         two.commit("day=1")
     else:

@@ -186,7 +186,9 @@ def test_a_queued_writer_blocks_nothing(
 def test_queued_earlier_attempts_of_the_same_run_are_not_awaited(
     client: MetastoreClient, table: TableRef, begin: Callable[..., Transaction]
 ) -> None:
-    (component,) = lock_components(client.version, OVERWRITE, queue_of(table), True, ["day=1"])
+    (component,) = lock_components(
+        client.features.has_excl_write, OVERWRITE, queue_of(table), True, ["day=1"]
+    )
     killed = replace(component, operation=DataOperation.NO_TXN, is_transactional=False)
     client.lock([killed], None, "root", "host", "nightly")
     with pytest.raises(LockTimeout, match="run nightly"), begin(UPDATE, run_token="other"):
@@ -204,7 +206,9 @@ def test_two_live_tries_of_a_run_do_not_remove_each_others_tickets_for_ever(
     monkeypatch.setattr(writer_queue, "LONGEST_PAUSE_SECONDS", 1e9)
 
     def queue(run_token: str) -> WriterQueue:
-        components = lock_components(client.version, OVERWRITE, table, True, ["day=1"])
+        components = lock_components(
+            client.features.has_excl_write, OVERWRITE, table, True, ["day=1"]
+        )
         return WriterQueue(client, components, Owner.of(run_token, "root"), PhaseClock())
 
     def look(queue: WriterQueue) -> None:

@@ -165,22 +165,28 @@ final class FileColumns {
 
   /** Returns the field of a file for each column of the table; -1 where it has none. */
   private static int[] places(ScanPlan plan, List<String> stored) {
-    boolean byPosition = plan.byPosition || areUnnamed(stored);
-    int[] places = new int[plan.width];
-    for (int column = 0; column < places.length; column++) {
-      places[column] = -1;
-      if (byPosition) {
-        int position = plan.positions[column];
-        places[column] = position < stored.size() ? position : -1;
-        continue;
-      }
+    int[] byPosition = new int[plan.width];
+    int[] byName = new int[plan.width];
+    for (int column = 0; column < plan.width; column++) {
+      int position = plan.positions[column];
+      byPosition[column] = position < stored.size() ? position : -1;
+      byName[column] = -1;
       for (int field = stored.size() - 1; field >= 0; field--) {
         if (stored.get(field).equalsIgnoreCase(plan.columns.fields()[column].name())) {
-          places[column] = field;
+          byName[column] = field;
         }
       }
     }
-    return places;
+    if (plan.byPosition || areUnnamed(stored)) {
+      return byPosition;
+    }
+    if (plan.mappingUnknown && !Arrays.equals(byPosition, byName)) {
+      throw new IllegalStateException(
+          "hiveacid-unknown-mapping:A file has the columns "
+              + String.join(", ", stored)
+              + ", of which engines that map by position and by name read different values.");
+    }
+    return byName;
   }
 
   private static boolean areUnnamed(List<String> stored) {

@@ -97,6 +97,10 @@ final class ScanPlan implements Serializable {
   final Map<String, String> options = new HashMap<>();
 
   final boolean byPosition;
+
+  /** Files for which the position makes a difference are refused. */
+  final boolean mappingUnknown;
+
   final boolean areDeletes;
   final Set<String> searchable;
   final List<String[]> partitions = new ArrayList<>();
@@ -136,6 +140,7 @@ final class ScanPlan implements Serializable {
     JsonNode given = plan.get("options");
     given.fieldNames().forEachRemaining(name -> options.put(name, given.get(name).asText()));
     byPosition = plan.get("by_position").asBoolean();
+    mappingUnknown = plan.get("by_position").isNull();
     areDeletes = plan.get("are_deletes").asBoolean();
     searchable = new HashSet<>(texts(plan.get("searchable")));
     highest = plan.get("highest").asLong();

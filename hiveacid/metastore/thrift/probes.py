@@ -1,0 +1,126 @@
+"""Questions to a metastore about its features, which change nothing.
+
+An empty struct as the argument of a call shows whether the metastore knows the call: its code never
+runs, because a required field is unset. The server then closes the connection, so that probes have
+connections of their own.
+"""
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from thrift.Thrift import TApplicationException
+
+from hiveacid.errors import AnswerGarbled, AnswerLost
+from hiveacid.metastore.thrift import idl_tables, idl_txns
+from hiveacid.metastore.thrift.idl import Call, ServerException
+from hiveacid.metastore.thrift.transport import Connection, Deadline
+from hiveacid.rules.locks import DataOperation, LockLevel, LockType
+
+# The calls of a worker of the queue; the one that claims is asked in another way.
+_CALLS = {
+    "takes_requests": idl_tables.create_table_req,
+    "checks_definitions": idl_tables.translate_table_dryrun,
+    "returns_all_constraints": idl_tables.get_all_table_constraints,
+    "versions_definitions": idl_tables.alter_table_req,
+    "batches_write_events": idl_txns.add_write_notification_log_in_batch,
+    "refuses_requests": idl_txns.mark_refused,
+}
+_DATABASE, _PARTITION = "hiveacid_probe", "ds=Ab"
+
+
+class Probes:
+    """The questions to one metastore, each of which is asked once.
+
+    Args:
+        connect: Opens a connection.
+        deadline: The time limit for all questions.
+        user: The owner of the lock that is taken for a moment.
+    """
+
+    def __init__(
+        self, connect: Callable[[Deadline], Connection], deadline: Deadline, user: str
+    ) -> None:
+        self._connect = connect
+        self._deadline = deadline
+        self._user = user
+        self._connection: Connection | None = None
+
+    def features(self) -> dict[str, bool]:
+        """Return the probed features; 12 calls.
+
+        Raises:
+            AnswerLost: The metastore does not answer.
+        """
+        try:
+            newest = self._knows(idl_txns.add_write_ids_to_min_history, 0, {})
+            # Without an argument it claims nothing.
+            claims = self._knows(idl_txns.find_next_compact2)
+            found = dict(self._locks())
+            found |= {name: self._knows(call, _empty(call)) for name, call in _CALLS.items()}
+            reports = idl_txns.update_compactor_state
+            found["has_queue"] = claims and self._knows(reports, _empty(reports))
+            # Each vendor got them before this call.
+            found |= dict.fromkeys(("has_pools", "rebalances"), newest and found["has_queue"])
+            return found
+        finally:
+            self._close()
+
+    def _locks(self) -> Iterator[tuple[str, bool]]:
+        """Take a lock on a name that does not exist, by a type and with a name that Hive 3.1 changes."""
+        table = f"t{uuid.uuid4().hex}"
+        component = idl_txns.LockComponent(
+            type=int(LockType.EXCL_WRITE),
+            level=int(LockLevel.PARTITION),
+            dbname=_DATABASE,
+            tablename=table,
+            partitionname=_PARTITION,
+            operationType=int(DataOperation.NO_TXN),
+            isTransactional=False,
+        )
+        request = idl_txns.LockRequest(component=[component], user=self._user, hostname=_DATABASE)
+        self._knows(idl_txns.lock, request)
+        # Whatever the answer was, which may have been lost: it is held or not.
+        mine = idl_txns.ShowLocksRequest(dbname=_DATABASE, tablename=table)
+        locks = self._call(idl_txns.show_locks, mine).locks or ()
+        for lock in locks:
+            self._call(idl_txns.unlock, idl_txns.UnlockRequest(lockid=lock.lockid))
+        yield "has_excl_write", any(lock.type == LockType.EXCL_WRITE for lock in locks)
+        yield "keeps_case_of_partitions", any(lock.partname == _PARTITION for lock in locks)
+
+    def _knows(self, call: Call, *arguments: Any) -> bool:
+        """Return whether the metastore knows a call, whatever it answers; without an answer, not."""
+        for _ in range(2):
+            with suppress(AnswerLost):
+                try:
+                    self._call(call, *arguments)
+                except TApplicationException as failure:
+                    if failure.type == TApplicationException.UNKNOWN_METHOD:
+                        return False
+                    # After any other failure the metastore closes the connection.
+                    self._close()
+                except (ServerException, AnswerGarbled):
+                    pass
+                return True
+        return False
+
+    def _call(self, call: Call, *arguments: Any) -> Any:
+        if self._connection is None or not self._connection.is_open():
+            self._connection = self._connect(self._deadline)
+        try:
+            return self._connection.invoke(call, *arguments, deadline=self._deadline)
+        except (AnswerLost, AnswerGarbled):
+            self._close()
+            raise
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _empty(call: Call) -> Any:
+    """Return the struct of a call's first argument without any field."""
+    _, _, _, (struct, _), _ = call.arguments.thrift_spec[1]
+    return struct()
