@@ -76,6 +76,7 @@ class Campaign:
         kinds: Mapping[str, int],
         kill_every: float,
         stop_every: float = math.inf,
+        seconds: float = math.inf,
     ) -> None:
         """Let processes work, and kill or stop one now and then.
 
@@ -86,7 +87,9 @@ class Campaign:
             kill_every: After how many seconds, on average, one is killed.
             stop_every: After how many seconds, on average, one is stopped; it goes on when the
                 metastore has aborted its transactions.
+            seconds: The longest duration.
         """
+        end = time.monotonic() + seconds
         self._over.unlink(missing_ok=True)
         everybody = [self._new(kind) for kind, count in kinds.items() for _ in range(count)]
         processes = {who: self._start(who) for who in everybody}
@@ -94,7 +97,7 @@ class Campaign:
         next_stop = time.monotonic() + stop_every
         asleep: dict[Who, float] = {}
         try:
-            while self._committed(by) < transactions:
+            while self._committed(by) < transactions and time.monotonic() < end:
                 time.sleep(0.5)
                 for who, process in processes.items():
                     assert process.exitcode is None, self._log(who)

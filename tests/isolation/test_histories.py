@@ -19,7 +19,8 @@ from tests.live.postgres import Postgres
 from tests.versions import VERSIONS
 
 TRANSACTIONS = int(os.environ.get("TRANSACTIONS", "2000"))
-# A pause between two stops, in seconds.
+# The longest duration without Spark, and a pause between two stops.
+SECONDS = float(os.environ.get("ISOLATION_SECONDS", "inf"))
 STOP_EVERY = float(os.environ.get("STOP_EVERY", "4"))
 SHORT = int(os.environ.get("SHORT", "20"))
 SEED = int(os.environ.get("SEED", "1"))
@@ -90,8 +91,12 @@ def test_a_history_of_many_processes_is_as_snapshot_isolation_allows(
         campaign = Campaign(client, place, Random(SEED))
         campaign.begin()
         began = time.monotonic()
-        campaign.run(TRANSACTIONS, PLAIN, _KINDS, kill_every=15, stop_every=STOP_EVERY)
-        campaign.run(TRANSACTIONS // 40, SPARK, _KINDS_WITH_SPARK, kill_every=60)
+        campaign.run(
+            TRANSACTIONS, PLAIN, _KINDS, kill_every=15, stop_every=STOP_EVERY, seconds=SECONDS
+        )
+        campaign.run(
+            TRANSACTIONS // 40, SPARK, _KINDS_WITH_SPARK, kill_every=60, seconds=SECONDS / 10
+        )
         campaign.abort_what_was_left()
         verdict = Verdict.of(client, place)
     seconds = time.monotonic() - began
