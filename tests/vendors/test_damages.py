@@ -32,6 +32,7 @@ from tests.compaction.written_table import WrittenTable, expected_rows, twelve_d
 from tests.metastore_calls import acting_before
 from tests.stored_statistics import Stored
 from tests.vendors.old_orc import rows_read_by_orc_1_5
+from tests.vendors.profiles import PROFILES
 from tests.vendors.proxy import VendorMetastore
 from tests.vendors.wire import Message
 
@@ -61,7 +62,7 @@ def table(client: MetastoreClient, database: str) -> TableRef:
 
 
 @pytest.mark.server
-@of("cdp-7.1.7", "cdp-7.1.9", "apache-2020-12")
+@of(*(name for name, profile in PROFILES.items() if not profile.reads_zstd))
 def test_rows_of_a_table_that_is_created_by_default_are_read_by_the_vendors_orc(
     client: MetastoreClient, database: str
 ) -> None:
