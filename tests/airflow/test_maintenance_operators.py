@@ -22,6 +22,7 @@ from hiveacid.rules.names import Base
 
 def need(partition=None, table="shop.orders", **more):
     needs = {
+        "format": 1,
         "table": table,
         "partition": partition,
         "type": "minor",
@@ -111,7 +112,7 @@ def test_a_need_is_enough_where_it_is_mapped(compacted, context):
     [
         ([], "need must be the result of a sensor"),
         ("shop.orders", "need must be the result of a sensor"),
-        ([need(), {"table": "shop.orders"}], r"need\[1\] lacks the key"),
+        ([need(), {"format": 1, "table": "shop.orders"}], r"need\[1\] lacks the key"),
         ([need(), need(table="shop.visits")], "partitions of shop.orders and of shop.visits"),
     ],
 )

@@ -96,7 +96,7 @@ def test_tables_and_databases_that_vanish_meanwhile_are_nowhere(
 def test_what_cannot_be_listed_is_not_nowhere(
     client: MetastoreClient, database: str, call: str
 ) -> None:
-    if client.version.takes_requests is (call == "get_partitions_pspec"):
+    if client.features.takes_requests is (call == "get_partitions_pspec"):
         pytest.skip("This version has another call.")
     ref = TableRef(database, "t1")
     client.create_table(HiveTable.new(ref, COLUMNS, partition_keys=[HiveColumn("day", "string")]))

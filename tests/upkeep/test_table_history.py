@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,6 +14,7 @@ from hiveacid.metastore.compactions import CompactionTransaction
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records import table_history as module
 from hiveacid.records.proofs import digest_of
+from hiveacid.records.run_notes import RunNote
 from hiveacid.records.table_history import (
     table_history,
     version_directories,
@@ -67,7 +69,8 @@ def leave_run_note(folders, write_id, *, marked=True, token=None, files=1, **mor
     said = note(write_id, **more)
     report = said["report"] | {"job": "merge", "target": folders.ref.full_name, "files": files}
     token = token or said["run_token"]
-    content = said | {
+    known = {field.name for field in fields(RunNote)}
+    content = {key: value for key, value in said.items() if key in known} | {
         "format": 1,
         "run_token": token,
         "write_ids": {folders.ref.full_name: write_id},
