@@ -294,7 +294,7 @@ def _metastore_connection() -> dict[str, Any]:
             ),
             "metastore_profile": _field(
                 "Metastore profile",
-                "The kind of metastore, for what it cannot be asked for.",
+                "The kind of metastore, for features that it cannot be asked for.",
                 enum=[
                     *("auto", "hive-3.1", "hive-4", "cdp-7.1.7", "cdp-7.1.8", "cdp-7.1.9"),
                     *("cdp-7.3", "hdp-3.1", "mr3-3.1", None),

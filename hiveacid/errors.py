@@ -182,7 +182,7 @@ class HiveAcidError(Exception):
         return f"{self.what} {self.remedy}".strip()
 
     def after(self, done: str) -> None:
-        """Add what a job of several steps had committed before, of which the error does not speak.
+        """Add the earlier commits of a job with several steps to the error of a later step.
 
         Args:
             done: A sentence; "" adds nothing.
@@ -684,8 +684,8 @@ class NotAFile(StorageError):
     """Something that is neither a file nor a directory is in the place of one."""
 
     default_remedy = (
-        "It may be a link that leads nowhere, for example to a disk that is not mounted: bring back what"
-        " it leads to. Remove it only if it is foreign: the file in its place is missing then."
+        "It may be a link that leads nowhere, for example to a disk that is not mounted: bring back its"
+        " target. Remove it only if it is foreign: the file in its place is missing then."
     )
 
 

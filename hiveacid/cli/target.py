@@ -104,7 +104,7 @@ def add_metastore(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -
     parser.add_argument(
         "--metastore-profile",
         choices=METASTORE_PROFILES,
-        help="the kind of metastore, for what it cannot be asked for (default: the variable "
+        help="the kind of metastore, for features that it cannot be asked for (default: the variable "
         "HIVEACID_METASTORE_PROFILE, or auto)",
     )
     parser.add_argument(

@@ -20,7 +20,7 @@ from hiveacid.rules.texts import did_you_mean
 EvidenceT = TypeVar("EvidenceT", bound=Evidence)
 ObligationT = TypeVar("ObligationT", bound=Obligation)
 
-# What an unknown key, or an unknown kind of a part, means; None: it is left out.
+# The error of an unknown key, or of an unknown kind of a part; None: it is left out.
 _Unknown = type[InvalidJob] | type[NewerRecord] | None
 # The attribute of a class with its tag, and the key of a JSON object with the same tag.
 _TAG_KEYS = {"tag": "job", "kind": "kind"}
@@ -64,7 +64,7 @@ def read_obligation(class_: type[ObligationT], data: Any, where: str) -> Obligat
 
 
 def read_evidence(class_: type[EvidenceT], data: Any, where: str) -> EvidenceT:
-    """Read the output of to_record or to_bytes, of any version, without what this one does not know.
+    """Read the output of to_record or to_bytes, of any version, without its unknown parts.
 
     No field ever changes its meaning: a later version renames it. So known fields have the expected
     meaning, and a record of a version that has removed a required field is an error.

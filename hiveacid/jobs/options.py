@@ -129,9 +129,9 @@ class MetastoreOptions:
             changed: by "position" or by "name". None is Hive's default, where it is known: by
             position with Apache Hive 4, or as the profile states. The table property
             `hiveacid.column_mapping` overrides it.
-        metastore_profile: The kind of metastore, which states what cannot be asked for: "hive-3.1",
+        metastore_profile: The kind of metastore, which states the features that cannot be asked for: "hive-3.1",
             "hive-4", "cdp-7.1.7", "cdp-7.1.8", "cdp-7.1.9", "cdp-7.3", "hdp-3.1" or "mr3-3.1".
-            "auto" asks for what can be asked, and is careful about the rest.
+            "auto" asks for the others, and is careful about the rest.
         write_events: Whether a write reports its new files to the metastore's listeners, for
             replication and Impala. "auto" does so if the metastore's own configuration has
             listeners of transactions, or `hive.metastore.dml.events`.

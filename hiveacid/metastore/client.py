@@ -87,7 +87,7 @@ class MetastoreClient:
 
     @property
     def features(self) -> Features:
-        """What the metastore, and the Hive beside it, can do."""
+        """The features of the metastore and of the Hive beside it."""
         return self._session.features
 
     @property
@@ -176,7 +176,7 @@ class MetastoreClient:
             read=lambda answer: HiveTable.from_thrift(answer.table, mapping),
         )
         if not has_table_fields:
-            # What other numbers have filled them with must not be sent back.
+            # Values that other numbers have filled in must not be sent back.
             for field in idl_tables.TABLE_FIELDS_OF_APACHE:
                 setattr(table.raw, field, None)
         if table.location:

@@ -621,7 +621,7 @@ class CompactionTransaction(LiveTransaction):
                 self.release()
             return
         if self._claimed is None:
-            # Hive's worker would merge what this transaction has replaced.
+            # Hive's worker would merge directories that this transaction has replaced.
             self._check_others()
         super().commit()
 

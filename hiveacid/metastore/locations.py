@@ -98,7 +98,7 @@ def _locations_of_tables(
             try:
                 found = _partition_locations(client, ref, catalog, keys) if keys else {}
             except (TableNotFound, MetastoreCallFailed):
-                # Releases word it differently that a table is gone; and what fails is not gone.
+                # Releases word it differently that a table is gone; and a failure does not mean that.
                 if ref.name in client.get_tables(database):
                     raise
                 continue

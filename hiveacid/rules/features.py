@@ -181,7 +181,7 @@ _HIVE_3: dict[str, Any] = dict.fromkeys(HIVE_4, False) | {"column_mapping": Colu
 
 # Without the call for conflicts. Vendors have Hive 3.1 with other readers, and with write events.
 _LIKE_3 = {**_HIVE_3, "has_write_events": True, "column_mapping": None}
-# With it. What these are known to have is older than this call.
+# With it. The known features of these are older than this call.
 _OTHERS: dict[str, Any] = {
     **dict.fromkeys(HIVE_4, False),
     "hides_compactions": True,
@@ -211,7 +211,7 @@ _CDP_7_1: dict[str, Any] = {
     "compares_definitions": False,
     "reads_zstd": False,
 }
-# What a profile does not have is probed, or has its default.
+# A feature that a profile lacks is probed, or has its default.
 PROFILES: Mapping[str, Mapping[str, Any]] = {
     "hive-3.1": _HIVE_3,
     "hive-4": HIVE_4,

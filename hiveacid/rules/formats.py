@@ -1,13 +1,13 @@
-"""Records that programs leave for one another, and what a version must understand of them.
+"""Records that programs leave for one another, and the parts that a version must understand.
 
 Several versions of this package work on one warehouse at the same time, and the next one cannot ask the
-previous one to respect what it has added. So the base class of each record says what its readers do with
-parts that they do not know:
+previous one to respect what it has added. So the base class of each record states the treatment of
+parts that a reader does not know:
 
 - An obligation is acted upon: something is done, left undone, or believed because of it. A reader
   understands all of it, or refuses it. Who only lists such records shows that it is of a newer version,
   and goes on; a cleaning keeps it. Nobody writes a successor of a record that it does not understand.
-- Evidence is shown or counted, and nothing depends on it. A reader leaves out what it does not know.
+- Evidence is shown or counted, and nothing depends on it. A reader leaves out unknown parts.
 
 An obligation that gets a field or another meaning gets a higher ``record_format``. A new kind of record gets a
 folder of its own: an older version removes old files among the notes on runs.

@@ -18,7 +18,7 @@ def storage_now(location: str, txn_id: int) -> datetime:
 
     Args:
         location: The folder of a table or a partition.
-        txn_id: An open transaction of the caller: a cleaning removes what a killed process leaves.
+        txn_id: An open transaction of the caller: a cleaning removes the leftovers of a killed process.
     """
     hidden = HiddenFolder(location, txn_id)
     try:

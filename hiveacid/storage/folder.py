@@ -43,9 +43,9 @@ class ReadOnlyStorage:
 
     All paths are relative to the folder, with slashes; "" is the folder itself.
 
-    What is absent, what cannot be read, and what is neither a file nor a directory (a link that leads
-    nowhere, a pipe, a device) are three answers: only the first is no error. Under a hidden name, where
-    no rows are, listings show the third as a file, so that nobody takes a record for absent.
+    An absent object, one that cannot be read, and one that is neither a file nor a directory (a link
+    that leads nowhere, a pipe, a device) are three answers: only the first is no error. Under a hidden
+    name, where no rows are, listings show the third as a file, so that nobody takes a record for absent.
 
     Attributes:
         location: The folder, as passed by the caller.
@@ -234,7 +234,7 @@ class ReadOnlyStorage:
             return info
 
     def _add_broken_links(self, found: list[Any], path: str, recursive: bool) -> None:
-        """Add the links to a listing that Arrow omits, and refuse what may hide rows.
+        """Add the links to a listing that Arrow omits, and refuse objects that may hide rows.
 
         Raises:
             NotAFile: It is neither a file nor a directory.

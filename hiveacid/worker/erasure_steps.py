@@ -147,7 +147,7 @@ class Steps:
 
     @property
     def _done(self) -> str:
-        """What remains done if a step fails; "" before the rows are deleted."""
+        """The part that remains done if a step fails; "" before the rows are deleted."""
         txns = ", ".join(str(txn_id) for txn_id in self.erasure.txn_ids if txn_id)
         if not txns:
             return ""

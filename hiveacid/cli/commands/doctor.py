@@ -235,7 +235,7 @@ def _metastore(client: "MetastoreClient") -> str:
 
 
 def _features(client: "MetastoreClient") -> Check:
-    """List what the metastore can do, and how that became known."""
+    """List the features of the metastore, and how each became known."""
     try:
         features, release = client.features, client.release()
     except HiveAcidError as error:

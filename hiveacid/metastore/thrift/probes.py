@@ -81,7 +81,7 @@ class Probes:
         )
         request = idl_txns.LockRequest(component=[component], user=self._user, hostname=_DATABASE)
         self._knows(idl_txns.lock, request)
-        # Whatever the answer was, which may have been lost: it is held or not.
+        # The answer may have been lost: the lock is held or not.
         mine = idl_txns.ShowLocksRequest(dbname=_DATABASE, tablename=table)
         locks = self._call(idl_txns.show_locks, mine).locks or ()
         for lock in locks:
@@ -90,7 +90,7 @@ class Probes:
         yield "keeps_case_of_partitions", any(lock.partname == _PARTITION for lock in locks)
 
     def _knows(self, call: Call, *arguments: Any) -> bool:
-        """Return whether the metastore knows a call, whatever it answers; without an answer, not."""
+        """Return whether the metastore knows a call, with any answer; without an answer, not."""
         for _ in range(2):
             with suppress(AnswerLost):
                 try:

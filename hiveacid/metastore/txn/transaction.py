@@ -61,7 +61,7 @@ from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 # tables: otherwise the process would wait for itself.
 
 
-_READ_AGAIN = "Do not use what it has returned, and read again."
+_READ_AGAIN = "Do not use its result, and read again."
 # Nobody waits long for a metastore that is away, which then ends the transaction itself.
 _LONGEST_END_SECONDS = 5.0
 _LONGEST_EXIT_SECONDS = 30.0
@@ -102,7 +102,7 @@ class OpenRead:
 
         Args:
             client: Ends it; by default that of the heartbeats.
-            verified: Whether to verify what was read; see ``Transaction.end_read``.
+            verified: Whether to verify the read; see ``Transaction.end_read``.
         """
         if not self.is_open or not self._ending.acquire(timeout=2 * _LONGEST_END_SECONDS):
             return
@@ -472,7 +472,7 @@ class Transaction(LiveTransaction):
             self._writer_queue.end()
 
     def verify(self, *, last: bool = False) -> None:
-        """Verify that the listings until now are complete, before what was read by them is used.
+        """Verify that the listings until now are complete, before their rows are used.
 
         A process may sleep between its snapshot and a listing. If the metastore has aborted the
         transaction meanwhile, cleaners have removed files that the snapshot needs, and a listing

@@ -201,7 +201,7 @@ class FrameReads:
         """End all reads, and verify them.
 
         Args:
-            verified: Whether what their frames have returned is used.
+            verified: Whether the results of their frames are used.
 
         Raises:
             TransactionAborted: The metastore has aborted a read.

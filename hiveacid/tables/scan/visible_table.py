@@ -135,7 +135,7 @@ def snapshot_of(
 ) -> Iterator[VisibleTable]:
     """Read a table inside a read transaction, which prevents cleaners from removing its files.
 
-    The end of the ``with`` statement verifies the read: what it returns must not be used before,
+    The end of the ``with`` statement verifies the read: its result must not be used before,
     except after ``VisibleTable.verify``.
 
     Args:
