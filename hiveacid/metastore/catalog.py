@@ -198,7 +198,8 @@ class HiveTable:
     @property
     def identity(self) -> TableIdentity:
         """The creation of the table, which distinguishes it from a later table of the same name."""
-        return TableIdentity(created=int(self.raw.createTime), id=self.raw.id or None)
+        # A definition that no metastore has stored was not created.
+        return TableIdentity(created=int(self.raw.createTime or 0), id=self.raw.id or None)
 
     @property
     def format(self) -> StorageFormat:
