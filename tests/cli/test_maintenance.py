@@ -69,8 +69,9 @@ def test_a_plan_shows_overlapping_writers_on_request(table, hiveacid):
 
 def test_a_plan_has_a_reason_for_every_partition(table, hiveacid):
     status, printed = hiveacid("plan", str(table[0]))
-    title, head, first, second = printed.splitlines()
+    title, head, first, second, codec = printed.splitlines()
     assert status == 0
+    assert codec.startswith(f"{table[0]} states no codec.")
     assert head.split() == ["type", "partition", "to", "read", "run", "in", "reason"]
     assert title.startswith(f"{table[0]}: 1 of 2 to compact, ")
     assert first.split()[:2] == ["major", "day=mon"]
@@ -83,7 +84,7 @@ def test_a_plan_has_a_reason_for_every_partition(table, hiveacid):
 def test_a_plan_prints_the_first_partitions_and_all_unreadable_ones(table, hiveacid, hms, capsys):
     ref, root = table
     status, printed = hiveacid("plan", str(ref), "--limit", "1")
-    _, _, first, more = printed.splitlines()
+    _, _, first, more, _ = printed.splitlines()
     assert status == 0
     assert first.split()[:2] == ["major", "day=mon"]
     assert more == "1 more partition; --limit N shows more."
@@ -92,7 +93,7 @@ def test_a_plan_prints_the_first_partitions_and_all_unreadable_ones(table, hivea
     (root / "day=tue" / "base_x").mkdir()
     (root / "day=tue" / "base_x" / "bucket_00000").write_text("x")
     assert main(["plan", str(ref), "--limit", "0", "--metastore", hms.uri]) == 30
-    assert [row.split()[1] for row in capsys.readouterr().out.splitlines()[2:-1]] == ["day=tue"]
+    assert [row.split()[1] for row in capsys.readouterr().out.splitlines()[2:-2]] == ["day=tue"]
 
 
 def test_a_plan_as_json_has_all_figures(table, hiveacid):

@@ -555,9 +555,11 @@ class Transaction(LiveTransaction):
 
     def _end_uncommitted(self) -> None:
         """Verify the reads of a transaction that commits no change, and end it if it has no targets."""
+        has_read = bool(self._reads or self.definitions.seen) and not self._is_verified
         if self._targets:
-            self.verify()  # The result comes from its reads, as that of a dry run.
-        elif self._holds_only_locks and not self._is_verified:
+            if has_read:
+                self.verify()  # The result comes from its reads, as that of a dry run.
+        elif has_read:
             self.end_read()
         else:
             self.release()

@@ -32,10 +32,17 @@ def test_a_read_that_the_metastore_has_aborted_raises_at_its_end(
 
 
 def test_a_write_that_ends_without_a_commit_verifies_its_reads(
-    client: MetastoreClient, begin: Begin
+    client: MetastoreClient, table: TableRef, begin: Begin
 ) -> None:
-    with pytest.raises(TransactionAborted), begin(INSERT) as txn:
-        client.abort_txn(txn.txn_id)
+    described = client.get_table(table)
+
+    def read() -> None:
+        with begin(INSERT) as txn:
+            txn.definitions.current(described)
+            client.abort_txn(txn.txn_id)
+
+    with pytest.raises(TransactionAborted):
+        read()
 
 
 def test_an_error_of_the_work_stays_the_error(client: MetastoreClient, begin: Begin) -> None:
