@@ -24,6 +24,7 @@ from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.spark_versions import to_arrow
+from hiveacid.tables.scan import table_scan
 from hiveacid.tables.scan.orc_file import OrcFile
 from hiveacid.tables.scan.table_scan import TableScan
 from tests.engine.acid_tables import create, folder, left_behind, rows_of
@@ -217,7 +218,11 @@ def test_a_scan_has_the_methods_of_data_sets(busy_table, client, hms) -> None:
     busy_table.close()
 
 
-def test_the_transaction_lasts_as_long_as_the_batches(busy_table, client, hms) -> None:
+def test_the_transaction_lasts_as_long_as_the_batches(
+    busy_table, client, hms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So that rows leave the read before its end.
+    monkeypatch.setattr(table_scan, "_HELD_BYTES", 0)
     scan = busy_table.scan()
     uses: dict[str, Callable[[], Any]] = {
         "read": scan.to_arrow,

@@ -23,6 +23,7 @@ from hiveacid.rules.write_ids import Range, ValidWriteIdList
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.changes import ChangeReader
 from hiveacid.spark.session import scan_session
+from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.writes.statement import WriteOptions
 from tests.histories.random_table import RandomTable
 from tests.histories.table_model import Change, Row, RowAddress, Step, row_of, value_of
@@ -144,7 +145,8 @@ class Versions:
         ):
             now, session = txn.snapshot.write_ids[table.ref.full_name], scan_session(self._spark)
             versions = (before, after, now, txn.snapshot.txns)
-            reader = ChangeReader(session, table, *versions, rules, txn)
+            owner = TableOfFolder.of(table, txn)
+            reader = ChangeReader(session, table, owner, *versions, rules)
             self._check_changes(reader.changes(partitions, net=net), *seen, net=net)
 
     def check_changes(self) -> None:

@@ -106,7 +106,12 @@ class RegisteredTables:
                 frame.createOrReplaceTempView(_quoted(name))
 
         tables, older = [table for table, _ in wanted.values()], self._reading
-        _, self._reading = read_frames(self._client, self._spark, tables, older, register)
+        try:
+            _, self._reading = read_frames(self._client, self._spark, tables, older, register)
+        except BaseException:
+            # They may have been registered, and not be verified.
+            self._drop(wanted.keys() - self.names.keys())
+            raise
         gone = self.names.keys() - wanted.keys()
         self.names = {name: source for name, (_, source) in wanted.items()}
         self.skipped = skipped
