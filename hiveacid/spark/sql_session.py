@@ -103,7 +103,7 @@ class AcidSession:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._close(verified=kind is None)
+        self._reads.close(verified=kind is None)
 
     def close(self) -> None:
         """End the transactions of the frames that were read, and close the connection.
@@ -113,13 +113,7 @@ class AcidSession:
                 returned other rows.
             TableReplaced: A table was replaced before the end of a transaction.
         """
-        self._close(verified=True)
-
-    def _close(self, *, verified: bool) -> None:
-        try:
-            self._reads.end(verified=verified)
-        finally:
-            self._client.close()
+        self._reads.close(verified=True)
 
     @property
     def database(self) -> str:

@@ -158,7 +158,7 @@ class FrameReads:
     """The reads of the frames of one table, or of one session.
 
     Attributes:
-        keeps_all: Whether a read lasts until ``end``, and not only until its last frame is
+        keeps_all: Whether a read lasts until ``close``, and not only until its last frame is
             collected.
     """
 
@@ -197,8 +197,8 @@ class FrameReads:
         """Let the next frame read in a new transaction, which sees the files of a compaction."""
         self._latest = None
 
-    def end(self, *, verified: bool = True) -> None:
-        """End all reads, and verify them.
+    def close(self, *, verified: bool) -> None:
+        """End all reads, verify them, and close the connection.
 
         Args:
             verified: Whether the results of their frames are used.
@@ -210,6 +210,7 @@ class FrameReads:
         reads, self._reads = self._reads, set()
         self._kept.clear()
         with ExitStack() as ends:
+            ends.callback(self._client.close)
             for read in reads:
                 ends.callback(read.end, self._client, verified=verified)
 
@@ -267,7 +268,7 @@ class AcidTable(TableChanges[RunReport]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._close(verified=kind is None)
+        self._reads.close(verified=kind is None)
 
     def __repr__(self) -> str:
         # Debuggers and logs call it at any moment, so that it must not call a server.
@@ -302,13 +303,7 @@ class AcidTable(TableChanges[RunReport]):
                 returned other rows.
             TableReplaced: A table was replaced before the end of a transaction.
         """
-        self._close(verified=True)
-
-    def _close(self, *, verified: bool) -> None:
-        try:
-            self._reads.end(verified=verified)
-        finally:
-            self._client.close()
+        self._reads.close(verified=True)
 
     def to_df(
         self,
