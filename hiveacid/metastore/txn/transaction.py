@@ -581,11 +581,21 @@ class Transaction(LiveTransaction):
             raise TransactionAborted(
                 f"{refused.what} It may have read fewer or older rows.", remedy=_READ_AGAIN
             ) from refused
-        except MetastoreError:
-            self.confirm_alive()
+        except MetastoreError as lost:
+            self._confirm_open_after(lost)
             self.release()
         else:
             self._end()
+
+    def _confirm_open_after(self, lost: MetastoreError) -> None:
+        try:
+            self.confirm_alive()
+        except TransactionAborted as ended:
+            # Whether by this commit or before, the metastore does not tell.
+            raise TransactionAborted(
+                f"{lost.what} So it is unknown whether transaction {self.txn_id} was open until then.",
+                remedy=_READ_AGAIN,
+            ) from ended
 
     @property
     def _holds_only_locks(self) -> bool:
