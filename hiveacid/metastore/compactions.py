@@ -15,6 +15,7 @@ from hiveacid.errors import (
     MetastoreCallFailed,
     MetastoreTroubled,
     SnapshotMoved,
+    TableNotFound,
     UnsupportedMetastore,
 )
 from hiveacid.metastore.client import MetastoreClient
@@ -466,6 +467,14 @@ def compaction_components(
     return (read, advisory)
 
 
+def _kind_of(client: MetastoreClient, ref: TableRef) -> TableKind:
+    try:
+        return client.get_table(ref).kind
+    except TableNotFound:
+        # Its request is claimed and fails, or it would stay the next one of the queue.
+        return TableKind.FULL_ACID
+
+
 def advisory_table(ref: TableRef) -> TableRef:
     """Return the name that compactions of a table lock in place of a queue."""
     return TableRef(ref.database, f"{ref.name}#compaction")
@@ -559,7 +568,7 @@ class CompactionTransaction(LiveTransaction):
             waiting.table,
             waiting.partition,
             CompactionType(waiting.type),
-            kind=client.get_table(waiting.table).kind,
+            kind=_kind_of(client, waiting.table),
             run_token=run_token,
             run_as=waiting.run_as,
             lock_wait_seconds=lock_wait_seconds,
@@ -723,7 +732,7 @@ class CompactionTransaction(LiveTransaction):
             self.type = CompactionType(claimed.type)
             if self._waiting is not None and self._waiting.id != claimed.id:
                 self._run_as = None  # Unknown for a request other than the one that was shown.
-                self._kind = self._client.get_table(self.ref).kind
+                self._kind = _kind_of(self._client, self.ref)
         # The type of a transaction is for good, and so is a claim.
         if claimed.type not in list(CompactionType) or self._renumbers != opened:
             raise AlreadyCompacting(

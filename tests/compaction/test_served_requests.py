@@ -7,6 +7,7 @@ from hiveacid.jobs.report import CompactReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import INITIATED, CompactionQueue
 from hiveacid.rules.compaction import CompactionType
+from hiveacid.rules.names import TableRef
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.compaction.written_table import WrittenTable, twelve_deltas
@@ -47,3 +48,15 @@ def test_a_refused_request_is_not_claimed(
     assert [each.state for each in queue.show(secret.ref)] == [INITIATED]
     monkeypatch.delenv("AIRFLOW__HIVE_ACID__AUTHORIZER")
     assert [each.outcome for each in served(client, own).partitions] == ["compacted"] * 2
+
+
+def test_the_request_of_a_missing_table_fails_and_the_next_one_is_served(
+    client: MetastoreClient, tables: list[WrittenTable]
+) -> None:
+    own, *_ = tables
+    queue = CompactionQueue(client)
+    for ref in (TableRef(own.ref.database, "missing"), own.ref):
+        queue.request(ref, None, CompactionType.MAJOR)
+    report = served(client, own)
+    assert [each.outcome for each in report.partitions] == ["failed", "compacted"]
+    assert queue.waiting(None, None) is None

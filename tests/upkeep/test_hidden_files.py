@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -359,8 +358,8 @@ def test_a_reader_whose_lock_is_lost_puts_nothing_back(make: Make) -> None:
     described = table.client.get_table(table.ref)
     table.hide(table.directories()[1])
     before = tree(table.root)
-    # Its end reports the abort once more.
-    with suppress(TransactionAborted), Transaction(table.client, reads=[table.ref]) as txn:
+    told_at_its_end = pytest.raises(TransactionAborted)
+    with told_at_its_end, Transaction(table.client, reads=[table.ref]) as txn:
         table.client.abort_txn(txn.txn_id)
         with pytest.raises(TransactionAborted):
             list_files(table.storage, TableOfFolder.of(described, txn))

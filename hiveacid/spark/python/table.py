@@ -208,9 +208,10 @@ class FrameReads:
             TableReplaced: A table was replaced before the end of its read.
         """
         reads, self._reads = self._reads, set()
-        self._kept.clear()
         with ExitStack() as ends:
             ends.callback(self._client.close)
+            # Last, or the thread of the heartbeats would end them first, without verification.
+            ends.callback(self._kept.clear)
             for read in reads:
                 ends.callback(read.end, self._client, verified=verified)
 
