@@ -18,7 +18,7 @@ from hiveacid.errors import HiveAcidError
 from hiveacid.jobs import codec
 from hiveacid.jobs.job import READ, Access
 from hiveacid.jobs.report import ErrorReport
-from hiveacid.metastore.authorizer import require_access, user_of
+from hiveacid.metastore.authorizer import authorizer_path, user_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -131,13 +131,21 @@ class ConditionSensor(NamedTemplateFields, BaseSensorOperator):
         )
 
     def _require_access(self, tables: Iterable[str]) -> None:
-        """Ask the authorizer whether the DAG may read tables.
+        """Ask the authorizer whether the DAG may read tables, and what is at their locations.
 
         :param tables: The tables, each ``database.table``; a pattern may match none.
         :raises AccessRefused: It may not.
         """
-        if reads := [Access(table.lower(), None, READ) for table in tables]:
-            require_access(user_of(self.dag_id), reads)
+        reads = [Access(table.lower(), None, READ) for table in tables]
+        if not reads or not authorizer_path():
+            return
+        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.tables.locations import require_job_access
+
+        options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
+        with MetastoreClient(options).patient() as client:
+            require_job_access(client, user_of(self.dag_id), (), reads)
 
     def _patience_in(self, context: "Context") -> Patience:
         if self._patience is None:

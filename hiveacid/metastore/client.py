@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 from hiveacid.errors import AnswerLost, MetastoreCallFailed, MetastoreTroubled, UserError
 from hiveacid.jobs.options import ALWAYS, AUTO, AllowedLocations, MetastoreOptions
 from hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
+from hiveacid.metastore.permitted import ask_again, require_permitted
 from hiveacid.metastore.thrift import idl_tables, idl_txns
 from hiveacid.metastore.thrift.answers import (
     HeldLock,
@@ -180,8 +181,17 @@ class MetastoreClient:
             for field in idl_tables.TABLE_FIELDS_OF_APACHE:
                 setattr(table.raw, field, None)
         if table.location:
-            self.allowed_locations.require(table.location)
+            self.require_location(ref, table.location)
         return table
+
+    def require_location(self, ref: TableRef, location: str) -> None:
+        """Refuse the location of a table or a partition that this process may not open.
+
+        Raises:
+            AccessRefused: It is not allowed, or was not asked for; see ``permitted.py``.
+        """
+        self.allowed_locations.require(location)
+        require_permitted(self.options.uris, ref, location)
 
     def create_table(
         self, table: HiveTable, constraints: Mapping[str, Sequence[Any]] | None = None
@@ -196,12 +206,13 @@ class MetastoreClient:
             given = idl_tables.create_table_with_constraints.arguments(tbl=raw, **constraints)
             values = [getattr(given, field) or [] for field in given.__slots__]
             self.call(idl_tables.create_table_with_constraints, *values, about=name)
-            return
-        if not self.features.takes_requests:
+        elif not self.features.takes_requests:
             self.call(idl_tables.create_table, raw, about=name)
-            return
-        request = _creation(raw, constraints or {})
-        self.call(idl_tables.create_table_req, request, about=name)
+        else:
+            request = _creation(raw, constraints or {})
+            self.call(idl_tables.create_table_req, request, about=name)
+        # Its location was checked as one that nobody else has.
+        ask_again(self.options.uris, table.ref)
 
     def check_definition(self, table: HiveTable) -> None:
         """Verify that the metastore, of version 4, accepts a definition, without creating the table.
@@ -256,7 +267,7 @@ class MetastoreClient:
             self.get_table(ref)
             raise
         for partition in partitions:
-            self.allowed_locations.require(partition.location)
+            self.require_location(ref, partition.location)
         return partitions
 
     def add_partitions(self, ref: TableRef, partitions: Sequence[HivePartition]) -> None:

@@ -1,5 +1,6 @@
 """The locations of all tables and partitions, in few calls and small answers."""
 
+import re
 from collections.abc import Iterator
 from threading import Lock
 
@@ -8,7 +9,11 @@ from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import partitions_of, projected_tables
 from hiveacid.metastore.thrift import idl_tables
-from hiveacid.rules.names import TableRef, partition_name, plain_location
+from hiveacid.rules.names import TableRef, partition_name, plain_location, same_place
+
+_DEFAULT = "default"
+_WAREHOUSES = ("metastore.warehouse.dir", "metastore.warehouse.external.dir")
+_STORE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?")
 
 
 def other_locations(client: MetastoreClient, besides: HiveTable) -> Iterator[tuple[str, str]]:
@@ -37,6 +42,57 @@ def all_locations(client: MetastoreClient, *, partitions: bool = True) -> Iterat
         "database.table" or "database.table/partition" with its location; views are skipped.
     """
     return _locations_of_tables(client, None, partitions=partitions)
+
+
+def database_locations(client: MetastoreClient) -> Iterator[tuple[str, str]]:
+    """Find the folders of all databases.
+
+    Args:
+        client: The metastore: one call per database.
+
+    Yields:
+        The name of a database with one of its folders.
+    """
+    for name in client.get_databases():
+        try:
+            database = client.get_database(name)
+        except (TableNotFound, MetastoreCallFailed):
+            if name in client.get_databases():
+                raise
+            continue
+        for folder in filter(None, (database.location, database.managed_location)):
+            yield name, folder
+
+
+class Warehouse:
+    """The folders that a metastore chooses for tables by their names.
+
+    Nobody can make the name of a table lead to such a folder of another one. All other folders were
+    chosen by somebody, also those in the folder of a database that was chosen.
+
+    Attributes:
+        roots: The folders of all databases.
+    """
+
+    def __init__(self, client: MetastoreClient) -> None:
+        """Ask for the folders.
+
+        Args:
+            client: The metastore: three calls.
+        """
+        store = _STORE.match(client.get_database(_DEFAULT).location or "")
+        given = [client.config_value(name, "").rstrip("/") for name in _WAREHOUSES]
+        self.roots = [
+            root if store is None or _STORE.match(root) else f"{store[0]}{root}"
+            for root in given
+            if root
+        ]
+
+    def chooses(self, table: HiveTable) -> bool:
+        """Return whether the location of a table follows from its name."""
+        database, name = table.ref.database, table.ref.name
+        folder = name if database == _DEFAULT else f"{database}.db/{name}"
+        return any(same_place(table.location, f"{root}/{folder}") for root in self.roots)
 
 
 class Locations:
@@ -120,7 +176,7 @@ def partition_locations(client: MetastoreClient, table: HiveTable) -> dict[str, 
     found = _partition_locations(client, table.ref, table.raw.catName, keys)
     locations = {name: plain_location(location) for name, location in found.items()}
     for location in locations.values():
-        client.allowed_locations.require(location)
+        client.require_location(table.ref, location)
     return locations
 
 

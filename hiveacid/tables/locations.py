@@ -10,8 +10,9 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain
+from typing import Self
 from urllib.parse import unquote
 
 from hiveacid.errors import AccessRefused, InvalidJob, SharedLocation, TableNotFound
@@ -20,7 +21,14 @@ from hiveacid.jobs.job import READ, Access, accesses_of, paths_of, paths_read
 from hiveacid.metastore.authorizer import authorizer_path, require_access
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.locations import all_locations, other_locations, partition_locations
+from hiveacid.metastore.locations import (
+    Warehouse,
+    all_locations,
+    database_locations,
+    other_locations,
+    partition_locations,
+)
+from hiveacid.metastore.permitted import ask_again, permit
 from hiveacid.records.proofs import read_reader_note
 from hiveacid.rules.cleaning import ReaderNote, Replacement
 from hiveacid.rules.directory import AcidDirectory, FileStatus
@@ -530,8 +538,12 @@ def require_job_access(
         client.allowed_locations.require(path)
     named = named or accesses_of(job)
     require_access(user, named)
-    if authorizer_path() and (found := [*_accesses_by_location(client, job, named)]):
-        require_access(user, found)
+    if authorizer_path():
+        led = _Led.of(client, named)
+        if found := [*_accesses_by_location(client, job, led)]:
+            require_access(user, found)
+        for each in led:
+            permit(client.options.uris, each.ref, each.locations)
 
 
 def require_known_tables(job: object) -> None:
@@ -656,33 +668,88 @@ def default_folders(client: MetastoreClient, ref: TableRef) -> list[str]:
     return [f"{root.rstrip('/')}/{ref.name}" for root in roots]
 
 
+@dataclass(frozen=True)
+class _Led:
+    """The locations to which the name of a table leads.
+
+    Attributes:
+        ref: The table.
+        actions: The actions that are asked for.
+        locations: Its folder, and the folders of its partitions that are elsewhere.
+        chosen: Those of them that somebody has chosen.
+    """
+
+    ref: TableRef
+    actions: Sequence[str]
+    locations: Sequence[str]
+    chosen: Sequence[str]
+
+    @classmethod
+    def of(cls, client: MetastoreClient, named: Iterable[Access]) -> list[Self]:
+        """Look up the tables of accesses; those that do not exist lead nowhere."""
+        actions: dict[TableRef, list[str]] = {}
+        for access in named:
+            if "." in access.table and ":" not in access.table:
+                actions.setdefault(TableRef.parse(access.table), []).append(access.action)
+        warehouse = cache(lambda: Warehouse(client))
+        found = []
+        for ref, asked in actions.items():
+            ask_again(client.options.uris, ref)
+            try:
+                table = client.get_table(ref)
+            except TableNotFound:
+                continue  # The job creates it, or fails.
+            if table.location:
+                partitions = [location for _, location in _partitions(client, table)]
+                elsewhere = [
+                    one for one in partitions if not split_location(table.location, one)[1]
+                ]
+                chosen = [] if warehouse().chooses(table) else [table.location]
+                locations = [table.location, *elsewhere]
+                found.append(cls(ref, asked, locations, [*chosen, *elsewhere]))
+        return found
+
+
 def _accesses_by_location(
-    client: MetastoreClient, job: object, named: Iterable[Access]
+    client: MetastoreClient, job: object, led: Sequence[_Led]
 ) -> Iterator[Access]:
     """Yield the accesses that only the metastore knows."""
-    # The locations by their action, and by the table that a name leads to.
-    opened: dict[tuple[str, str | None], list[str]] = {}
+    # The locations by their action, and by the table whose name leads there.
+    opened: dict[tuple[str, TableRef | None], list[str]] = {}
     for path in paths_read(job):
         _require_absolute(path)
         opened.setdefault((READ, None), []).append(_fixed_part(path))
-    for access in named:
-        if "." in access.table and ":" not in access.table:
-            for location in _foreign_locations(client, TableRef.parse(access.table)):
-                opened.setdefault((access.action, access.table), []).append(location)
+    opened |= {
+        (action, one.ref): [*one.chosen] for one in led if one.chosen for action in one.actions
+    }
     places_of = place_resolver()
     places = [
-        (action, name, OwnPlaces((each, places_of(each)) for each in locations))
-        for (action, name), locations in opened.items()
+        (action, ref, OwnPlaces((each, places_of(each)) for each in locations))
+        for (action, ref), locations in opened.items()
     ]
     for owner, registered in all_locations(client) if places else ():
         table, found = owner.partition("/")[0], places_of(registered)
-        for action, name, folders in places:
-            if table != name and folders.overlapping(found) is not None:
+        for action, ref, folders in places:
+            if (ref is None or table != ref.full_name) and folders.overlapping(found) is not None:
                 yield Access(table, None, action)
+    by_names = [(action, ref, folders) for action, ref, folders in places if ref is not None]
+    for database, folder in _database_folders(client) if by_names else ():
+        found = places_of(folder)
+        for action, ref, folders in by_names:
+            if ref.database != database and folders.overlapping(found) is not None:
+                yield Access(database, None, action)
     if dropped := set(_dropped_databases(job)):
         for database in sorted(dropped & set(client.get_databases())):
             for table in sorted(client.get_tables(database)):
                 yield Access(f"{database}.{table}", None, DropTableJob.tag)
+
+
+def _database_folders(client: MetastoreClient) -> Iterator[tuple[str, str]]:
+    """Yield the folders of databases, without those that contain all databases."""
+    roots = Warehouse(client).roots
+    for database, folder in database_locations(client):
+        if not any(same_place(folder, root) for root in roots):
+            yield database, folder
 
 
 def _dropped_databases(job: object) -> Iterator[str]:
@@ -691,22 +758,6 @@ def _dropped_databases(job: object) -> Iterator[str]:
     parts = job if isinstance(job, tuple | list) else getattr(job, "statements", ())
     for part in parts:
         yield from _dropped_databases(part)
-
-
-def _foreign_locations(client: MetastoreClient, ref: TableRef) -> Iterator[str]:
-    """Yield the locations of a table and its partitions outside of the folder with its name."""
-    try:
-        table = client.get_table(ref)
-        folders = default_folders(client, ref)
-    except TableNotFound:
-        return  # The job creates it, or fails.
-    if not table.location:
-        return
-    if not any(same_place(table.location, folder) for folder in folders):
-        yield table.location
-    for _, location in _partitions(client, table):
-        if split_location(table.location, location)[1] == "":
-            yield location
 
 
 def _partitions(client: MetastoreClient, table: HiveTable) -> list[tuple[str, str]]:

@@ -695,20 +695,22 @@ class Survey:
         measured: list[PartitionSize] = []
         locations, located_at = None, now
         if not table.partition_keys:
-            measured += sizes.measure(self._listed(table.folder), {"": None}, now)
+            measured += sizes.measure(self._listed(table.ref, table.folder), {"": None}, now)
         elif survey.partitions is not None:
             # Some of many: the rest of the table's folder is not of interest.
             for partition in self._requested(table, survey.partitions):
-                measured += sizes.measure(self._listed(partition.folder), {"": partition.name}, now)
+                measured += sizes.measure(
+                    self._listed(table.ref, partition.folder), {"": partition.name}, now
+                )
         else:
             with ThreadPoolExecutor(1) as pool:
                 # Thousands of partitions take both sides their time.
-                listing = pool.submit(self._listed, table.folder)
+                listing = pool.submit(self._listed, table.ref, table.folder)
                 locations, located_at = self._locations(table, now, before)
             inside, outside = parted(table.folder, locations)
             measured += sizes.measure(listing.result(), inside, now)
             for name, location in outside.items():
-                measured += sizes.measure(self._listed(location), {"": name}, now)
+                measured += sizes.measure(self._listed(table.ref, location), {"": name}, now)
         measured.sort(key=lambda size: size.partition or "")
         if off or why_not:
             measured = [
@@ -725,8 +727,8 @@ class Survey:
         meant = find_partitions(names, known, table.key_types, lenient=True)
         return self._client.get_partitions(table, meant)
 
-    def _listed(self, location: str) -> DirectorySizes:
-        self._client.allowed_locations.require(location)
+    def _listed(self, ref: TableRef, location: str) -> DirectorySizes:
+        self._client.require_location(ref, location)
         return DirectorySizes.of(location)
 
     def _locations(

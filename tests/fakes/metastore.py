@@ -99,7 +99,7 @@ class FakeMetastore:
         constraints, place = Constraints(), location or f"file:{self.warehouse}"
         self._catalog = Catalog(generation, place, forget, rename, constraints)
         self.tokens = Tokens()
-        self.settings = dict(_SETTINGS)
+        self.settings = {**_SETTINGS, "metastore.warehouse.dir": place}
         self.supports_acid = True
         self.write_events = WriteEvents(transactions.is_open)
         self._parts = (

@@ -18,7 +18,11 @@ from hiveacid.jobs.job import Access
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.sources import PathSource
 from hiveacid.jobs.stream_job import StreamSource
-from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.locations import partition_locations
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.rules.names import TableRef
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.tables.locations import require_free, require_job_access
 from tests.places import place_of
@@ -289,3 +293,92 @@ def test_a_relative_path_has_no_owner(client, database, granted):
         require_job_access(client, "dag:d", job)
     with pytest.raises(AccessRefused, match="is relative"):
         require_free(client, ["x"], "The stream s")
+
+
+@pytest.mark.parametrize("above", ["", "/.."], ids=["at", "above"])
+def test_a_database_whose_folder_is_that_of_another_one_owns_nothing_there(
+    client, database, salaries, granted, above
+):
+    """Its table would be in the folder with its name."""
+    home = f"file:{place_of(salaries.table.folder).parent}{above}"
+    name = f"{database}_x"
+    # The metastore, or another program, checks no location.
+    client.create_database(name, location=home)
+    mine = AcidFolders.create(client, f"{name}.salaries", location=salaries.table.folder)
+    granted |= {(str(mine.ref), "read"), (str(mine.ref), "delete")}
+    for job, action in ((mine.ref, "read"), (DeleteJob(target=str(mine.ref), where="a"), "delete")):
+        with pytest.raises(AccessRefused, match=rf"may not {action} {salaries.ref}"):
+            require_job_access(client, "dag:d", job)
+        granted.add((str(salaries.ref), action))
+        # The folder itself is that of a database.
+        with pytest.raises(AccessRefused, match=rf"may not {action} {database}:"):
+            require_job_access(client, "dag:d", job)
+        granted.add((database, action))
+        require_job_access(client, "dag:d", job)
+    client.drop_table(mine.ref, delete_data=False)
+    client.call(idl_tables.drop_database, name, False, False)
+
+
+def test_tables_in_the_folders_of_their_names_are_not_compared(
+    client, database, salaries, granted, monkeypatch
+):
+    granted |= {(f"{database}.salaries", "read")}
+    called = []
+    call = client.call
+    monkeypatch.setattr(
+        client,
+        "call",
+        lambda what, *given, **more: called.append(what.name) or call(what, *given, **more),
+    )
+    require_job_access(client, "dag:d", salaries.ref)
+    assert called == ["get_table_req", "get_database", *["get_config_value"] * 2]
+
+
+def test_a_table_that_is_moved_after_the_check_is_not_opened(
+    client, database, salaries, granted, tmp_path
+):
+    mine = AcidFolders.create(client, f"{database}.mine", location=f"file:{tmp_path}/own")
+    granted.add((str(mine.ref), "read"))
+    require_job_access(client, "dag:d", mine.ref)
+    assert client.get_table(mine.ref).location == f"file:{tmp_path}/own"
+    raw = mine.table.raw
+    raw.sd.location = salaries.table.folder
+    alter = idl_tables.alter_table_with_environment_context
+    client.call(alter, database, "mine", raw, idl_tables.EnvironmentContext({}))
+    for each in (client, MetastoreClient(client.options)):
+        with pytest.raises(AccessRefused, match=rf"{mine.ref} leads to .*salaries, and did not"):
+            each.get_table(mine.ref)
+    # It is asked for again, and leads to a table that is refused.
+    with pytest.raises(AccessRefused, match=rf"may not read {salaries.ref}"):
+        require_job_access(client, "dag:d", mine.ref)
+
+
+def test_a_partition_elsewhere_that_is_added_after_the_check_is_not_opened(
+    client, database, salaries, granted
+):
+    parts = AcidFolders.create(client, f"{database}.parts", [])
+    parts.add("p=0")
+    granted.add((str(parts.ref), "read"))
+    require_job_access(client, "dag:d", parts.ref)
+    parts.add("p=1")
+    assert len(client.get_partitions(parts.table)) == 2
+    parts.add("p=2", location=f"{salaries.table.folder}/deep")
+    with pytest.raises(AccessRefused, match=rf"{parts.ref} leads to .*salaries/deep"):
+        client.get_partitions(parts.table)
+    with pytest.raises(AccessRefused, match=rf"{parts.ref} leads to .*salaries/deep"):
+        partition_locations(client, parts.table)
+
+
+def test_a_table_that_the_process_creates_again_is_permitted_at_its_new_location(
+    client, database, granted, tmp_path
+):
+    name = f"{database}.mine"
+    granted |= {(name, "create_table"), (name, "read"), (name, "drop_table")}
+    for folder in ("one", "two"):
+        job = create(name, f"file:{tmp_path}/{folder}")
+        require_job_access(client, "dag:d", job)
+        run_ddl(client, job)
+        require_job_access(client, "dag:d", TableRef.parse(name))
+        run_ddl(client, DropTableJob(target=name))
+    run_ddl(client, create(name, f"file:{tmp_path}/three"))
+    assert client.get_table(TableRef.parse(name)).location == f"file:{tmp_path}/three"
