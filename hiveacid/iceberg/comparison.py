@@ -44,6 +44,7 @@ from hiveacid.jobs.iceberg_job import (
     IcebergCompareJob,
     IcebergCompareReport,
 )
+from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import Phase, PhaseClock
@@ -53,6 +54,7 @@ from hiveacid.rules.versions import without
 from hiveacid.rules.write_ids import AsOf, ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import DataFile
+from hiveacid.tables.locations import require_files_access
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.orc_file import OrcFile
 from hiveacid.tables.scan.visible_table import VisibleTable, see_table
@@ -104,6 +106,12 @@ class TableRows:
             for each in (file.file, *file.delete_files):
                 self._files.require(each.file_path)
         return found
+
+    @staticmethod
+    def folders(files: Iterable[FileScanTask]) -> set[str]:
+        """Return the folders of data files, and of the files that delete some of their rows."""
+        found = (each for file in files for each in (file.file, *file.delete_files))
+        return {file.file_path.rpartition("/")[0] for file in found}
 
     def sum_of(
         self, file: FileScanTask, keys: Sequence[str], observed: Callable[[Batches], Batches]
@@ -249,6 +257,7 @@ class Comparison:
                 f" {self._job.catalog}.",
                 remedy="Check the options of the catalog, or export the Hive table first.",
             )
+        self._require_access([iceberg.location()])
         with locked_table(self._client, self._job, self._phases) as (txn, table):
             as_of = AsOf.of(self._job.as_of_write_id, None)
             seen = see_table(self._client, txn, table, as_of=as_of)
@@ -285,6 +294,11 @@ class Comparison:
         with _at_mirror():
             return _Version(_as_mirrored(seen, table, state, now), own, MIRRORED)
 
+    def _require_access(self, locations: Iterable[str]) -> None:
+        """Ask for the tables that have their files where the Iceberg table says that it has its own."""
+        own = (self._job.table.lower(), self._ref.full_name)
+        require_files_access(self._client, program_user(), locations, own)
+
     def _hive_rows(self, version: "_Version", columns: TableColumns) -> TableSum:
         total = TableSum(_names(columns))
         with _at_mirror() if version.origin == MIRRORED else nullcontext():
@@ -294,8 +308,9 @@ class Comparison:
         return total
 
     def _iceberg_rows(self, rows: TableRows, columns: TableColumns) -> TableSum:
-        total = TableSum(_names(columns))
-        for file in self._until_stopped(rows.files()):
+        total, files = TableSum(_names(columns)), rows.files()
+        self._require_access(rows.folders(files))
+        for file in self._until_stopped(files):
             total.merge(rows.sum_of(file, _names(columns), self._until_stopped))
         return total
 

@@ -8,7 +8,7 @@ another table is registered.
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain
@@ -544,6 +544,28 @@ def require_job_access(
             require_access(user, found)
         for each in led:
             permit(client.options.uris, each.ref, each.locations)
+
+
+def require_files_access(
+    client: MetastoreClient, user: str, locations: Iterable[str], own: Collection[str]
+) -> None:
+    """Ask the authorizer for the tables whose folders hold files that a foreign record names.
+
+    Without an authorizer, this makes no call.
+
+    Args:
+        client: The metastore.
+        user: The user, as the authorizer knows it.
+        locations: The files, or the folders that contain them.
+        own: The names of the tables that the user may read.
+
+    Raises:
+        AccessRefused: The authorizer refuses a table.
+    """
+    if authorizer_path():
+        owners = {owner.partition("/")[0] for _, owner, _ in _owners(client, locations)}
+        if others := sorted(owners - {*own}):
+            require_access(user, [Access(name, None, READ) for name in others])
 
 
 def require_known_tables(job: object) -> None:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
 from airflow_hiveacid import AcidTable
 from hiveacid.errors import (
+    AccessRefused,
     IcebergDiffers,
     InvalidJob,
     VersionGone,
@@ -443,3 +445,33 @@ def test_the_method_compares_without_spark(mirror: Mirror) -> None:
         assert table.compare_iceberg("ns.t", **options).equal
         with pytest.raises(InvalidJob, match="no field 'catalogue'"):
             table.compare_iceberg("ns.t", catalogue="lake")
+
+
+PERMITTED: set[str] = set()
+
+
+def permit(*, table: str, **_: object) -> bool:
+    return table in PERMITTED
+
+
+@fake
+@pytest.mark.parametrize("folder", ["ns/t", "ns/t/data", "elsewhere"])
+def test_an_iceberg_table_leads_to_no_table_that_is_refused(
+    mirror: Mirror, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    """A comparison would answer guesses about its rows."""
+    home = place_of(mirror.iceberg.location()).parent.parent
+    if folder == "elsewhere":
+        (home / folder).mkdir()
+        pq.write_table(mirror.iceberg.scan().to_arrow(), home / folder / "rows.parquet")
+        mirror.iceberg.add_files([f"file://{home}/{folder}/rows.parquet"])
+    secret = TableRef(mirror.hive.ref.database, "secret")
+    columns = [HiveColumn("id", "int")]
+    mirror.client.create_table(HiveTable.new(secret, columns, location=f"file:{home}/{folder}"))
+    compare(mirror)
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__AUTHORIZER", f"{__name__}.permit")
+    PERMITTED.clear()
+    with pytest.raises(AccessRefused, match=f"may not read {secret}"):
+        compare(mirror)
+    PERMITTED.add(secret.full_name)
+    compare(mirror)
