@@ -1,0 +1,136 @@
+"""No statement or command reaches files of another team by any name or location."""
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from hiveacid.errors import AccessRefused
+from hiveacid.jobs.job import accesses_of
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.thrift import idl_tables
+from hiveacid.rules.names import TableRef
+from hiveacid.sql.script import to_steps
+from hiveacid.tables.locations import require_job_access
+from tests.cli.test_command_accesses import ARGUMENTS, parsed
+from tests.places import place_of
+from tests.sql.test_accesses import STATEMENTS
+from tests.upkeep.acid_folders import AcidFolders
+
+pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+
+# The tables of the statements and commands, which each of the two teams has.
+NAMES = ("t", "u", "s")
+OWN = {"name": ""}
+# Each of them may have another location, by the folder of the other team's table and a free one.
+LOCATIONS: dict[str, Callable[[Path, Path], str]] = {
+    "the folder": lambda secret, _: f"file:{secret}",
+    "above": lambda secret, _: f"file:{secret.parent.parent}/./{secret.parent.name}",
+    "below": lambda secret, _: f"file:{secret}/delta_0000001_0000001_0000",
+    "slashes": lambda secret, _: f"file://{secret.parent}//{secret.name}/",
+    "dots": lambda secret, free: f"file:{free}/../{os.path.relpath(secret, free.parent)}",
+    "encoded": lambda secret, free: f"file:{free}/%2E%2E/{os.path.relpath(secret, free.parent)}",
+    "no scheme": lambda secret, _: str(secret),
+    "link": lambda secret, free: f"file:{_linked(secret, free)}",
+}
+
+
+def _linked(secret: Path, free: Path) -> Path:
+    free.parent.mkdir(parents=True, exist_ok=True)
+    if not free.is_symlink():
+        free.symlink_to(secret)
+    return free
+
+
+def permit(*, table: str, **_: object) -> bool:
+    return table.partition(".")[0] == OWN["name"] or table == "*"
+
+
+@pytest.fixture
+def others(client: MetastoreClient, database: str) -> list[Path]:
+    """The folders of the tables of another team."""
+    tables = [AcidFolders.create(client, f"{database}.{name}") for name in NAMES]
+    return [place_of(table.table.folder) for table in tables]
+
+
+@pytest.fixture
+def own(
+    client: MetastoreClient, database: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., str]]:
+    """Create a database of the asker, with its tables: its name."""
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__AUTHORIZER", f"{__name__}.permit")
+    OWN["name"] = f"{database}_own"
+
+    def make(home: str | None = None, *locations: str | None) -> str:
+        client.create_database(OWN["name"], location=home)
+        for name, location in zip(NAMES, locations or [None] * len(NAMES), strict=True):
+            AcidFolders.create(client, f"{OWN['name']}.{name}", location=location)
+        return OWN["name"]
+
+    yield make
+    for table in client.get_tables(OWN["name"]):
+        client.drop_table(TableRef(OWN["name"], table), delete_data=False)
+    client.call(idl_tables.drop_database, OWN["name"], False, False)
+
+
+def permitted(client: MetastoreClient, database: str) -> tuple[set[str], set[str]]:
+    """Return the statements and commands that are permitted, and those with an existing table."""
+    found, all_ = set(), set()
+    for text in (*STATEMENTS, *ARGUMENTS):
+        mine = text.replace("hr.", f"{database}.")
+        if text in STATEMENTS:
+            [job] = to_steps(mine, "default")
+            named = list(accesses_of(job))
+        else:
+            job, arguments = (), parsed(mine)
+            named = arguments.command.accesses(arguments)
+        if any(each.table == f"{database}.{name}" for each, name in product(named, NAMES)):
+            all_.add(text)
+            try:
+                require_job_access(client, "dag:d", job, named)
+            except AccessRefused:
+                continue
+            found.add(text)
+    return found, all_
+
+
+def test_all_that_names_only_own_tables_is_permitted(client, own) -> None:
+    found, all_ = permitted(client, own())
+    assert found == all_
+    assert len(all_) > 50
+
+
+def test_nothing_that_names_a_table_of_others_is_permitted(client, database, others, own) -> None:
+    own()
+    found, all_ = permitted(client, database)
+    assert found == set()
+    assert len(all_) > 50
+
+
+@pytest.mark.parametrize("location", LOCATIONS.values(), ids=LOCATIONS)
+def test_nothing_is_permitted_on_a_table_in_a_folder_of_others(
+    client, others, own, tmp_path, location
+) -> None:
+    places = [
+        location(each, tmp_path / "free" / name) for each, name in zip(others, NAMES, strict=True)
+    ]
+    found, _ = permitted(client, own(None, *places))
+    assert found == set()
+
+
+# The tables of a database above another one are not in the folders of its tables.
+@pytest.mark.parametrize("spelling", [each for each in LOCATIONS if each != "above"])
+def test_nothing_is_permitted_in_a_database_in_a_folder_of_others(
+    client, others, own, tmp_path, spelling
+) -> None:
+    home = LOCATIONS[spelling](others[0].parent, tmp_path / "free" / "home")
+    places = [f"{home}/{name}" for name in NAMES]
+    found, _ = permitted(client, own(home, *places))
+    assert found == set()
+
+
+def test_all_is_permitted_in_a_free_folder(client, others, own, tmp_path) -> None:
+    found, all_ = permitted(client, own(f"file:{tmp_path}/free"))
+    assert found == all_
