@@ -10,7 +10,12 @@ from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore import table_rules as many_tables
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.locations import Locations, all_locations, other_locations
+from hiveacid.metastore.locations import (
+    Locations,
+    Warehouse,
+    all_locations,
+    other_locations,
+)
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from tests.fakes.metastore import REAL_AND_FAKE
@@ -152,3 +157,23 @@ def test_thousands_of_names_can_be_asked_for(client: MetastoreClient, database: 
     names = [*(f"missing_{number}" for number in range(2000)), ref.name]
     (table,) = many_tables.projected_tables(client, database, names, ["tableName"])
     assert table.tableName == ref.name
+
+
+def test_a_warehouse_chooses_the_folders_of_tables_without_a_location(
+    client: MetastoreClient, database: str, tmp_path: Path
+) -> None:
+    other, default = f"{database}_other", TableRef("default", f"of_{database}")
+    refs = [TableRef(database, "t"), TableRef(other, "t"), default]
+    client.create_database(other, location=tmp_path.as_uri())
+    try:
+        for ref in refs:
+            client.create_table(HiveTable.new(ref, COLUMNS))
+        tables = [client.get_table(ref) for ref in refs]
+        warehouse = Warehouse(client)
+        # Version 4 has no transactional tables in the location of a database.
+        is_inside = [tmp_path.name in table.folder for table in tables]
+        assert [not warehouse.chooses(table) for table in tables] == is_inside
+        assert is_inside[::2] == [False, False]
+    finally:
+        client.drop_table(default)
+        client.drop_database(other, cascade=True)
