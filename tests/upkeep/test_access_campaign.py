@@ -1,14 +1,24 @@
-"""No statement or command reaches files of another team by any name or location."""
+"""No job, statement, or command reaches files of another team by any name or location."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 from hiveacid.errors import AccessRefused
-from hiveacid.jobs.job import accesses_of
+from hiveacid.jobs.erase_job import EraseJob
+from hiveacid.jobs.export_job import ExportChangesJob
+from hiveacid.jobs.iceberg_job import IcebergCompareJob, IcebergExportJob
+from hiveacid.jobs.job import Job, accesses_of
+from hiveacid.jobs.maintenance_jobs import CleanJob
+from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.jobs.sources import BatchSource, ChangesSource, QuerySource
+from hiveacid.jobs.stage_jobs import DiscardJob, PublishJob, StageJob
+from hiveacid.jobs.stream_job import StreamJob, StreamSource
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_tables
 from hiveacid.rules.names import TableRef
@@ -24,6 +34,26 @@ pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indire
 # The tables of the statements and commands, which each of the two teams has.
 NAMES = ("t", "u", "s")
 OWN = {"name": ""}
+# The jobs that no statement of SQL describes, on tables of a database.
+JOBS: Mapping[str, Callable[[str], Job]] = {
+    "clean": lambda db: CleanJob(target=f"{db}.t"),
+    "stage": lambda db: StageJob(change=DeleteJob(target=f"{db}.t", where="true")),
+    "publish": lambda db: PublishJob(target=f"{db}.t", staged="x"),
+    "discard": lambda db: DiscardJob(target=f"{db}.t", staged="x"),
+    "erase": lambda db: EraseJob(
+        request="x", columns={f"{db}.t": "id"}, folder="/x", keys=QuerySource("SELECT 1")
+    ),
+    "changes": lambda db: ExportChangesJob(source=ChangesSource(f"{db}.t", after="0"), path="/x"),
+    "compare": lambda db: IcebergCompareJob(target=f"{db}.t", table="lake.t"),
+    "export": lambda db: IcebergExportJob(target=f"{db}.t", table="lake.t"),
+    "script": lambda db: ScriptJob.of([DeleteJob(target=f"{db}.t", where="true")]),
+    "stream": lambda db: StreamJob(
+        name="x",
+        source=StreamSource("rate"),
+        statements=[InsertJob(target=f"{db}.t", source=BatchSource())],
+        checkpoint="/x",
+    ),
+}
 # Each of them may have another location, by the folder of the other team's table and a free one.
 LOCATIONS: dict[str, Callable[[Path, Path], str]] = {
     "the folder": lambda secret, _: f"file:{secret}",
@@ -45,7 +75,8 @@ def _linked(secret: Path, free: Path) -> Path:
 
 
 def permit(*, table: str, **_: object) -> bool:
-    return table.partition(".")[0] == OWN["name"] or table == "*"
+    is_of_lake = table.startswith(("iceberg:", "*"))
+    return is_of_lake or table.partition(".")[0] == OWN["name"]
 
 
 @pytest.fixture
@@ -76,24 +107,30 @@ def own(
 
 
 def permitted(client: MetastoreClient, database: str) -> tuple[set[str], set[str]]:
-    """Return the statements and commands that are permitted, and those with an existing table."""
+    """Return all that is permitted of jobs, statements, and commands, and all that names a table."""
+    steps = {text: to_steps(text.replace("hr.", f"{database}."), "default") for text in STATEMENTS}
+    work = {text: (step, list(accesses_of(step))) for text, [step] in steps.items()}
+    for name, make in JOBS.items():
+        work[name] = (make(database), list(accesses_of(make(database))))
+    for text in ARGUMENTS:
+        arguments = parsed(text.replace("hr.", f"{database}."))
+        work[text] = ((), arguments.command.accesses(arguments))
     found, all_ = set(), set()
-    for text in (*STATEMENTS, *ARGUMENTS):
-        mine = text.replace("hr.", f"{database}.")
-        if text in STATEMENTS:
-            [job] = to_steps(mine, "default")
-            named = list(accesses_of(job))
-        else:
-            job, arguments = (), parsed(mine)
-            named = arguments.command.accesses(arguments)
+    for text, (job, named) in work.items():
         if any(each.table == f"{database}.{name}" for each, name in product(named, NAMES)):
             all_.add(text)
-            try:
+            with suppress(AccessRefused):
                 require_job_access(client, "dag:d", job, named)
-            except AccessRefused:
-                continue
-            found.add(text)
+                found.add(text)
     return found, all_
+
+
+def test_every_kind_of_job_is_asked_for(hms) -> None:
+    jobs = [
+        *(make("hr") for make in JOBS.values()),
+        *(to_steps(text, "default")[0] for text in STATEMENTS),
+    ]
+    assert {type(job) for job in jobs} >= set(Job.kinds())
 
 
 def test_all_that_names_only_own_tables_is_permitted(client, own) -> None:
