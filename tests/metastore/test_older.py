@@ -10,7 +10,8 @@ from hiveacid.errors import MetastoreUnreachable, UnsupportedMetastore
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.distribution import find_java, spark_jars, write_properties
-from hiveacid.metastore.dev.embedded import HOST, GuardedProcess, free_port
+from hiveacid.metastore.dev.embedded import GuardedProcess, free_port
+from hiveacid.metastore.dev.loopback import HOST
 
 pytestmark = [pytest.mark.metastores, pytest.mark.server]
 
