@@ -219,7 +219,7 @@ class HiveAcidAdapter(SparkAdapter):
         Args:
             identifier: The name.
         """
-        return quoted(identifier)
+        return quoted(str(identifier))
 
     # Definitions
 
