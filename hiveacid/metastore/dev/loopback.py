@@ -77,30 +77,31 @@ def _source(target: str) -> str | None:
 # gets another class of addresses, which are all on loopback.
 
 
-_OPENER = "org/apache/hadoop/hive/metastore/utils/SecurityUtils"
+OPENER = "org/apache/hadoop/hive/metastore/utils/SecurityUtils"
 _ADDRESS, _OWN_ADDRESS = "java/net/InetSocketAddress", "hiveacid/LoopbackAddress"
 
 
-def write_loopback_classes(jar: Path, folder: Path) -> None:
+def write_loopback_classes(jar: Path, folder: Path, opener: str = OPENER) -> None:
     """Write the classes with which Hive 3.1 listens on loopback only.
 
     Args:
-        jar: Its jar.
+        jar: The jar with the class that opens its socket.
         folder: A folder on its class path, before the jar.
+        opener: The path of this class.
     """
-    for name, content in _loopback_classes(jar):
+    for name, content in _loopback_classes(jar, opener):
         file = folder / f"{name}.class"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
 
 
-def _loopback_classes(jar: Path) -> Iterator[tuple[str, bytes]]:
+def _loopback_classes(jar: Path, opener: str) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(jar) as archive:
-        opener = archive.read(f"{_OPENER}.class")
-    parts = opener.split(_text(_ADDRESS))
+        content = archive.read(f"{opener}.class")
+    parts = content.split(_text(_ADDRESS))
     if len(parts) != 2:
         raise EmbeddedMetastoreFailed(f"{jar} does not open its socket as expected.")
-    yield _OPENER, _text(_OWN_ADDRESS).join(parts)
+    yield opener, _text(_OWN_ADDRESS).join(parts)
     yield _OWN_ADDRESS, _address_class()
 
 
