@@ -20,6 +20,7 @@ from hiveacid.jobs.write_jobs import InsertJob, MergeJob, RestoreJob, UpdateJob
 from hiveacid.rules.constraints import is_default
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedBySourceUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.sql_names import quoted
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset, OutputDataset
@@ -77,7 +78,7 @@ def _update(job: UpdateJob, columns: Sequence[str]) -> _Origins:
     for column, expression in job.set.items():
         if is_default(expression):
             continue
-        read = _parse(f"SELECT {expression} AS c FROM `{alias}`").get("c", [])
+        read = _parse(f"SELECT {expression} AS c FROM {quoted(alias)}").get("c", [])
         origins[column.lower()] |= {
             (TARGET if table == alias else table, name) for table, name in read
         }
@@ -111,7 +112,7 @@ def _merged(job: MergeJob, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The columns that a merge writes, each with its expression in one of the clauses."""
     excluded = {name.lower() for name in job.exclude}
     by_name = {
-        column: f"{job.source_alias}.`{column}`" for column in columns if column not in excluded
+        column: quoted(job.source_alias, column) for column in columns if column not in excluded
     }
     for clause in job.when:
         if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
@@ -125,7 +126,7 @@ def _merged(job: MergeJob, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _read_by_merge(job: MergeJob, expression: str, columns: Sequence[str]) -> Iterator[Origin]:
     target, source = job.target_alias.lower(), job.source_alias.lower()
-    sql = f"SELECT {expression} AS c FROM `{target}` JOIN `{source}`"
+    sql = f"SELECT {expression} AS c FROM {quoted(target)} JOIN {quoted(source)}"
     for name, column in _parse(sql).get("c", []):
         # The parser assigns columns without an alias to the first table.
         yield (TARGET if name == target and column in columns else SOURCE, column)

@@ -100,7 +100,7 @@ with DAG(
         ask = ApprovalOperator(
             task_id="ask",
             subject=f"Overwrite {TARGET}?",
-            body=f"All rows of `{TARGET}` are replaced by those of `{{{{ params.source }}}}`. "
+            body=f"All rows of **{TARGET}** are replaced by those of **{{{{ params.source }}}}**. "
             "Now its version is {{ ti.xcom_pull(task_ids='overwrite.look_up_version') }}; "
             "`RESTORE TABLE` restores that version until it is cleaned.",
         )

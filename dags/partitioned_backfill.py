@@ -43,8 +43,8 @@ DAY = "{{ dag_run.partition_key }}"
 
 # A merge takes one change per row: the last one of the day.
 LAST_CHANGES = QuerySource(
-    sql=f"""
-        SELECT *, '{DAY}' AS ds FROM (
+    sql="""
+        SELECT *, :day AS ds FROM (
           SELECT *, row_number() OVER (PARTITION BY id ORDER BY changed_at DESC) AS nth FROM feed
         ) WHERE nth = 1
     """,
@@ -55,6 +55,8 @@ LAST_CHANGES = QuerySource(
             schema="id BIGINT, name STRING, amount BIGINT, op STRING, changed_at TIMESTAMP",
         )
     },
+    # A value and no part of the text: who starts a run may choose any key.
+    params={"day": DAY},
 )
 
 if CronPartitionTimetable is not None:

@@ -5,6 +5,8 @@ Actions" of Airflow, a person sees how many rows it changes. "Publish" makes exa
 unless others have changed the same partitions since then; "Discard" removes the files. Without an answer,
 a cleaning removes them after two days.
 
+Who starts a run chooses values from lists, and writes no SQL: they reach the statement as parameters.
+
 It needs the connection `hive_acid_default` (the metastore), and neither Spark nor Java for small changes.
 """
 
@@ -20,15 +22,17 @@ from airflow_hiveacid import (
 )
 from hiveacid.jobs import UpdateJob
 
+STATES = ["open", "closed", "cancelled"]
+
 with DAG(
     dag_id="staged_changes",
     schedule=None,
     start_date=datetime(2026, 1, 1),
     default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
     params={
-        "target": Param("default.orders", type="string", description="The table"),
-        "value": Param("'closed'", type="string", description="The new status in SQL"),
-        "where": Param("status = 'open'", type="string", description="The rows to correct"),
+        "target": Param("default.orders", enum=["default.orders"], description="The table"),
+        "present": Param("open", enum=STATES, description="The status of the rows to correct"),
+        "status": Param("closed", enum=STATES, description="Their new status"),
     },
     doc_md=__doc__,
     tags=["hive-acid", "example"],
@@ -37,8 +41,9 @@ with DAG(
         task_id="stage",
         job=UpdateJob(
             target="{{ params.target }}",
-            set={"status": "{{ params.value }}"},
-            where="{{ params.where }}",
+            set={"status": ":status"},
+            where="status = :present",
+            params={"status": "{{ params.status }}", "present": "{{ params.present }}"},
         ),
         expires_after="2 days",
     )
@@ -46,7 +51,7 @@ with DAG(
         task_id="ask",
         subject="Correct {{ params.target }}?",
         body="{{ ti.xcom_pull(task_ids='stage')['rows_updated'] }} rows get the `status`"
-        " `{{ params.value }}`. They can be published until"
+        " `{{ params.status }}`. They can be published until"
         " {{ ti.xcom_pull(task_ids='stage')['expires'] }}.",
         options=["Publish", "Discard"],
         options_mapping={"Publish": "publish", "Discard": "discard"},

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hiveacid.metastore.dev.distribution import cache_folder
-from hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.embedded import free_port
+from hiveacid.metastore.dev.loopback import HOST
 from tests.live.airflow_api import wait_until
 from tests.live.process_group import ProcessGroup
 

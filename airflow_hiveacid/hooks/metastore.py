@@ -24,6 +24,7 @@ from hiveacid.jobs.options import (
     NO_PROOF,
     PATIENCE_SECONDS,
     WRITE_EVENTS,
+    AllowedLocations,
     MetastoreOptions,
     keep_token,
 )
@@ -94,8 +95,12 @@ class HiveAcidMetastoreHook(BaseHook):
         keeps the token in memory; only a Spark driver gets it in its environment.
 
         Raises:
+            InvalidJob: An entry of ``[hive_acid] allowed_locations`` is invalid.
             InvalidConnection: The connection is missing or incomplete.
         """
+        # First of all: nothing is done with a limit that cannot be read.
+        allowed = conf.get("hive_acid", "allowed_locations", fallback="").strip()
+        AllowedLocations.parse(allowed)
         connection = self._metastore_connection
         extra = self._extra
         if not connection.host:
@@ -119,8 +124,7 @@ class HiveAcidMetastoreHook(BaseHook):
             column_mapping=self._column_mapping(),
             metastore_profile=self._metastore_profile(),
             write_events=self._write_events(),
-            allowed_locations=conf.get("hive_acid", "allowed_locations", fallback="").strip()
-            or None,
+            allowed_locations=allowed or None,
             **kerberos,
         )
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from hiveacid.errors import DemoFailed, UserError
-from hiveacid.metastore.dev.embedded import HOST, GuardedProcess, free_port
+from hiveacid.metastore.dev.embedded import GuardedProcess, free_port
+from hiveacid.metastore.dev.loopback import HOST, require_loopback
 
 # A folder that is ours, so that it may be emptied
 
@@ -117,6 +118,8 @@ _USER = "admin"
 # The server ends last: the other processes still report to it.
 _WORKERS = ("scheduler", "triggerer", "dag-processor")
 _SERVER = "api-server"
+# Servers of logs listen on all addresses. The API server finds all logs in files.
+_ARGUMENTS = {"scheduler": ["--skip-serve-logs"], "triggerer": ["--skip-serve-logs"]}
 _SOFT_SECONDS, _HARD_SECONDS = 20, 20
 # This variable identifies all processes that run for an Airflow of ours.
 _MARK = "HIVEACID_DEMO"
@@ -196,12 +199,14 @@ class LocalAirflow:
         """Start all of its processes and return when they work; its database has to be there.
 
         Raises:
-            DemoFailed: One of them has ended, or did not begin to work in time.
+            DemoFailed: One of them has ended, did not begin to work in time, or answers at other
+                addresses of this machine.
         """
         # An earlier start that was killed may have left tasks at work.
         _wait(self._kill_remaining, _HARD_SECONDS)
         # A task that begins before the server answers has failed.
         self._start([_SERVER])
+        require_loopback(self._port, "Airflow", DemoFailed)
         self._start(_WORKERS)
 
     def require_all(self) -> None:
@@ -278,7 +283,7 @@ class LocalAirflow:
             log = self._home / f"{name}.log"
             log.unlink(missing_ok=True)
             self._processes[name] = GuardedProcess(
-                [sys.executable, "-m", "airflow", name],
+                [sys.executable, "-m", "airflow", name, *_ARGUMENTS.get(name, ())],
                 log=log,
                 environment=self.environment,
                 directory=self._home,

@@ -13,7 +13,7 @@ from airflow_hiveacid.cluster.spark_run import abort_run
 from airflow_hiveacid.cluster.spark_submission import spark_connection
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
-from airflow_hiveacid.triggers.base import THREADS, Server, StoredTrigger, ask_airflow
+from airflow_hiveacid.triggers.base import THREADS, StoredTrigger, ask_airflow
 from hiveacid.errors import ClusterUnreachable, HiveAcidError
 from hiveacid.jobs import codec
 from hiveacid.jobs.options import MetastoreOptions
@@ -126,8 +126,7 @@ class HiveAcidApplicationTrigger(StoredTrigger):
         # A poll reads the report, too, and anybody may choose the storage of a table.
         storage = urlsplit(self.report).netloc
         name = f"{purpose}applications of {self.spark_conn_id}, with reports on {storage or 'disk'}"
-        server = Server(f"spark:{self.spark_conn_id}", name)
-        return await THREADS.run(server, work, _SECONDS, ClusterUnreachable)
+        return await THREADS.run(self.server(name), work, _SECONDS, ClusterUnreachable)
 
     async def on_kill(self) -> None:
         """End the application and abort its transactions: a user has ended the task."""

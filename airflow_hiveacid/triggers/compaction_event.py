@@ -99,7 +99,7 @@ class HiveAcidCompactionEventTrigger(StoredTrigger, BaseEventTrigger):
         """Look at the tables of all triggers that share the poll, again and again, in a thread."""
         watched, poll = _watched[_key(kwargs)], None
         conn_id = kwargs["metastore_conn_id"]
-        server = Server(conn_id, f"{conn_id} for assets")
+        server = Server.of_assets(conn_id)
         while True:
             try:
                 if poll is None:

@@ -13,7 +13,7 @@ from airflow.triggers.base import TriggerEvent
 
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
-from airflow_hiveacid.triggers.base import THREADS, Server, StoredTrigger, ask_airflow
+from airflow_hiveacid.triggers.base import THREADS, StoredTrigger, ask_airflow
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs import codec
 from hiveacid.jobs.options import MetastoreOptions
@@ -124,7 +124,7 @@ class HiveAcidConditionTrigger(StoredTrigger):
         try:
             stored = Condition.restore(self.condition)
             # Not of the connected one: an error may name the server, but no secret.
-            server = Server(self.metastore_conn_id, stored.server or self.metastore_conn_id)
+            server = self.server(stored.server or self.metastore_conn_id)
             condition = await ask_airflow(stored.connected)
             options = await ask_airflow(HiveAcidMetastoreHook(self.metastore_conn_id).options)
             poll = partial(condition.poll, Poller(options, self.log))

@@ -69,7 +69,7 @@ class HiveAcidNewDataEventTrigger(StoredTrigger, BaseEventTrigger):
             try:
                 options = await ask_airflow(HiveAcidMetastoreHook(self.metastore_conn_id).options)
                 newest, table = await THREADS.run(
-                    Server(self.metastore_conn_id, self.metastore_conn_id),
+                    Server.of_assets(self.metastore_conn_id),
                     partial(self._newest_version, options),
                     Condition.poll_seconds,
                 )

@@ -75,3 +75,22 @@ def _columns_in_parentheses() -> None:
         project.run_sql(f"alter table {name} add columns ({column} {type_})")
 
     common.add_column = add_column
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _statements_of_suites_one_by_one() -> None:
+    """Suites give their own connection several statements, which dbt never does."""
+    from dbt.adapters.hiveacid import HiveAcidAdapter
+
+    from hiveacid.sql.script import statements
+
+    run_one = HiveAcidAdapter.run_sql_for_tests
+
+    def run_each(adapter, sql, fetch, connection):
+        found = [*statements(sql)]
+        *others, last = [sql[each.tokens[0].start : each.tokens[-1].end + 1] for each in found]
+        for each in others:
+            run_one(adapter, each, None, connection)
+        return run_one(adapter, last, fetch, connection)
+
+    HiveAcidAdapter.run_sql_for_tests = run_each

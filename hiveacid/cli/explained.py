@@ -72,6 +72,7 @@ from hiveacid.rules.partitions import (
     values_of_partition,
 )
 from hiveacid.rules.schema import TableKind
+from hiveacid.rules.sql_names import unquoted
 from hiveacid.sql.partition_conditions import (
     KeyScope,
     partitions_of_change,
@@ -253,7 +254,7 @@ def _by_restore(
 def _by_condition(
     job: UpdateJob | DeleteJob, client: MetastoreClient, table: HiveTable, names: Sequence[str]
 ) -> _Affected:
-    assigned = [name.strip("`").lower() for name in job.set] if isinstance(job, UpdateJob) else []
+    assigned = [unquoted(name).lower() for name in job.set] if isinstance(job, UpdateJob) else []
     columns = [column.name for column in table.columns]
     scope = KeyScope(job.target_alias, table.key_types, columns, params=job.params)
     chosen = partitions_of_change(job.where, assigned, scope, lambda: names)

@@ -276,6 +276,9 @@ def checked_options(job: IcebergJob) -> tuple[str, dict[str, Any]]:
     Raises:
         IcebergRefused: An option is refused, or a necessary one is missing.
     """
+    # Those of the process, too: a program may pass any job.
+    given = job.metastore and MetastoreOptions.of(job.metastore).allowed_locations
+    allowed = AllowedLocations.parse(given or setting("allowed_locations"))
     options = options_of(job)
     kind = kind_of(job.catalog, options)
     if kind == "hive":
@@ -283,16 +286,13 @@ def checked_options(job: IcebergJob) -> tuple[str, dict[str, Any]]:
     elif URI not in options:
         raise IcebergRefused(f"The catalog {job.catalog} has no uri.", remedy="Set the option uri.")
     require_known(job.catalog, kind, options)
-    # Those of the process, too: a program may pass any job.
-    given = job.metastore and MetastoreOptions.of(job.metastore).allowed_locations
-    allowed = given or setting("allowed_locations")
     if (database := sqlite_location(options.get(URI, ""))) is not None:
-        AllowedLocations.parse(allowed).require(database)
+        allowed.require(database)
     location = job.location if isinstance(job, IcebergExportJob) else None
     own = {
         **options,
         LOCATIONS: ",".join(filter(None, (options.get(LOCATIONS), location))),
-        ALLOWED: allowed,
+        ALLOWED: str(allowed),
         PY_IO_IMPL: f"{CatalogFiles.__module__}.{CatalogFiles.__name__}",
     }
     own.pop(TYPE, None)

@@ -26,6 +26,7 @@ from hiveacid.jobs.fields import (
     require_text,
 )
 from hiveacid.jobs.sources import BatchSource, Input, QuerySource, TableSource, require_inputs
+from hiveacid.rules.sql_names import quoted
 
 Severity = Literal["error", "warn", "quarantine"]
 QUARANTINE = "quarantine"
@@ -658,11 +659,6 @@ class Passes(Check):
         require_text(self.function, f"{what}.function")
         if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", self.function):
             raise InvalidJob(f'{what}.function is not of the form "package.module:name".')
-
-
-def quoted(name: str) -> str:
-    """Return the name of a column as SQL."""
-    return f"`{name.replace('`', '``')}`"
 
 
 def require_checks(checks: object, tables: Sequence[str], *, divides: bool = True) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from hiveacid.errors import InvalidJob, MalformedName, UnknownColumn
 from hiveacid.rules.names import TableRef, parse_partition_name
+from hiveacid.rules.sql_names import unquoted
 from hiveacid.rules.sql_tokens import parameters_of, require_expression
 from hiveacid.rules.texts import did_you_mean
 
@@ -438,4 +439,4 @@ def _parts(tokens: list[str]) -> list[list[str]]:
 
 
 def _name(token: str) -> str:
-    return token[1:-1].replace("``", "`") if token.startswith("`") else token
+    return unquoted(token)

@@ -13,6 +13,7 @@ from hiveacid.jobs.report import Report
 from hiveacid.jobs.sources import ChangesSource, QuerySource
 from hiveacid.jobs.write_jobs import MergeJob
 from hiveacid.rules.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.write_ids import AsOf
 
 # Results of an export to Iceberg, and of a comparison with an Iceberg table
@@ -400,9 +401,7 @@ def mirror_job(table: str, target: str, keys: Sequence[str], *, after: str = "0"
         source=QuerySource(
             "SELECT * FROM changed WHERE _change_type <> 'update_before'", {"changed": changed}
         ),
-        on=" AND ".join(
-            f"t.`{key.replace('`', '``')}` <=> s.`{key.replace('`', '``')}`" for key in keys
-        ),
+        on=" AND ".join(f"{quoted('t', key)} <=> {quoted('s', key)}" for key in keys),
         when=(
             MatchedDelete(condition="s._change_type = 'delete'"),
             MatchedUpdate(),

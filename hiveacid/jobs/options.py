@@ -165,10 +165,11 @@ class MetastoreOptions:
 
         They allow no location that the configuration of this process forbids.
         """
+        # First of all: nothing is done with a limit that cannot be read.
+        limit = AllowedLocations.parse(configured := setting("allowed_locations"))
         options = cls(uris=given) if isinstance(given, str) else given
         options.validate()
-        if configured := setting("allowed_locations"):
-            limit = AllowedLocations.parse(configured)
+        if configured:
             allowed = AllowedLocations.parse(options.allowed_locations or "").within(limit)
             options = replace(options, allowed_locations=str(allowed))
         return options
@@ -204,6 +205,9 @@ class MetastoreOptions:
 
     def validate(self) -> None:
         """Raise InvalidJob if the options are invalid."""
+        if self.allowed_locations is not None:
+            require_text(self.allowed_locations, "metastore.allowed_locations")
+            AllowedLocations.parse(self.allowed_locations)
         require_text(self.uris, "metastore.uris")
         if not awaits_rendering(self.uris):
             uris = [uri.strip() for uri in self.uris.split(",")]
@@ -221,9 +225,6 @@ class MetastoreOptions:
             require_choice(self.column_mapping, list(ColumnMapping), "metastore.column_mapping")
         require_choice(self.metastore_profile, METASTORE_PROFILES, "metastore.metastore_profile")
         require_choice(self.write_events, WRITE_EVENTS, "metastore.write_events")
-        if self.allowed_locations is not None:
-            require_text(self.allowed_locations, "metastore.allowed_locations")
-            AllowedLocations.parse(self.allowed_locations)
         for name in ("user", "tls_ca_file", "token_env", *_OF_KERBEROS):
             if getattr(self, name) is not None:
                 require_text(getattr(self, name), f"metastore.{name}")
@@ -575,10 +576,13 @@ class AllowedLocations:
             InvalidJob: The text has another form.
         """
         rules = []
-        for part in filter(None, (rule.strip().lower().rstrip("/") for rule in text.split(","))):
-            if (match := _RULE.fullmatch(part)) is None:
+        for number, part in enumerate(text.split(",") if text.strip() else (), start=1):
+            match = _RULE.fullmatch(part.strip().lower().rstrip("/"))
+            # Also an empty one: without any rule, all locations would be allowed.
+            if match is None:
                 raise InvalidJob(
-                    f"{part!r} does not define allowed locations.",
+                    f"Entry {number} of allowed_locations, {part.strip()!r}, does not define allowed "
+                    "locations.",
                     remedy="Write schemes, with hosts or buckets: hdfs://nn1:8020, s3a://bucket, gs.",
                 )
             rules.append((match["scheme"], match["host"]))

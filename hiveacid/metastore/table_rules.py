@@ -41,6 +41,7 @@ from hiveacid.rules.partitions import (
     values_by_name,
 )
 from hiveacid.rules.schema import TableKind
+from hiveacid.rules.sql_names import unquoted
 from hiveacid.rules.sql_tokens import columns_of
 from hiveacid.rules.texts import did_you_mean, plural
 
@@ -137,13 +138,13 @@ def find_columns(table: HiveTable, names: Sequence[str], what: str) -> list[str]
         UnknownColumn: The table has no such column.
     """
     known = {name.lower(): name for name in column_names(table)}
-    unknown = [name for name in names if name.strip("`").lower() not in known]
+    unknown = [name for name in names if unquoted(name).lower() not in known]
     if unknown:
         raise UnknownColumn(
             f"{what} sets {', '.join(unknown)}, but {table.ref.full_name} has no such column.",
             remedy=columns_there(unknown, known.values()),
         )
-    return [known[name.strip("`").lower()] for name in names]
+    return [known[unquoted(name).lower()] for name in names]
 
 
 def columns_of_row(names: Sequence[str], exclude: Collection[str], what: str) -> list[str]:
@@ -465,7 +466,7 @@ def column_names(table: HiveTable) -> list[str]:
 
 def columns_there(unknown: Sequence[str], known: Collection[str]) -> str:
     """Return the remedy for unknown columns: similar ones, and all that exist."""
-    meant = did_you_mean(unknown[0].strip("`"), known) if len(unknown) == 1 else ""
+    meant = did_you_mean(unquoted(unknown[0]), known) if len(unknown) == 1 else ""
     return f"{meant} The columns are {', '.join(known)}.".strip()
 
 

@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, get_args
 
 from hiveacid.errors import InvalidJob
 from hiveacid.rules.schema import parse_type
+from hiveacid.rules.sql_names import unquoted
 
 _LITERAL = re.compile(
     r"""[-+]?\d[\w.]*|[-+]?\.\d\w*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL
@@ -227,7 +228,7 @@ def with_defaults(values: Mapping[str, str], rules: WriteRules | None) -> dict[s
         rules: The constraints of the table.
     """
     return {
-        name: ((rules.default(name.strip("`")) if rules else None) or "NULL")
+        name: ((rules.default(unquoted(name)) if rules else None) or "NULL")
         if is_default(value)
         else value
         for name, value in values.items()

@@ -11,6 +11,7 @@ from typing import ClassVar, Self, TypeVar
 
 from hiveacid.errors import DuplicateMergeKeys, InvalidJob
 from hiveacid.rules.constraints import WriteRules, with_defaults
+from hiveacid.rules.sql_names import unquoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ class MergePlan:
         given += [clause.values for clause in self.not_matched if clause.row is None]
         if None in given:
             return None
-        return {name.strip("`").lower() for names in given for name in names or ()}
+        return {unquoted(name).lower() for names in given for name in names or ()}
 
     @property
     def inserts_rows(self) -> bool:

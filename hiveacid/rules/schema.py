@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from hiveacid.errors import InvalidJob, UnknownColumn, UnsupportedTable
 from hiveacid.rules.notes import written_files
+from hiveacid.rules.sql_names import quoted, unquoted
 from hiveacid.rules.texts import did_you_mean
 
 # A point in time; a plain timestamp is the local time of a clock.
@@ -238,7 +239,7 @@ class _Parser:
 
     def _field(self, depth: int) -> tuple[str, HiveType]:
         if _QUOTED_NAME.match(self._text, self._at):
-            name = self._match(_QUOTED_NAME, "a quoted name")[1:-1].replace("``", "`")
+            name = unquoted(self._match(_QUOTED_NAME, "a quoted name"))
         else:
             name = self._match(_PLAIN_NAME, "the name of a field")
         self._expect(":")
@@ -277,7 +278,7 @@ class _Parser:
 
 def _quoted(name: str) -> str:
     match = _PLAIN_NAME.fullmatch(name)
-    return name if match and match[1] == name else "`" + name.replace("`", "``") + "`"
+    return name if match and match[1] == name else quoted(name)
 
 
 class ColumnMapping(StrEnum):
@@ -612,8 +613,8 @@ class SortColumn:
         if match_ is None:
             raise InvalidJob(f"Rows cannot be sorted by {text!r}: that names no column.")
         name, direction, nulls = match_.groups()
-        if quoted := _QUOTED.fullmatch(name):
-            name = quoted[1].replace("``", "`")
+        if _QUOTED.fullmatch(name):
+            name = unquoted(name)
         return cls(
             name,
             descending=(direction or "").lower() == "desc",
@@ -622,7 +623,7 @@ class SortColumn:
 
     def __str__(self) -> str:
         name = self.name
-        words = [name if _PLAIN.fullmatch(name) else f"`{name.replace('`', '``')}`"]
+        words = [name if _PLAIN.fullmatch(name) else quoted(name)]
         words += ["DESC"] if self.descending else []
         if self.nulls_last is not None:
             words += ["NULLS", "LAST" if self.nulls_last else "FIRST"]

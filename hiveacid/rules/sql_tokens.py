@@ -13,6 +13,8 @@ from enum import Enum, auto
 from itertools import pairwise
 
 from hiveacid.errors import BadCondition
+from hiveacid.rules.sql_names import quoted as in_backquotes
+from hiveacid.rules.sql_names import unquoted
 
 _TOKEN = re.compile(
     r"""
@@ -76,7 +78,7 @@ class Token:
     def name(self) -> str | None:
         """The token as an identifier in lower case; None if it cannot be an identifier."""
         if self.kind is TokenKind.NAME:
-            return self.text[1:-1].replace("``", "`").lower()
+            return unquoted(self.text).lower()
         return self.text.lower() if self.kind is TokenKind.WORD else None
 
     def is_word(self, words: frozenset[str]) -> bool:
@@ -126,7 +128,7 @@ def name_in_double_quotes(text: str) -> Token | None:
 
 def remedy_for_quotes(quoted: str) -> str:
     """Return the remedy for a name in double quotes."""
-    return f"Write names in backquotes, `{quoted[1:-1]}`, and texts in single quotes."
+    return f"Write names in backquotes, {in_backquotes(quoted[1:-1])}, and texts in single quotes."
 
 
 def columns_of(text: str, alias: str) -> list[str]:

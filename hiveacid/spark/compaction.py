@@ -40,12 +40,13 @@ from hiveacid.rules.compaction_policy import WorkerLimits
 from hiveacid.rules.names import Base, BucketFile, Delta, TableRef
 from hiveacid.rules.row_id import ROW_BITS, encode_bucket, first_rebalanced_row
 from hiveacid.rules.schema import SortColumn, TableKind
+from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.write_ids import CompactorWriteIdList, ValidWriteIdList
 from hiveacid.spark.failures import translate, translated_spark_errors
 from hiveacid.spark.parallel import SparkTasks
 from hiveacid.spark.read.acid_snapshot import ACID_FIELDS, BUCKET, ROW, WRITE_ID, AcidSnapshot
 from hiveacid.spark.read.nanoseconds import InspectedFile, finer_column_in, timestamp_columns
-from hiveacid.spark.rows.columns import check_readable, pad_chars, quoted, require_whole_maps
+from hiveacid.spark.rows.columns import check_readable, pad_chars, require_whole_maps
 from hiveacid.spark.rows.file_scan import PART
 from hiveacid.spark.rows.row_format import LINE, SparkRowFormat
 from hiveacid.spark.session import cancelling_jobs, file_writer, scan_session

@@ -23,10 +23,11 @@ from hiveacid.progress import Phase, PhaseClock, PhaseObserver
 from hiveacid.records.consumers import ExportedRange
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef, plain_location
+from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.read.changes import ROW_ID, UPDATE_AFTER, UPDATE_BEFORE, VERSION
 from hiveacid.spark.read.table_reader import TableReader
-from hiveacid.spark.rows.columns import check_readable, quoted
+from hiveacid.spark.rows.columns import check_readable
 from hiveacid.spark.session import scan_session
 from hiveacid.storage.folder import Storage
 from hiveacid.tables.locations import require_free

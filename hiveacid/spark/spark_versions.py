@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from hiveacid.errors import BadCondition, SparkJobFailed, UnsupportedSpark
+from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.sql_tokens import parameter_places
 
 SPARK_4_0, SPARK_4_1 = (4, 0), (4, 1)
@@ -328,7 +329,7 @@ def with_arrow_column(
         from pyspark.sql.pandas.functions import arrow_udf
 
         udf: Any = arrow_udf  # Its type stubs support at most ten columns.
-        arguments = [F.col(f"`{column.replace('`', '``')}`") for column in columns]
+        arguments = [F.col(quoted(column)) for column in columns]
         return frame.withColumn(name, udf(function, type_)(*arguments))
     # Other Python functions get values of pandas, which cannot hold all values of Hive.
     before = frame.columns

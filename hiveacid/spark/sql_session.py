@@ -22,6 +22,7 @@ from hiveacid.records.history_entries import History
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
+from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.sql_tokens import parameters_of
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.python.table import FrameReads
@@ -363,7 +364,7 @@ def _inputs_of(job: ScriptedJob) -> list[Input]:
 
 
 def _quoted(name: str) -> str:
-    return ".".join(f"`{part.replace('`', '``')}`" for part in name.split("."))
+    return quoted(*name.split("."))
 
 
 def _text(value: object) -> str | None:

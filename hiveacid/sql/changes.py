@@ -20,6 +20,7 @@ from hiveacid.rules.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
+from hiveacid.rules.sql_names import quoted, unquoted
 from hiveacid.rules.texts import plural
 from hiveacid.sql.relations import (
     QUERY_WORDS,
@@ -136,12 +137,10 @@ class JoinedSources:
         for column in self._columns([tokens]):
             source, name = column.parts[0].name.lower(), column.parts[1].name.lower()
             if source in self.names:
-                path = (self.names[source], name)
-                text = ".".join(f"`{part.replace('`', '``')}`" for part in path)
+                text = quoted(self.names[source], name)
                 if text not in columns:
-                    taken = {each.strip("`") for each in columns.values()}
-                    base = f"{source}__{name}".replace("`", "_")
-                    columns[text] = f"`{free_name(base, taken)}`"
+                    taken = {*map(unquoted, columns.values())}
+                    columns[text] = quoted(free_name(f"{source}__{name}", taken))
                 start, end = column.parts[0].meta["start"], column.parts[1].meta["end"] + 1
                 yield Edit(start, end, f"{self.joined}.{columns[text]}")
 
@@ -489,8 +488,8 @@ class _Target:
         inner = words.brackets()[1:-1]
         words.end()
         if inner and keyword_of(inner[0]) in QUERY_WORDS:
-            columns = [f"`_{number}`" for number in range(1, len(names) + 1)]
-            fields = ", ".join(f"'{column.strip('`')}', {column}" for column in columns)
+            columns = [quoted(f"_{number}") for number in range(1, len(names) + 1)]
+            fields = ", ".join(f"'{unquoted(column)}', {column}" for column in columns)
             row = f"{text(tokens)} AS _row({', '.join(columns)})"
             return [f"(SELECT named_struct({fields}) FROM {row}).{each}" for each in columns]
         values = separated(inner)

@@ -14,6 +14,7 @@ from hiveacid.rules.constraints import (
     WriteRules,
     typed_default,
 )
+from hiveacid.rules.sql_names import quoted
 from hiveacid.sql.hive_expression import check_as_spark, default_as_spark
 
 # An arbitrary moment: the forms of default values do not depend on it.
@@ -55,8 +56,7 @@ def write_rules(
 def _rules(table: str, columns: Mapping[str, str], constraints: TableConstraints) -> Iterator[Rule]:
     for not_null in constraints.not_null:
         if not_null.enabled:
-            name = not_null.column.lower().replace("`", "``")
-            yield Rule(str(not_null), f"`{name}` IS NOT NULL")
+            yield Rule(str(not_null), f"{quoted(not_null.column.lower())} IS NOT NULL")
     for check in constraints.checks:
         if check.enabled:
             try:

@@ -32,6 +32,7 @@ from hiveacid.rules.hive_values import (
     parse_literal,
     require_kind,
 )
+from hiveacid.rules.sql_names import quoted, unquoted
 from hiveacid.sql.statement import HiveAcidSql
 
 _TOKEN = re.compile(
@@ -191,7 +192,7 @@ def _tokens(text: str, params: Collection[str]) -> list[Token]:
         kind, word, place = match.lastgroup or "", match.group(), match.end()
         before = tokens[-1].token_type if tokens else None
         if kind == "identifier":
-            tokens.append(Token(TokenType.IDENTIFIER, word[1:-1].replace("``", "`")))
+            tokens.append(Token(TokenType.IDENTIFIER, unquoted(word)))
         elif kind == "parameter":
             if word[1:] not in params:
                 raise UnsupportedTable(f"The parameter {word} has no value.")
@@ -336,13 +337,13 @@ class _Translation:
         if name.lower() not in self.columns or word in (*_WORDS, *_NOW):
             raise UnsupportedTable(f"There is no column {name}.")
         type_ = schema.parse_type(self.columns[name.lower()])
-        sql = _quoted(name.lower())
+        sql = quoted(name.lower())
         for part in path:
             fields = type_.fields if isinstance(type_, schema.Struct) else ()
             found = [inner for inner in fields if inner[0].lower() == part.lower()]
             if not found:
                 raise UnsupportedTable(f"{name} has no field {part}.")
-            sql, type_ = f"{sql}.{_quoted(found[0][0])}", found[0][1]
+            sql, type_ = f"{sql}.{quoted(found[0][0])}", found[0][1]
         kind = kind_of(type_)
         if kind in (Kind.FLOAT, Kind.DOUBLE):
             self.floating.add(sql)
@@ -408,7 +409,3 @@ class _Translation:
         now = self.moment.now.astimezone(UTC).replace(tzinfo=None)
         values = {"current_date": now.date(), "current_timestamp": now}
         return literal_value(values.get(word, self.moment.user))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

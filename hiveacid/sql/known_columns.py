@@ -10,6 +10,7 @@ from itertools import pairwise
 from sqlglot import exp
 
 from hiveacid.errors import SqlError
+from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.texts import did_you_mean
 from hiveacid.sql.statement import SqlStatement
 
@@ -156,7 +157,9 @@ def unknown_name_of_condition(
     """
     # In a subquery, the alias may be the name of an input.
     own = next(name for name in ("_own", "_own_2") if name not in inputs)
-    return unknown_name(f"SELECT ({text}\n) FROM {own} AS `{alias}`", {**inputs, own: columns})
+    return unknown_name(
+        f"SELECT ({text}\n) FROM {own} AS {quoted(alias)}", {**inputs, own: columns}
+    )
 
 
 def columns_of_query(query: str, tables: Columns) -> Sequence[str] | None:

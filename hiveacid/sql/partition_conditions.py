@@ -16,6 +16,7 @@ from hiveacid.jobs.fields import Parameters
 from hiveacid.jobs.write_jobs import MergeJob
 from hiveacid.rules.merge import Clause, MatchedUpdate, MergePlan, NotMatchedInsert
 from hiveacid.rules.partitions import INTEGERS, integer, is_day, values_by_name
+from hiveacid.rules.sql_names import quoted, unquoted
 from hiveacid.sql.statement import SqlStatement
 
 _DIGITS = re.compile("-?[0-9]{1,18}")
@@ -335,10 +336,10 @@ def _kept(
         given = clause.values if clause.row is None else dict(zip(names, clause.row, strict=False))
     else:
         return
-    values = None if given is None else {n.strip("`").lower(): v for n, v in given.items()}
+    values = None if given is None else {unquoted(n).lower(): v for n, v in given.items()}
     for key, value in fixed.items():
         if values is None:
-            yield _same(value, condition_tree(f"{alias}.`{key}`"))
+            yield _same(value, condition_tree(f"{alias}.{quoted(key)}"))
         elif key in values:
             yield _same(value, condition_tree(values[key]))
         elif isinstance(clause, NotMatchedInsert):

@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from hiveacid.errors import InvalidJob, UserError
 from hiveacid.jobs.sources import BatchSource, ChangesSource, Input, QuerySource, TableSource
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.write_ids import AsOf
 from hiveacid.sql.statement import Edit, SqlStatement
 from hiveacid.sql.words import Words, keyword_of
@@ -364,7 +365,7 @@ class Inputs:
             if is_of_metastore(table) and (start := _start_of(table)) is not None:
                 self._statement.full_name(table)
                 if not table.db:
-                    missing.append(Edit(start, start, f"`{self._statement.database}`."))
+                    missing.append(Edit(start, start, f"{quoted(self._statement.database)}."))
         return self._statement.slice(tokens, missing)
 
     def edits(self, tokens: Sequence[Token]) -> list[Edit]:
@@ -383,10 +384,10 @@ class Inputs:
             if self._is_changes(table):
                 call = self._call(start)
                 name = self._name(self._changes(table.this))
-                edits.append(Edit(start, call[-1].end + 1, f"`{name}`"))
+                edits.append(Edit(start, call[-1].end + 1, quoted(name)))
             elif is_of_metastore(table):
                 source = self._source(table)
-                edits += self._replacement(table, self._index(start), f"`{self._name(source)}`")
+                edits += self._replacement(table, self._index(start), quoted(self._name(source)))
             elif self._relations.unique_name(table) is not None:
                 edits += self._replacement(table, self._index(start), None)
         return [*edits, *(edit for edit in self._relations.edits if edit.start in within)]
@@ -411,7 +412,7 @@ class Inputs:
             yield Edit(start, end, name)
             return
         # Its columns are known by the name of the table.
-        own_name = f"`{table.name.replace('`', '``')}`"
+        own_name = quoted(table.name)
         alias = f" AS {self._relations.unique_name(table) or own_name}"
         following = keyword_of(tokens[at + 1]) if at + 1 < len(tokens) else ""
         if following != "TABLESAMPLE":

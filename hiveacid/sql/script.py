@@ -305,6 +305,23 @@ def statements(
         yield statement
 
 
+def require_one(text: str) -> None:
+    """Refuse a text that does not have exactly one statement.
+
+    Raises:
+        SqlError: It has another number of them; the message contains the position of the second one.
+    """
+    found = [*_split(tokens_of(text))]
+    if not found:
+        raise SqlError("The text has no statement.")
+    if len(found) > 1:
+        raise SqlStatement(text, found[1], "").error(
+            found[1][0],
+            "Another statement begins there, and one execution runs one statement.",
+            "Run each statement by itself. Do not write names or values from elsewhere into SQL.",
+        )
+
+
 def is_use(statement: SqlStatement) -> bool:
     """Whether a statement is USE."""
     return keyword_of(statement.tokens[0]) == "USE"

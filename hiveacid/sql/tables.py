@@ -16,6 +16,7 @@ from hiveacid.jobs.definition_jobs import (
     CreateTableLikeJob,
 )
 from hiveacid.rules.schema import parse_type
+from hiveacid.rules.sql_names import quoted
 from hiveacid.sql.relations import Inputs
 from hiveacid.sql.statement import SqlStatement
 from hiveacid.sql.words import Words
@@ -361,7 +362,7 @@ def _type_text(kind: exp.Expr) -> str:
     if isinstance(kind, exp.DataTypeParam):
         return str(kind.name)
     if isinstance(kind, exp.ColumnDef) and kind.kind is not None and not kind.constraints:
-        return f"`{kind.name.replace('`', '``')}`: {_type_text(kind.kind)}"
+        return f"{quoted(kind.name)}: {_type_text(kind.kind)}"
     if not isinstance(kind, exp.DataType):
         raise UnsupportedTable("A field of a struct is a name and a type.")
     name: str = _TYPE_NAMES.get(kind.this, kind.this.value)

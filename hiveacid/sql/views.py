@@ -9,6 +9,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from hiveacid.errors import SqlError
 from hiveacid.jobs.sources import QuerySource
+from hiveacid.rules.sql_names import quoted
 from hiveacid.sql.relations import Inputs, is_of_metastore, subqueries
 from hiveacid.sql.statement import TANGLED, UNTANGLE, Edit, SqlStatement
 from hiveacid.sql.words import Words, separated
@@ -132,9 +133,9 @@ def with_names(sql: str, names: Sequence[str | None]) -> str | None:
         if column.is_star or isinstance(column, exp.Aliases) or not _is_in(column, item):
             return None
         end = item[-1].end + 1
-        edit = Edit(end, end, f" AS `{name}`")
+        edit = Edit(end, end, f" AS {quoted(name)}")
         if isinstance(alias, exp.Identifier):
-            edit = Edit(alias.meta["start"], alias.meta["end"] + 1, f"`{name}`")
+            edit = Edit(alias.meta["start"], alias.meta["end"] + 1, quoted(name))
         edits.append(edit)
     return statement.slice(statement.tokens, edits)
 

@@ -49,6 +49,7 @@ from hiveacid.rules.column_statistics import (
 from hiveacid.rules.names import Delta, TableRef, parse_partition_name
 from hiveacid.rules.partitions import KeyComparison, matching_partitions
 from hiveacid.rules.schema import Decimal, HiveType, Primitive, TableKind, parse_type
+from hiveacid.rules.sql_names import unquoted
 from hiveacid.rules.write_ids import Range, ValidWriteIdList, WriteIdList
 from hiveacid.storage.filesystems import translated_os_errors
 from hiveacid.storage.folder import ReadOnlyStorage
@@ -469,7 +470,7 @@ def _columns_to_analyze(table: HiveTable, job: AnalyzeJob) -> list[str]:
     known = {column.name.lower(): column.name for column in table.columns}
     if job.columns is None:
         return list(known.values())
-    names = [name.strip("`").lower() for name in job.columns]
+    names = [unquoted(name).lower() for name in job.columns]
     if unknown := sorted({*names} - {*known}):
         raise UnknownColumn(
             f"{table.ref} has no column {', '.join(unknown)} to analyze.",

@@ -21,13 +21,13 @@ from hiveacid.jobs.checks import (
     References,
     RowCheck,
     Unique,
-    quoted,
 )
 from hiveacid.jobs.sources import BatchSource, Source, TableSource
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.sql_names import quoted
 from hiveacid.storage.listing import DataFile
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.table_part import TablePart

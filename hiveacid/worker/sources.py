@@ -18,6 +18,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import HiveType, TableKind, parse_type
+from hiveacid.rules.sql_names import quoted
 from hiveacid.sql.statement import SqlStatement
 from hiveacid.sql.words import Words, keyword_of, separated
 from hiveacid.tables.scan.columns import TableColumns
@@ -169,7 +170,7 @@ class QueryCompiler:
         if not tokens:
             raise SparkNeeded("an empty column")
         if len(tokens) == 1 and tokens[0].token_type is TokenType.STAR:
-            return [(name, f"`{name}`") for name in types]
+            return [(name, quoted(name)) for name in types]
         if len(tokens) > 2 and keyword_of(tokens[-2]) == "AS":
             return [(tokens[-1].text.lower(), statement.slice(tokens[:-2]))]
         is_name = all(

@@ -37,6 +37,7 @@ from hiveacid.rules.partitions import (
     values_by_name,
 )
 from hiveacid.rules.schema import HiveType, Varchar, parse_type
+from hiveacid.rules.sql_names import quoted, unquoted
 from hiveacid.sql.hive_expression import PARAMETER
 from hiveacid.sql.partition_conditions import (
     KeyScope,
@@ -447,7 +448,7 @@ class UpdateRows(_RowChange):
     @property
     def assigned(self) -> Collection[str]:
         """See the base class."""
-        return {name.strip("`").lower() for name in self.set}
+        return {unquoted(name).lower() for name in self.set}
 
     def prepare(self, preparation: Preparation) -> None:
         """Compile the condition and the values."""
@@ -457,7 +458,7 @@ class UpdateRows(_RowChange):
         names = find_columns(self.table, [*self.set], self.what)
         given = with_defaults(self.set, rules)
         texts = {n.lower(): given[key] for n, key in zip(names, self.set, strict=True)}
-        every = {name: texts.get(name, f"`{name}`") for name in types_of(self.table)}
+        every = {name: texts.get(name) or quoted(name) for name in types_of(self.table)}
         self._values = assigned(self.table, every, self._scope, self.what)
 
     def stage(self, context: WriteContext) -> Counts:
@@ -537,7 +538,7 @@ class InsertRows(SourceStatement):
         texts = {}
         for name in target:
             default = None if name in keys else rules.default(name)
-            texts[name] = f"`{name}`" if name in row else default or "NULL"
+            texts[name] = quoted(name) if name in row else default or "NULL"
             if name in fixed and (value := fixed[name]) is not None:
                 texts[name] = _key_literal(value, keys[name])
         self._names = [f"#.{name}" for name in names]
@@ -676,7 +677,7 @@ class MergeRows(SourceStatement):
         if given is None:
             row = columns_of_row([*source], self.exclude, "The merge")
             require_all_columns(self.table, row, "The merge", exclude=self.exclude)
-            by_name = {name: f"`{self.source_alias}`.`{name}`" for name in target if name in row}
+            by_name = {name: quoted(self.source_alias, name) for name in target if name in row}
         else:
             names = find_columns(self.table, [*given], self.what)
             values = with_defaults(given, rules)
@@ -685,7 +686,7 @@ class MergeRows(SourceStatement):
 
         def other(name: str) -> str:
             if not inserts:
-                return f"`{self.target_alias}`.`{name}`"
+                return quoted(self.target_alias, name)
             return (None if name in keys else rules.default(name)) or "NULL"
 
         texts = {name: by_name.get(name) or other(name) for name in target}

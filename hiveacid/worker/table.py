@@ -19,6 +19,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import PhaseObserver
 from hiveacid.rules.merge import Clause, MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.sql_names import quoted
 from hiveacid.tables.locations import require_job_access
 from hiveacid.tables.scan.row_filter import Expression
 from hiveacid.tables.scan.table_scan import TableScan
@@ -107,10 +108,10 @@ class WorkerTable:
             source = source_of_rows(rows)
             if missing := [name for name in keys if name not in source.names]:
                 raise UnknownColumn(f"The rows have no column {', '.join(missing)}.")
-            values = {name: f"s.`{name}`" for name in source.names}
+            values = {name: quoted("s", name) for name in source.names}
             others = {name: value for name, value in values.items() if name not in keys}
             updates = [MatchedUpdate(others)] if others else []
-            equal = " AND ".join(f"t.`{name}` = s.`{name}`" for name in keys)
+            equal = " AND ".join(f"{quoted('t', name)} = {quoted('s', name)}" for name in keys)
             clauses: list[Clause] = [*updates, NotMatchedInsert(values)]
             codec = self._options.orc_codec
             return self._run(MergeRows(self.ref, codec, lambda _: source, equal, clauses))

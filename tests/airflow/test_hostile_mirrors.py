@@ -6,13 +6,16 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, aclosing
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from airflow_hiveacid.triggers.base import PollThreads, Server
-from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
+from airflow_hiveacid.triggers.condition import Condition, HiveAcidConditionTrigger, Poller
 from hiveacid.errors import MetastoreUnreachable
 from hiveacid.metastore.client import MetastoreClient
 from tests.airflow.test_mirror_fresh import Watched
@@ -55,14 +58,10 @@ def test_eight_hostile_mirrors_do_not_delay_another_trigger(
         options = {"type": "rest", "uri": silent[0 if shared else number], "locations": "s3://a"}
         return mirror.trigger(catalog_options=options)
 
-    async def first_of(trigger: HiveAcidConditionTrigger) -> Any:
-        async with aclosing(trigger.run()) as events:  # type: ignore[type-var]
-            return (await anext(events)).payload
-
     async def wait() -> Any:
-        waiting = [asyncio.ensure_future(first_of(hostile(each))) for each in range(HOSTILE)]
+        waiting = [asyncio.ensure_future(first_event(hostile(each))) for each in range(HOSTILE)]
         await asyncio.wait(waiting, timeout=1)
-        event = await asyncio.wait_for(first_of(mirror.trigger()), timeout=20)
+        event = await asyncio.wait_for(first_event(mirror.trigger()), timeout=20)
         assert not any(each.done() for each in waiting)
         for each in waiting:
             each.cancel()
@@ -108,6 +107,170 @@ def test_the_polls_of_a_server_and_of_an_owner_are_limited() -> None:
         assert await threads.run(Server("c", "x"), lambda: 1, 60) == 1
 
     asyncio.run(run())
+
+
+def test_a_poll_that_is_late_gives_its_place_to_the_dag_with_the_fewest_polls() -> None:
+    async def run() -> None:
+        threads, release = PollThreads(total=1, late_after=0.05), threading.Event()
+        begun: list[str] = []
+
+        def poll(owner: str) -> bool:
+            begun.append(owner)
+            return release.wait(60)
+
+        def begin(owner: str) -> "asyncio.Future[Any]":
+            return asyncio.ensure_future(threads.run(Server(owner, "x"), partial(poll, owner), 60))
+
+        running = [begin(owner) for owner in ("a", "a", "a", "b")]
+        async with asyncio.timeout(20):
+            while len(begun) < 2:
+                await asyncio.sleep(0.01)
+        assert begun[:2] == ["a", "b"]
+        release.set()
+        await asyncio.gather(*running)
+
+    asyncio.run(run())
+
+
+def test_a_server_with_many_polls_gets_one_of_each_dag() -> None:
+    async def run() -> None:
+        threads, release = PollThreads(per_owner=2), threading.Event()
+        running = [
+            asyncio.ensure_future(threads.run(Server(owner, "x"), release.wait, 60))
+            for owner in "aabb"
+        ]
+        await asyncio.sleep(0)
+        running.append(asyncio.ensure_future(threads.run(Server("c", "x"), release.wait, 60)))
+        await asyncio.sleep(0)
+        with pytest.raises(MetastoreUnreachable, match="could begin"):
+            await threads.run(Server("c", "x"), lambda: 1, 0.05)
+        assert await threads.run(Server("c", "y"), lambda: 1, 60) == 1
+        release.set()
+        await asyncio.gather(*running)
+
+    asyncio.run(run())
+
+
+def test_a_poll_that_is_cancelled_leaves_nothing() -> None:
+    async def run() -> None:
+        threads, release = PollThreads(per_server=1, total=1), threading.Event()
+        server = Server("a", "x")
+        first = asyncio.ensure_future(threads.run(server, release.wait, 60))
+        waiting = asyncio.ensure_future(threads.run(Server("b", "x"), lambda: 1, 60))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        release.set()
+        assert await first
+        assert await threads.run(server, lambda: 2, 60) == 2
+        admitted = asyncio.ensure_future(threads.run(server, lambda: 3, 60))
+        await asyncio.sleep(0)
+        admitted.cancel()
+        await asyncio.gather(waiting, admitted, return_exceptions=True)
+        assert await threads.run(server, lambda: 4, 60) == 4
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("dags", "names"),
+    [(1, 3), (30, 3), (30, 900), (900, 3), (900, 900), (900, 1)],
+    ids=str,
+)
+def test_900_silent_polls_delay_those_of_other_dags_by_less_than_an_interval(
+    dags: int, names: int
+) -> None:
+    """With one name, the others poll this server, too: silent is the storage of its tables."""
+    interval, others = 5.0, 100
+    release = threading.Event()
+    late: list[float] = []
+
+    async def poll_thrice(threads: PollThreads, number: int) -> None:
+        loop = asyncio.get_running_loop()
+        server = Server(f"good_{number % 10}", "server_0" if names == 1 else "metastore")
+        for _ in range(3):
+            due = loop.time()
+            late.append(await threads.run(server, loop.time, 60) - due)
+            await asyncio.sleep(0.1)
+
+    async def run() -> None:
+        threads = PollThreads(late_after=0.05)
+        silent = [
+            asyncio.ensure_future(
+                threads.run(
+                    Server(f"dag_{each % dags}", f"server_{each % names}"), release.wait, 60
+                )
+            )
+            for each in range(900)
+        ]
+        await asyncio.sleep(0)
+        await asyncio.gather(*(poll_thrice(threads, each) for each in range(others)))
+        assert not any(each.done() for each in silent)
+        release.set()
+        await asyncio.gather(*silent)
+
+    asyncio.run(run())
+    assert len(late) == 3 * others
+    assert max(late) < interval
+
+
+@dataclass(frozen=True)
+class Silent(Condition):
+    """A condition on a catalog that never answers, unless it has no name.
+
+    Attributes:
+        catalog: The catalog.
+    """
+
+    catalog: str
+
+    @property
+    def server(self) -> str | None:
+        return self.catalog or None
+
+    def validate(self) -> None:
+        return
+
+    def poll(self, poller: Poller) -> Any:
+        if self.catalog:
+            END.wait(60)
+        return "found"
+
+
+END = threading.Event()
+
+
+def test_three_silent_catalogs_do_not_stop_another_dag_with_the_same_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connection = {"conn_type": "hive_acid_metastore", "host": "127.0.0.1", "port": 1}
+    monkeypatch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection))
+    END.clear()
+
+    def deferred(dag_id: str, catalog: str) -> "asyncio.Future[Any]":
+        trigger = HiveAcidConditionTrigger(
+            condition=Silent(catalog), metastore_conn_id="hive_acid_default", poke_interval=60
+        )
+        task = SimpleNamespace(dag_id=dag_id, task_id="wait")
+        trigger.task_instance = task  # type: ignore[assignment]
+        return asyncio.ensure_future(first_event(trigger))
+
+    async def run() -> Any:
+        silent = [deferred("silent", f"catalog_{each % 3}") for each in range(30)]
+        await asyncio.wait(silent, timeout=0.5)
+        event = await asyncio.wait_for(deferred("good", ""), timeout=20)
+        assert not any(each.done() for each in silent)
+        END.set()
+        for each in silent:
+            each.cancel()
+        await asyncio.gather(*silent, return_exceptions=True)
+        return event
+
+    assert asyncio.run(run()) == {"status": "found", "found": "found"}
+
+
+async def first_event(trigger: HiveAcidConditionTrigger) -> Any:
+    async with aclosing(trigger.run()) as events:  # type: ignore[type-var]
+        return (await anext(events)).payload
 
 
 def test_a_poll_raises_its_own_errors() -> None:

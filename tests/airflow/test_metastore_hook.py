@@ -5,7 +5,7 @@ import pytest
 
 from airflow_hiveacid.hooks import HiveAcidMetastoreHook
 from airflow_hiveacid.provider_info import get_provider_info
-from hiveacid.errors import InvalidConnection
+from hiveacid.errors import InvalidConnection, InvalidJob
 from hiveacid.jobs.options import METASTORE_PROFILES, kept_tokens, token_of
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.thrift.answers import TxnState
@@ -240,3 +240,9 @@ def test_a_body_that_does_not_commit_is_aborted(hook, table):
         pass
     states = {info.txn_id: info.state for info in hook.transactions()}
     assert states.get(txn.txn_id, TxnState.ABORTED) is TxnState.ABORTED
+
+
+def test_an_invalid_entry_of_allowed_locations_is_named_before_the_connection(monkeypatch):
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ALLOWED_LOCATIONS", "file, s3a//lake")
+    with pytest.raises(InvalidJob, match="Entry 2 of allowed_locations, 's3a//lake'"):
+        HiveAcidMetastoreHook("missing").options()

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.embedded import free_port
+from hiveacid.metastore.dev.loopback import HOST
 from tests.failover.shared_metastore import SharedMetastore
 
 # The beginning of a request in Thrift's binary protocol, before the length of the name, and the

@@ -4,7 +4,7 @@ import getpass
 from collections.abc import Sequence
 from pathlib import Path
 
-from hiveacid.metastore.dev.embedded import HOST
+from hiveacid.metastore.dev.loopback import HOST
 from tests.live.database_server import USER, DatabaseServer
 
 LET_GO_SECONDS = 4

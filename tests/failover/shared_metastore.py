@@ -14,7 +14,8 @@ from hiveacid.metastore.dev.distribution import (
     prepare,
     write_site,
 )
-from hiveacid.metastore.dev.embedded import HOST, EmbeddedMetastore, GuardedProcess
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore, GuardedProcess
+from hiveacid.metastore.dev.loopback import HOST
 from tests.failover.mariadb import MariaDb
 from tests.live import postgres
 from tests.live.postgres import Postgres

@@ -12,7 +12,8 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.embedded import free_port
+from hiveacid.metastore.dev.loopback import HOST
 from tests.hadoop.daemons import START_SECONDS, Daemons
 from tests.hadoop.software import write_configuration
 from tests.live.airflow_api import wait_until

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from hiveacid.metastore.dev.embedded import HOST
+from hiveacid.metastore.dev.loopback import HOST
 from tests.hadoop.hdfs import SERVER, START_SECONDS, Hdfs
 from tests.hadoop.software import java_command
 from tests.live.airflow_api import wait_until

@@ -5,7 +5,8 @@ import urllib.request
 from pathlib import Path
 
 from hiveacid.metastore.dev.distribution import find_java, spark_jars
-from hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.embedded import free_port
+from hiveacid.metastore.dev.loopback import HOST
 from tests.interop.engines import Server
 from tests.interop.software import cached, copy_dependencies
 

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.errors import AccessRefused, InvalidJob
+from hiveacid.iceberg.catalogs import checked_options
+from hiveacid.jobs.iceberg_job import IcebergExportJob
 from hiveacid.jobs.options import AllowedLocations, MetastoreOptions
 
 OPTIONS = MetastoreOptions(uris="thrift://hms:9083")
@@ -40,6 +42,38 @@ def test_options_of_a_program_are_within_the_configuration(
     assert MetastoreOptions.of(given) == replace(OPTIONS, allowed_locations="s3a://a, file")
     narrower = MetastoreOptions.of(replace(OPTIONS, allowed_locations="file"))
     assert narrower.allowed_locations == "file"
+
+
+@pytest.mark.parametrize(
+    ("text", "entry"),
+    [
+        ("hdfs://nn1:8020, s3a//lake", "Entry 2 of allowed_locations, 's3a//lake',"),
+        ("/warehouse", "Entry 1 of allowed_locations, '/warehouse',"),
+        ("hdfs://nn1:8020/warehouse", "Entry 1 of allowed_locations, 'hdfs://nn1:8020/warehouse',"),
+        ("file, , gs", "Entry 2 of allowed_locations, '',"),
+        (",", "Entry 1 of allowed_locations, '',"),
+    ],
+)
+def test_an_invalid_entry_is_named_before_anything_else(
+    text: str, entry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing_else_is_valid = MetastoreOptions(uris="ftp://x", auth_mechanism="none")
+    with pytest.raises(InvalidJob) as own:
+        replace(nothing_else_is_valid, allowed_locations=text).validate()
+    assert entry in str(own.value)
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ALLOWED_LOCATIONS", text)
+    with pytest.raises(InvalidJob) as configured:
+        MetastoreOptions.of(nothing_else_is_valid)
+    assert entry in str(configured.value)
+
+
+def test_a_catalog_names_an_invalid_entry_before_its_own_options(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ALLOWED_LOCATIONS", "s3a//lake")
+    job = IcebergExportJob(target="a.b", table="a.c", catalog_options={"type": "rest"})
+    with pytest.raises(InvalidJob, match="Entry 1 of allowed_locations, 's3a//lake'"):
+        checked_options(job)
 
 
 def test_an_unreadable_configuration_allows_nothing(

@@ -11,7 +11,7 @@ from typing import Any, Self
 from kubernetes import client
 
 from hiveacid.metastore.dev.distribution import find_java, spark_jars
-from hiveacid.metastore.dev.embedded import HOST
+from hiveacid.metastore.dev.loopback import HOST
 from tests.kubernetes.namespace import Namespace
 from tests.live.process_group import ProcessGroup
 

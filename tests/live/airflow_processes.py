@@ -15,7 +15,8 @@ from typing import Any, Self
 
 import psutil
 
-from hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.embedded import free_port
+from hiveacid.metastore.dev.loopback import HOST
 from tests.live.airflow_api import AirflowApi, wait_until
 from tests.live.process_group import ProcessGroup
 

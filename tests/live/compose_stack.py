@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.embedded import free_port
+from hiveacid.metastore.dev.loopback import HOST
 from tests.deploy import compose, software
 from tests.live.airflow_api import wait_until
 from tests.live.postgres import USER, Postgres

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from hiveacid.metastore.dev.embedded import HOST
+from hiveacid.metastore.dev.loopback import HOST
 from tests.live.database_server import USER, DatabaseServer
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from hiveacid.metastore.dev.distribution import find_java
-from hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.embedded import free_port
+from hiveacid.metastore.dev.loopback import HOST
 from tests.hadoop.daemons import START_SECONDS, Daemons
 from tests.hadoop.software import write_configuration
 from tests.live.airflow_api import wait_until

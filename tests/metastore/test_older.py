@@ -10,8 +10,11 @@ from hiveacid.errors import MetastoreUnreachable, UnsupportedMetastore
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.distribution import find_java, spark_jars, write_properties
-from hiveacid.metastore.dev.embedded import HOST, GuardedProcess, free_port
+from hiveacid.metastore.dev.embedded import GuardedProcess, free_port
+from hiveacid.metastore.dev.loopback import HOST, require_loopback, write_loopback_classes
 
+# The class of Hive 2.3 that opens a socket.
+_OPENER = "org/apache/hadoop/hive/common/auth/HiveAuthUtils"
 pytestmark = [pytest.mark.metastores, pytest.mark.server]
 
 
@@ -33,6 +36,7 @@ def old_metastore(tmp_path: Path) -> Iterator[tuple[str, GuardedProcess]]:
             "hive.async.log.enabled": "false",
         },
     )
+    write_loopback_classes(spark_jars("hive-common")[0], conf, _OPENER)
     (conf / "hive-log4j2.properties").write_text("rootLogger.level = OFF\n")
     port = free_port()
     process = GuardedProcess(
@@ -66,6 +70,7 @@ def test_it_is_refused_by_its_version(
         return True
 
     eventually("it answers", refuses)
+    require_loopback(int(uri.rpartition(":")[2]), "Hive 2.3", MetastoreUnreachable)
     (refused,) = refusals
     assert "is older than version 3" in str(refused)
     assert "3.1 or newer" in refused.remedy

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from hiveacid.metastore.dev.embedded import HOST
+from hiveacid.metastore.dev.loopback import HOST
 from tests.places import place_of
 
 _ERROR = (

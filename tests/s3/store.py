@@ -9,7 +9,8 @@ from typing import Self
 
 import pyspark
 
-from hiveacid.metastore.dev.embedded import HOST, free_port
+from hiveacid.metastore.dev.embedded import free_port
+from hiveacid.metastore.dev.loopback import HOST
 from tests.deploy.software import jars, s3_store
 from tests.live.airflow_api import wait_until
 from tests.live.process_group import ProcessGroup

@@ -11,9 +11,16 @@ from dbt.adapters.base.impl import ConstraintSupport
 from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
 from dbt.adapters.contracts.relation import RelationType
-from dbt.adapters.hiveacid.columns import HiveAcidColumn
+from dbt.adapters.hiveacid.columns import HiveAcidColumn, type_of_metastore, type_of_query
 from dbt.adapters.hiveacid.connections import ROWS, Handle, HiveAcidConnectionManager
-from dbt.adapters.hiveacid.definitions import DEFINITION, RUN, Definition, ModelColumn, text
+from dbt.adapters.hiveacid.definitions import (
+    DEFINITION,
+    RUN,
+    Definition,
+    ModelColumn,
+    column_name,
+    text,
+)
 from dbt.adapters.hiveacid.relation import HiveAcidRelation
 from dbt.adapters.hiveacid.runs import retried_folder, run_of_invocation, run_token
 from dbt.adapters.spark.impl import SparkAdapter
@@ -28,6 +35,7 @@ from hiveacid.metastore.table_rules import projected_tables
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
+from hiveacid.rules.sql_names import quoted
 from hiveacid.tables.definitions.tables import find_table
 from hiveacid.upkeep.table_detail import table_detail
 
@@ -116,13 +124,15 @@ class HiveAcidAdapter(SparkAdapter):
             schema = self._handle.spark.table(str(relation.identifier)).schema
             # In lower case, like those of the metastore, with which dbt compares them.
             return [
-                HiveAcidColumn(each.name.lower(), each.dataType.simpleString())
+                HiveAcidColumn(each.name.lower(), type_of_query(each.dataType))
                 for each in schema.fields
             ]
         found = self._find(relation)
         if found is None:
             return []
         columns = (*found.columns, *found.partition_keys)
+        with self.connections.exception_handler(f"describe {relation}"):
+            types = [type_of_metastore(each.type) for each in columns]
         return [
             HiveAcidColumn(
                 table_database=None,
@@ -132,7 +142,7 @@ class HiveAcidAdapter(SparkAdapter):
                 table_owner=found.owner,
                 column=each.name,
                 column_index=place + 1,
-                dtype=each.type,
+                dtype=types[place],
             )
             for place, each in enumerate(columns)
         ]
@@ -203,7 +213,24 @@ class HiveAcidAdapter(SparkAdapter):
         with self.connections.exception_handler("show databases"):
             return schema.lower() in self._handle.client.get_databases()
 
+    def quote(self, identifier: str) -> str:
+        """Return a name as SQL.
+
+        Args:
+            identifier: The name.
+        """
+        return quoted(str(identifier))
+
     # Definitions
+
+    @available.parse(lambda *_, **__: "")
+    def added_columns(self, columns: list[HiveAcidColumn]) -> str:
+        """Return columns as ALTER TABLE adds them.
+
+        Args:
+            columns: The columns.
+        """
+        return ", ".join(f"{column_name(each.name)} {each.data_type}" for each in columns)
 
     @available.parse(lambda *_, **__: "")
     def create_table_sql(
@@ -403,7 +430,8 @@ class HiveAcidAdapter(SparkAdapter):
                 comment = declared.get(column.name.lower(), "")
                 if comment and column.comment != comment:
                     statements.append(
-                        f"COMMENT ON COLUMN {relation.render()}.`{column.name}` IS {text(comment)}"
+                        f"COMMENT ON COLUMN {relation.render()}.{quoted(column.name)} IS"
+                        f" {text(comment)}"
                     )
         return statements
 

@@ -7,13 +7,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
+from dbt.adapters.hiveacid.columns import type_of_query
 from dbt.adapters.hiveacid.credentials import HiveAcidCredentials
 from dbt.adapters.spark.connections import SparkConnectionManager
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 from hiveacid.errors import HiveAcidError
-from hiveacid.jobs.report import RunReport, ScriptReport
+from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.sql_names import unquoted
+from hiveacid.sql.script import require_one
 from hiveacid.writes.statement import WriteOptions
 
 if TYPE_CHECKING:
@@ -45,10 +48,10 @@ class Cursor:
         self.description: Sequence[tuple[Any, ...]] | None = None
 
     def execute(self, sql: str, bindings: Sequence[Any] | None = None) -> None:
-        """Run one or more statements, and fetch the rows of the last one.
+        """Run one statement, and fetch its rows.
 
         Args:
-            sql: The statements, separated by semicolons.
+            sql: The statement.
             bindings: Must be empty: values are literals of the text.
         """
         if bindings:
@@ -59,7 +62,7 @@ class Cursor:
             if hasattr(result, "collect"):
                 fields = result.schema.fields
                 self.description = [
-                    (each.name, each.dataType.simpleString(), None, None, None, None, each.nullable)
+                    (each.name, type_of_query(each.dataType), None, None, None, None, each.nullable)
                     for each in fields
                 ]
                 self._rows = result.collect()
@@ -89,13 +92,10 @@ class Cursor:
 
 def response_of(result: object) -> AdapterResponse:
     """Describe the result of a statement for dbt."""
-    parts = result.statements if isinstance(result, ScriptReport) else ()
-    given: list[object] = [result, *(each.run for each in parts)]
-    reports = [each for each in given if isinstance(each, RunReport)]
-    if not reports:
+    if not isinstance(result, RunReport):
         return AdapterResponse(_message="OK")
-    rows = sum(each.rows_inserted + each.rows_updated + each.rows_deleted for each in reports)
-    word = "ALREADY APPLIED" if reports[-1].already_done else "OK"
+    rows = result.rows_inserted + result.rows_updated + result.rows_deleted
+    word = "ALREADY APPLIED" if result.already_done else "OK"
     return AdapterResponse(_message=f"{word} {rows}", code=word, rows_affected=rows)
 
 
@@ -136,19 +136,23 @@ class Handle:
 
     @contextmanager
     def result(self, sql: str) -> Iterator[Any]:
-        """Run statements, and yield the result of the last one, whose rows are read meanwhile.
+        """Run a statement, and yield its result, whose rows are read meanwhile.
 
         Afterwards no read is open, for which the next statement of this thread could wait.
 
         Args:
-            sql: The statements.
+            sql: The statement. What comes from elsewhere into its text must not begin another one.
+
+        Raises:
+            SqlError: The text has several statements.
         """
+        require_one(sql)
         token, self._token = self._token, None
         options = self._credentials.writes(token)
         with self._session(options) as session:
             if temporary := _TEMPORARY.fullmatch(sql):
                 frame = session.sql(temporary[2].rstrip().removesuffix(";"))
-                frame.createOrReplaceTempView(temporary[1].strip("`"))  # type: ignore[union-attr]
+                frame.createOrReplaceTempView(unquoted(temporary[1]))  # type: ignore[union-attr]
                 yield None
             else:
                 # An author of a project means it: UPDATE needs no `WHERE true`.

@@ -8,6 +8,10 @@ from typing import Any
 
 from dbt_common.exceptions import CompilationError
 
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs.definition_jobs import require_column_name
+from hiveacid.rules.sql_names import quoted, unquoted
+
 # The digest of the definition that a table was created with, and the run that created it.
 DEFINITION = "dbt.definition"
 RUN = "dbt.run"
@@ -40,7 +44,7 @@ class ModelColumn:
         """
         comment = f"COMMENT {text(self.comment)}" if self.comment else ""
         constraints = [_named(each, f"{owner}.{self.name}") for each in self.constraints]
-        parts = (f"`{self.name}`", self.type, *constraints, comment)
+        parts = (column_name(self.name), self.type, *constraints, comment)
         return " ".join(part for part in parts if part)
 
 
@@ -114,14 +118,14 @@ class Definition:
         if bool(buckets) != bool(clustered):
             raise CompilationError("clustered_by and buckets need each other: set both or neither.")
         if clustered:
-            quoted = ", ".join(f"`{each}`" for each in clustered)
-            yield f"CLUSTERED BY ({quoted}) INTO {int(buckets)} BUCKETS"  # type: ignore[arg-type]
+            names = ", ".join(map(column_name, clustered))
+            yield f"CLUSTERED BY ({names}) INTO {int(buckets)} BUCKETS"  # type: ignore[arg-type]
         form = str(self.config.get("file_format") or "orc").lower()
         if form not in _FORMATS:
             raise CompilationError(f"file_format {form!r} is none of {', '.join(_FORMATS)}.")
         yield f"STORED AS {form.upper()}"
         if root := self.config.get("location_root"):
-            folder = name.replace("`", "").rpartition(".")[2]
+            folder = unquoted(name.rpartition(".")[2])
             yield f"LOCATION {text(f'{root}/{folder}')}"
 
     def _key(self, key: str, owner: str) -> str:
@@ -135,6 +139,19 @@ class Definition:
         given = self.config.get("tblproperties") or {}
         kind = {"transactional_properties": "insert_only"} if self.config.get("insert_only") else {}
         return {**{key: str(value) for key, value in given.items()}, **kind}
+
+
+def column_name(name: str) -> str:
+    """Return the name of a column of a new table as SQL.
+
+    Raises:
+        CompilationError: Not every engine reads the name, which may come from a foreign file.
+    """
+    try:
+        require_column_name(name)
+    except InvalidJob as error:
+        raise CompilationError(str(error)) from error
+    return quoted(name)
 
 
 def listed(given: object) -> list[str]:
@@ -162,9 +179,9 @@ def _named(constraint: str, owner: str) -> str:
     given = re.fullmatch(r"constraint (\S+) (.*)", constraint, re.IGNORECASE | re.DOTALL)
     if given is None and not constraint.lower().startswith("check"):
         return constraint
-    name, rule = ("dbt", constraint) if given is None else (given[1].strip("`"), given[2])
+    name, rule = ("dbt", constraint) if given is None else (unquoted(given[1]), given[2])
     digest = hashlib.sha256(f"{owner}/{constraint}".encode()).hexdigest()[:16]
-    return f"CONSTRAINT `{name}_{digest}` {rule}"
+    return f"CONSTRAINT {quoted(f'{name}_{digest}')} {rule}"
 
 
 def _pairs(properties: Mapping[str, str]) -> str:

@@ -64,6 +64,7 @@ class Release:
         java: The versions of Java that it runs on.
         left_out: Name prefixes of the archive's jars that the libraries replace.
         schema: Statements that convert the archive's newest schema into that of the release.
+        opens_all: Whether it listens on all addresses, whatever its settings are.
     """
 
     version: str
@@ -77,6 +78,7 @@ class Release:
     java: range = JAVA
     left_out: tuple[str, ...] = ()
     schema: tuple[str, ...] = ()
+    opens_all: bool = False
 
 
 # Columns that the schema has dropped since 4.0: the metastore no longer fills them, but the schema
@@ -175,6 +177,7 @@ _ALL = (
                 )
             )
         },
+        opens_all=True,
     ),
     _in_the_engine("4.1.0", first_java=17, schema=_SCHEMA_OF_4_1),
     _in_the_engine("4.2.0", first_java=21, schema=_SCHEMA_OF_4_2),
@@ -200,6 +203,12 @@ class Distribution:
     def database(self) -> Path:
         """The Derby database to copy: the schema, and nothing in it."""
         return self.home / "derby"
+
+    @property
+    def archive_jar(self) -> Path:
+        """The metastore's own jar of the archive."""
+        _, module, revision = self.release.archive.split(":")
+        return self.home / "lib" / f"{module}-{revision}.jar"
 
     @property
     def classpath(self) -> str:

@@ -28,6 +28,12 @@ from hiveacid.metastore.dev.distribution import (
     write_properties,
     write_site,
 )
+from hiveacid.metastore.dev.loopback import (
+    HOST,
+    listens,
+    require_loopback,
+    write_loopback_classes,
+)
 from hiveacid.metastore.endpoint import Endpoint
 from hiveacid.metastore.thrift.session import asked_by_sasl
 from hiveacid.rules.metastore_version import BUNDLED
@@ -106,7 +112,6 @@ class GuardedProcess:
 
 START_SECONDS = 180
 PROBE_SECONDS = 10
-HOST = "127.0.0.1"
 DEFAULT_VERSION = "4.0.1"
 
 # Above the ports of well-known services, and below those that systems assign automatically.
@@ -247,7 +252,7 @@ class EmbeddedMetastore:
 
         Raises:
             EmbeddedMetastoreFailed: It could not be fetched or did not start; the message ends
-                with the end of its log.
+                with the end of its log. Or it answers at other addresses of this machine.
             JavaMissing: No suitable Java was found.
         """
         if self._process is not None:
@@ -258,7 +263,7 @@ class EmbeddedMetastore:
         self.warehouse.mkdir(parents=True, exist_ok=True)
         if self._port == 0:
             self._port = free_port()
-        elif _listens(self._port):
+        elif listens(self._port):
             raise EmbeddedMetastoreFailed(f"Another process already listens at {self.uri}.")
         database = self._directory / "metastore_db"
         if not database.exists():
@@ -271,9 +276,12 @@ class EmbeddedMetastore:
         write_site(conf, database, self._settings(distribution))
         ours = self._kerberized.hadoop if self._kerberized else {}
         write_properties(conf / "core-site.xml", {**ours, **self._hadoop})
+        if distribution.release.opens_all:
+            write_loopback_classes(distribution.archive_jar, conf)
         self._process = self._launch(distribution)
         try:
             self._await_answer()
+            require_loopback(self._port, f"Metastore {self.version}", EmbeddedMetastoreFailed)
         except BaseException:
             self.kill()
             raise
@@ -391,7 +399,7 @@ class EmbeddedMetastore:
             raise EmbeddedMetastoreFailed(f"Metastore {self.version} {reason}:\n{tail}")
 
     def _answers(self) -> bool:
-        if not _listens(self._port):
+        if not listens(self._port):
             return False
         if self._kerberized:
             # The waiting process does not need a ticket.
@@ -417,7 +425,7 @@ def free_port(preferred: int | None = None) -> int:
     Args:
         preferred: Used if it is free.
     """
-    if preferred is not None and not _listens(preferred):
+    if preferred is not None and not listens(preferred):
         return preferred
     while True:
         port = random.SystemRandom().randrange(*_PORTS)
@@ -427,8 +435,3 @@ def free_port(preferred: int | None = None) -> int:
             except OSError:
                 continue
             return port
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex((HOST, port)) == 0

@@ -16,6 +16,7 @@ from hiveacid.metastore.table_rules import check_kind, existing_table, tables_of
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.python.table import FrameRead, read_frames
 from hiveacid.spark.read.table_reader import RowQuery, TableReader
 from hiveacid.spark.rows.columns import check_readable
@@ -103,7 +104,7 @@ class RegisteredTables:
                 rows = reader.rows(session, table, RowQuery(as_of=source.version))
                 frames[name] = in_session(rows, self._spark)
             for name, frame in frames.items():
-                frame.createOrReplaceTempView(_quoted(name))
+                frame.createOrReplaceTempView(quoted(name))
 
         tables, older = [table for table, _ in wanted.values()], self._reading
         try:
@@ -181,10 +182,6 @@ class RegisteredTables:
             if "*" not in source.name:
                 source.validate()
         return sources
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 # Consistent reads of several tables

@@ -9,13 +9,13 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.rules.directory import SyntheticIds
+from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.java_scan import scan_frame
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.rows.columns import (
     has_exact_statistics,
-    quoted,
     select_texts,
     shown_columns,
     spark_struct,

@@ -19,12 +19,13 @@ from hiveacid.jobs.sources import CHANGE, DELETE, INSERT
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.rules.directory import AcidDirectory, FileStatus, Rules
 from hiveacid.rules.names import Base, Delta, parse_directory
+from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.versions import PartitionVersions, as_of_write_id
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.read.acid_snapshot import BUCKET, KEY, ROW, WRITE_ID, AcidSnapshot
 from hiveacid.spark.read.flat_snapshot import FlatFiles, FlatSnapshot, folder_of, plain_files
-from hiveacid.spark.rows.columns import all_columns, quoted
+from hiveacid.spark.rows.columns import all_columns
 from hiveacid.spark.rows.file_scan import PART
 from hiveacid.spark.spark_versions import from_rows
 from hiveacid.storage.filesystems import in_threads

@@ -13,9 +13,10 @@ from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.rules.directory import FileStatus, Rules
 from hiveacid.rules.names import is_hidden_path
 from hiveacid.rules.partitions import texts_in_rows
+from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.failures import translated_spark_errors
-from hiveacid.spark.rows.columns import all_columns, quoted
+from hiveacid.spark.rows.columns import all_columns
 from hiveacid.spark.rows.file_scan import PART
 from hiveacid.spark.rows.row_format import SparkRowFormat
 from hiveacid.spark.session import scan_session

@@ -21,9 +21,10 @@ from pyspark.sql.types import (
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.rules.names import parse_partition_name
 from hiveacid.rules.partitions import canonical_text, is_day, named_partition, texts_in_rows
+from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.own_columns import own_column
-from hiveacid.spark.rows.columns import as_operand, has_exact_statistics, quoted, spark_struct
+from hiveacid.spark.rows.columns import as_operand, has_exact_statistics, spark_struct
 from hiveacid.spark.session import PARSED, sql_parser
 from hiveacid.spark.spark_versions import from_rows, java_class, try_cast
 

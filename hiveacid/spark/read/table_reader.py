@@ -16,6 +16,7 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.staged_changes import StagedRows
 from hiveacid.rules.names import parse_partition_name
 from hiveacid.rules.schema import TableKind
+from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.versions import check_order
 from hiveacid.rules.write_ids import AsOf, ValidWriteIdList
 from hiveacid.spark.failures import translated_spark_errors
@@ -36,7 +37,7 @@ from hiveacid.spark.read.pruning import (
     without_subqueries,
 )
 from hiveacid.spark.read.value_pruning import in_buckets, values_of
-from hiveacid.spark.rows.columns import all_columns, quoted
+from hiveacid.spark.rows.columns import all_columns
 from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.tables.row_format import PlainFile
 from hiveacid.tables.visible_files import NO_LISTINGS, FilesReader, Listings, usual_listings

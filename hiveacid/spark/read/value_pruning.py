@@ -29,9 +29,9 @@ from hiveacid.rules.schema import (
     Primitive,
     parse_type,
 )
+from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
 from hiveacid.spark.read.pruning import kind
-from hiveacid.spark.rows.columns import quoted
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.listing import read_layouts

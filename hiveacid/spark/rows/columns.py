@@ -35,6 +35,7 @@ from hiveacid.metastore.table_rules import columns_of_row, require_all_columns
 from hiveacid.rules import schema
 from hiveacid.rules.features import Features
 from hiveacid.rules.schema import LOCAL_ZONE
+from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.session import require_utc
 from hiveacid.spark.spark_versions import java_class
 
@@ -88,7 +89,7 @@ def columns_by_name(
     require_all_columns(table, names, what, some=some, exclude=exclude)
     have = {name.lower(): name for name in names}
     return {
-        column.name: f"`{alias}`.{quoted(have[column.name.lower()])}"
+        column.name: quoted(alias, have[column.name.lower()])
         for column in all_columns(table)
         if column.name.lower() in have
     }
@@ -98,11 +99,6 @@ def without(rows: DataFrame, exclude: Collection[str], what: str) -> DataFrame:
     """Return rows without some columns; see ``columns_of_row``."""
     names = columns_of_row(rows.columns, exclude, what)
     return rows.select(*map(quoted, names)) if exclude else rows
-
-
-def quoted(name: str) -> str:
-    """A column name as SQL text."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def as_operand(expression: str) -> str:

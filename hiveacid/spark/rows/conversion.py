@@ -38,12 +38,12 @@ from hiveacid.rules.schema import (
     Varchar,
     parse_type,
 )
+from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import MISMATCH, translated_spark_errors
 from hiveacid.spark.rows.columns import (
     all_columns,
     as_operand,
     contains_type,
-    quoted,
     select_texts,
     spark_type,
 )

@@ -26,15 +26,10 @@ from hiveacid.errors import UnsupportedFile
 from hiveacid.metastore.catalog import HiveColumn, StorageFormat
 from hiveacid.orc.format.streams import UTC
 from hiveacid.rules.schema import MappedColumns, parse_type
+from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.java_scan import scan_frame
 from hiveacid.spark.own_columns import own_column
-from hiveacid.spark.rows.columns import (
-    quoted,
-    select_texts,
-    shown_columns,
-    spark_struct,
-    spark_type,
-)
+from hiveacid.spark.rows.columns import select_texts, shown_columns, spark_struct, spark_type
 from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage

@@ -12,10 +12,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from hiveacid.metastore.catalog import HiveColumn, StorageFormat
 from hiveacid.rules.schema import ColumnMapping, parse_type
+from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.rows.columns import (
     has_exact_statistics,
-    quoted,
     select_texts,
     shown_columns,
     spark_struct,

@@ -26,8 +26,9 @@ from hiveacid.rules.schema import (
     Varchar,
     parse_type,
 )
+from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import MISMATCH
-from hiveacid.spark.rows.columns import quoted, spark_struct, spark_type
+from hiveacid.spark.rows.columns import spark_struct, spark_type
 from hiveacid.spark.spark_versions import try_cast, with_arrow_column
 
 # The separators of deeper nested values, after the three that a table can define.

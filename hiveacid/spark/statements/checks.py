@@ -16,10 +16,11 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
+from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
 from hiveacid.spark.read.table_reader import TableReader
-from hiveacid.spark.rows.columns import all_columns, quoted, spark_struct
+from hiveacid.spark.rows.columns import all_columns, spark_struct
 from hiveacid.spark.session import scan_session
 from hiveacid.spark.spark_versions import from_rows, to_arrow
 from hiveacid.spark.statements.conditions import Expressions, bound_expression

@@ -12,12 +12,13 @@ from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.schema import BucketLayout
+from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.parallel import in_groups
 from hiveacid.spark.read.acid_snapshot import PARTITION, WRITE_ID, AcidSnapshot
 from hiveacid.spark.read.nanoseconds import check_nanoseconds
 from hiveacid.spark.read.table_reader import TableReader
-from hiveacid.spark.rows.columns import all_columns, check_readable, check_writable, quoted
+from hiveacid.spark.rows.columns import all_columns, check_readable, check_writable
 from hiveacid.spark.rows.row_format import SparkRowFormat
 from hiveacid.spark.session import cancelling_jobs, scan_session
 from hiveacid.spark.spark_versions import requiring_stages_run_once

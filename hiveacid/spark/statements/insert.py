@@ -27,6 +27,7 @@ from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.partitions import named_partition
 from hiveacid.rules.schema import is_number, parse_type, wider
+from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.texts import plural
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.read.pruning import canonical_values
@@ -35,7 +36,6 @@ from hiveacid.spark.rows.columns import (
     as_operand,
     check_writable,
     hive_type,
-    quoted,
     select_as,
     without,
 )

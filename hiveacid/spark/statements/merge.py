@@ -18,6 +18,7 @@ from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.merge import Clause, MatchedUpdate, MergePlan
 from hiveacid.rules.partitions import equal_partitions, have_one_text
+from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.read.acid_snapshot import KEY, AcidSnapshot
@@ -31,14 +32,7 @@ from hiveacid.spark.read.pruning import (
 )
 from hiveacid.spark.read.table_reader import TableReader
 from hiveacid.spark.read.value_pruning import ColumnValues, only_with
-from hiveacid.spark.rows.columns import (
-    all_columns,
-    as_operand,
-    quoted,
-    select_as,
-    select_texts,
-    without,
-)
+from hiveacid.spark.rows.columns import all_columns, as_operand, select_as, select_texts, without
 from hiveacid.spark.rows.conversion import assignments
 from hiveacid.spark.session import evaluating_session, in_session
 from hiveacid.spark.statements.engine import SparkStatement, engine_of, new_rows, reader_of

@@ -19,6 +19,7 @@ from hiveacid.rules.merge import (
     NotMatchedInsert,
     duplicates,
 )
+from hiveacid.rules.sql_names import quoted, unquoted
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.own_columns import own_column
@@ -30,7 +31,7 @@ from hiveacid.spark.read.pruning import (
     parsed,
     same_expression,
 )
-from hiveacid.spark.rows.columns import all_columns, as_operand, columns_by_name, quoted
+from hiveacid.spark.rows.columns import all_columns, as_operand, columns_by_name
 from hiveacid.spark.rows.conversion import assignments, null_of
 from hiveacid.spark.write.row_ids import CLAUSE, SOURCE_ROW, RowKey
 
@@ -86,7 +87,7 @@ class MergeJoin:
                 given = self.values_of(clause)
             else:
                 continue
-            values = {name.strip("`").lower(): value for name, value in given.items()}
+            values = {unquoted(name).lower(): value for name, value in given.items()}
             if isinstance(clause, NotMatchedInsert) and not fixed.keys() <= values.keys():
                 return None
             for key in fixed.keys() & values.keys():
@@ -177,7 +178,7 @@ class MergeJoin:
         for clause in (*self.plan.matched, *self.plan.not_matched_by_source):
             if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
                 given = clause.set if clause.set is not None else self.all_values()
-                kept |= names - {name.strip("`").lower() for name in given}
+                kept |= names - {unquoted(name).lower() for name in given}
         return kept
 
     def updating_clauses(self) -> list[int]:
@@ -284,7 +285,7 @@ class MergeJoin:
 
     def _defaults(self, given: Mapping[str, str]) -> dict[str, str]:
         """The default values of the columns that an insert omits."""
-        names = {name.strip("`").lower() for name in given}
+        names = {unquoted(name).lower() for name in given}
         left_out = [c.name for c in self.table.columns if c.name.lower() not in names]
         defaults = {name: self.rules.default(name) if self.rules else None for name in left_out}
         return {name: default for name, default in defaults.items() if default is not None}

@@ -12,6 +12,7 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase
 from hiveacid.rules.locks import Operation, restoring_operation
 from hiveacid.rules.schema import TableKind
+from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.versions import as_of_write_id
 from hiveacid.rules.write_ids import AsOf
 from hiveacid.spark.read.acid_snapshot import KEY
@@ -20,7 +21,7 @@ from hiveacid.spark.read.flat_snapshot import FlatSnapshot
 from hiveacid.spark.read.nanoseconds import check_nanoseconds
 from hiveacid.spark.read.pruning import canonical_values
 from hiveacid.spark.read.table_reader import TableReader
-from hiveacid.spark.rows.columns import all_columns, quoted
+from hiveacid.spark.rows.columns import all_columns
 from hiveacid.spark.statements.engine import SparkStatement, reader_of
 from hiveacid.spark.statements.source import grouped, is_scattered
 from hiveacid.spark.write.flat_rows import write_flat, write_rows

@@ -12,11 +12,12 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import Phase
 from hiveacid.rules.constraints import with_defaults
 from hiveacid.rules.locks import Operation
+from hiveacid.rules.sql_names import quoted, unquoted
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.read.acid_snapshot import KEY, AcidSnapshot
 from hiveacid.spark.read.nanoseconds import check_nanoseconds
 from hiveacid.spark.read.pruning import Scope, matching_partitions
-from hiveacid.spark.rows.columns import all_columns, quoted, select_as, select_texts
+from hiveacid.spark.rows.columns import all_columns, select_as, select_texts
 from hiveacid.spark.rows.conversion import assignments
 from hiveacid.spark.statements.engine import SparkStatement, engine_of, reader_of
 from hiveacid.spark.statements.source import SourceInputs, grouped, is_scattered
@@ -151,7 +152,7 @@ class UpdateStatement(RowChange):
     @property
     def assigned(self) -> Collection[str]:
         """The columns of the SET clause."""
-        return {name.strip("`").lower() for name in self.set}
+        return {unquoted(name).lower() for name in self.set}
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""

@@ -27,6 +27,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import database_of, existing_table, outputs_of, require_versions
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
+from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import LINE_REMEDY, MALFORMED, translated_spark_errors
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
@@ -34,7 +35,7 @@ from hiveacid.spark.read.changes import no_changes
 from hiveacid.spark.read.flat_snapshot import FlatSnapshot
 from hiveacid.spark.read.kept_rows import SharedRows
 from hiveacid.spark.read.table_reader import RowQuery
-from hiveacid.spark.rows.columns import all_columns, quoted, spark_struct
+from hiveacid.spark.rows.columns import all_columns, spark_struct
 from hiveacid.spark.session import in_session, scan_session
 from hiveacid.spark.spark_versions import from_rows
 from hiveacid.spark.statements.conditions import bound_query

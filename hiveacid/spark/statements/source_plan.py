@@ -27,6 +27,7 @@ from hiveacid.rules.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
+from hiveacid.rules.sql_names import quoted, unquoted
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.read.pruning import (
     Scope,
@@ -39,7 +40,7 @@ from hiveacid.spark.read.pruning import (
     parsed,
     same_expression,
 )
-from hiveacid.spark.rows.columns import all_columns, quoted, spark_struct
+from hiveacid.spark.rows.columns import all_columns, spark_struct
 from hiveacid.spark.statements.merge_join import MergeJoin
 
 # For these types, equal values are identical in every bit.
@@ -132,7 +133,7 @@ class _Planner:
         self._scope = self.join.scope
         self._fields = {f.name.lower(): f for f in self.join.source.schema.fields}
         alias = re.escape(self.join.source_alias)
-        self._plain = re.compile(rf"`?{alias}`?\.(?:`((?:[^`]|``)+)`|(\w+))", re.IGNORECASE)
+        self._plain = re.compile(rf"`?{alias}`?\.(`(?:[^`]|``)+`|\w+)", re.IGNORECASE)
 
     def plan(self) -> SourcePlan | None:
         merge = self.join.plan
@@ -197,7 +198,7 @@ class _Planner:
                 given, others = self.join.values_of(clause), dict.fromkeys(columns, _NULL)
             else:
                 continue
-            values = others | {name.strip("`").lower(): value for name, value in given.items()}
+            values = others | {unquoted(name).lower(): value for name, value in given.items()}
             if values.keys() != columns.keys() or not self._same(common or values, values):
                 return None
             common = common or values
@@ -263,7 +264,7 @@ class _Planner:
     def _plain_column(self, text: str) -> str | None:
         """The source column that an expression consists of, in lower case."""
         match = self._plain.fullmatch(text.strip())
-        name = match and (match[1] or match[2]).replace("``", "`").lower()
+        name = match and unquoted(match[1]).lower()
         return name if name in self._fields else None
 
     def _names(self, text: str) -> list[tuple[str, str]] | None:

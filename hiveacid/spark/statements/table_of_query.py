@@ -19,6 +19,7 @@ from hiveacid.jobs.table_properties import RUN_PROPERTY
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.sql_tokens import names_in
 from hiveacid.spark.read.pruning import kind
 from hiveacid.spark.session import scan_session
@@ -179,9 +180,10 @@ def create_view_of(spark: SparkSession, client: MetastoreClient, job: CreateView
             f"The view {ref} needs {len(found)} columns of different names, not {', '.join(names)}."
         )
     listed = ", ".join(
-        f"`{column.name}` AS `{name}`" for column, name in zip(found, names, strict=True)
+        f"{quoted(column.name)} AS {quoted(name)}"
+        for column, name in zip(found, names, strict=True)
     )
-    expanded = f"SELECT {listed} FROM ({text}) `{ref.name}`"
+    expanded = f"SELECT {listed} FROM ({text}) {quoted(ref.name)}"
     check_view(session, ref.full_name, view_query(expanded, ref.database, ref.full_name))
     comments = {name.lower(): comment for name, comment in job.column_comments.items()}
     columns = [

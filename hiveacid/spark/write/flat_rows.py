@@ -20,15 +20,10 @@ from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.names import DEFAULT_PARTITION, parse_partition_name
 from hiveacid.rules.partitions import named_partition, texts_in_rows
 from hiveacid.rules.schema import BucketLayout, Char, TableKind, Varchar, parse_type
+from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import VIOLATED, translated_spark_errors
 from hiveacid.spark.own_columns import own_column
-from hiveacid.spark.rows.columns import (
-    STRIPE_SIZE,
-    pad_chars,
-    quoted,
-    select_texts,
-    stripe_size,
-)
+from hiveacid.spark.rows.columns import STRIPE_SIZE, pad_chars, select_texts, stripe_size
 from hiveacid.spark.rows.conversion import text_as_sql
 from hiveacid.spark.rows.file_scan import scan_files
 from hiveacid.spark.rows.row_format import LINE, SparkRowFormat

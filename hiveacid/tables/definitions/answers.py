@@ -32,6 +32,7 @@ from hiveacid.rules.constraints import (
 from hiveacid.rules.names import TableRef, parse_partition_name, partition_name
 from hiveacid.rules.partitions import KeyComparison, matching_partitions
 from hiveacid.rules.schema import Array, HiveType, Map, Struct, TableKind, Union, parse_type
+from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.texts import printable
 from hiveacid.sql import questions
 
@@ -155,7 +156,7 @@ def _pairs(properties: Mapping[str, str]) -> str:
 
 
 def _name(name: str) -> str:
-    return f"`{printable(name.replace('`', '``'))}`"
+    return printable(quoted(name))
 
 
 def _expression(text: str) -> str:

@@ -40,6 +40,7 @@ from hiveacid.metastore.txn.transaction import ExclusiveTable
 from hiveacid.rules.constraints import constrained_columns, typed_default
 from hiveacid.rules.names import TableRef, is_hidden_path, original_bucket
 from hiveacid.rules.schema import ChangeRules, Column, TableKind
+from hiveacid.rules.sql_names import quoted
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.new_folders import require_unused_table_folder
 from hiveacid.tables.locations import require_free_folder, require_unshared
@@ -289,9 +290,11 @@ def copy_statements(table: HiveTable) -> str:
         return f"CREATE TABLE {copy} LIKE {name}; INSERT INTO {copy} SELECT * FROM {name};"
     layout = ""
     if table.partition_keys:
-        layout = f" PARTITIONED BY ({', '.join(_quoted(key.name) for key in table.partition_keys)})"
+        layout = (
+            f" PARTITIONED BY ({', '.join(_as_short(key.name) for key in table.partition_keys)})"
+        )
     if table.bucket_columns:
-        buckets = ", ".join(map(_quoted, table.bucket_columns))
+        buckets = ", ".join(map(_as_short, table.bucket_columns))
         layout += f" CLUSTERED BY ({buckets}) INTO {table.num_buckets} BUCKETS"
     return f"CREATE TABLE {copy}{layout} STORED AS ORC AS SELECT * FROM {name};"
 
@@ -360,13 +363,11 @@ def _copy_of(ref: TableRef) -> TableRef:
 
 
 def _named(ref: TableRef) -> str:
-    return f"{_quoted(ref.database)}.{_quoted(ref.name)}"
+    return f"{_as_short(ref.database)}.{_as_short(ref.name)}"
 
 
-def _quoted(name: str) -> str:
-    if _PLAIN_NAME.fullmatch(name):
-        return name
-    return "`" + name.replace("`", "``") + "`"
+def _as_short(name: str) -> str:
+    return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
 
 
 # ALTER TABLE: another name, more columns, other properties

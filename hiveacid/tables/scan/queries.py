@@ -14,6 +14,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table, require_transactional
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.sql_names import quoted_in_duckdb
 from hiveacid.tables.scan.row_filter import Expression
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.tables.scan.visible_table import VisibleTable, see_table
@@ -108,9 +109,11 @@ class QueryCursor:
                 for number, (name, ref) in enumerate(refs.items()):
                     duck.register(f"_scan_{number}", scans[ref])
                     # With its catalog, since `temp` is another one.
-                    schema = f"memory.{_quoted(name[0] or 'main')}"
+                    schema = quoted_in_duckdb("memory", name[0] or "main")
                     duck.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-                    duck.execute(f"CREATE VIEW {schema}.{_quoted(name[1])} AS FROM _scan_{number}")
+                    duck.execute(
+                        f"CREATE VIEW {schema}.{quoted_in_duckdb(name[1])} AS FROM _scan_{number}"
+                    )
                 duck.execute(sql, parameters)
                 self.description = duck.description
                 self._rows = iter(duck.fetchall())
@@ -188,7 +191,3 @@ def _nodes(tree: object) -> Iterator[dict[str, Any]]:
             waiting += node.values()
         elif isinstance(node, list):
             waiting += node
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -22,7 +22,8 @@
     {{ compiled_code }}
   {%- else -%}
     {%- set columns = hiveacid_columns(compiled_code) -%}
-    {{ adapter.create_table_sql(relation, model, columns) }};
+    {# An execution runs one statement. #}
+    {%- call statement('create_table') -%}{{ adapter.create_table_sql(relation, model, columns) }}{%- endcall -%}
     {{ hiveacid_insert(relation, columns, compiled_code) }}
   {%- endif -%}
 {%- endmacro %}
@@ -52,11 +53,14 @@
   {% endif %}
   {% if add_columns %}
     {% call statement('add_columns') %}
-      alter table {{ relation.render() }} add columns (
-        {% for column in add_columns %}{{ column.quoted }} {{ column.data_type }}{{ ', ' if not loop.last }}{% endfor %}
-      )
+      alter table {{ relation.render() }} add columns ({{ adapter.added_columns(add_columns) }})
     {% endcall %}
   {% endif %}
+{% endmacro %}
+
+{# That of Spark puts names between quotes as they are. #}
+{% macro hiveacid__create_columns(relation, columns) %}
+  {% do hiveacid__alter_relation_add_remove_columns(relation, columns, none) %}
 {% endmacro %}
 
 {# Of a relation without rows, only its name (--empty). #}

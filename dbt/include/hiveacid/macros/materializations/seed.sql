@@ -10,10 +10,10 @@
   {%- set overrides = model['config'].get('column_types', {}) -%}
   {%- set columns = [] -%}
   {%- for name in agate_table.column_names -%}
-    {%- if not model['config'].get('quote_columns') and not modules.re.fullmatch('\\w+', name) -%}
+    {%- if not modules.re.fullmatch('\\w+', name) -%}
       {% do exceptions.raise_compiler_error(
         "Syntax error in the header of " ~ model['original_file_path'] ~ ": '" ~ name
-        ~ "' is no plain name. Correct the delimiter, or set quote_columns.") %}
+        ~ X
     {%- endif -%}
     {%- do columns.append(api.Column(name, overrides.get(name, adapter.convert_type(agate_table, loop.index0)))) -%}
   {%- endfor -%}

@@ -20,10 +20,8 @@
   {% for each in adapter.leftovers(target, 'new') %}{% do adapter.drop_relation(each) %}{% endfor %}
   {% set leftovers = adapter.leftovers(target, 'old') %}
   {% set seen = adapter.state_of(existing) if existing is not none and existing.is_table else '' %}
-  {% call statement('main') %}
-    {{ adapter.create_table_sql(new, model, columns) }};
-    {{ hiveacid_insert(new, columns, sql) }}
-  {% endcall %}
+  {% call statement('create_table') %}{{ adapter.create_table_sql(new, model, columns) }}{% endcall %}
+  {% call statement('main') %}{{ hiveacid_insert(new, columns, sql) }}{% endcall %}
   {% if existing is not none and existing.is_table %}
     {% do adapter.put_aside(existing, seen) %}
   {% elif existing is not none %}
