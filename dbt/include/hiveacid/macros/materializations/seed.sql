@@ -13,7 +13,7 @@
     {%- if not modules.re.fullmatch('\\w+', name) -%}
       {% do exceptions.raise_compiler_error(
         "Syntax error in the header of " ~ model['original_file_path'] ~ ": '" ~ name
-        ~ X
+        ~ "' is no plain name. Correct the delimiter, or the name.") %}
     {%- endif -%}
     {%- do columns.append(api.Column(name, overrides.get(name, adapter.convert_type(agate_table, loop.index0)))) -%}
   {%- endfor -%}
