@@ -17,6 +17,7 @@ from pyiceberg.table import Table
 from hiveacid.errors import InvalidJob, NewerRecord
 from hiveacid.jobs import codec
 from hiveacid.rules.formats import Obligation
+from hiveacid.rules.location import Location
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 # Properties of a snapshot.
@@ -66,7 +67,7 @@ class Attempt:
         is_newer: Whether a newer version of this package wrote its note, and will end it.
     """
 
-    location: str
+    location: Location
     note: AttemptNote | None = None
     id: uuid.UUID = field(default_factory=uuid.uuid4)
     may_be_committed: bool = False

@@ -11,6 +11,7 @@ from typing import Any, Self
 from hiveacid.errors import TypeMismatch, UnsupportedTable
 from hiveacid.jobs.table_properties import COLUMN_MAPPING, ORC_COMPRESS, PARQUET_BY_POSITION
 from hiveacid.metastore.thrift import idl_tables
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
     DEFAULT_PARTITION,
     TableIdentity,
@@ -185,7 +186,7 @@ class HiveTable:
     default_mapping: ColumnMapping | None = ColumnMapping.POSITION
 
     @property
-    def folder(self) -> str:
+    def folder(self) -> Location:
         """The location of a table that has files.
 
         Raises:
@@ -423,7 +424,7 @@ class HivePartition:
     raw: Any = field(repr=False, compare=False)
 
     @property
-    def folder(self) -> str:
+    def folder(self) -> Location:
         """The location of a partition that has files.
 
         Raises:

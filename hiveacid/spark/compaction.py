@@ -37,6 +37,7 @@ from hiveacid.orc.values.timestamps import finer_column, mark
 from hiveacid.progress import PhaseClock, PhaseObserver
 from hiveacid.rules.compaction import Balance, CompactionType, Tally
 from hiveacid.rules.compaction_policy import WorkerLimits
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import Base, BucketFile, Delta, TableRef
 from hiveacid.rules.row_id import ROW_BITS, encode_bucket, first_rebalanced_row
 from hiveacid.rules.schema import SortColumn, TableKind
@@ -349,7 +350,7 @@ class SortedRows:
 
     spark: SparkSession
     table: HiveTable
-    root: str
+    root: Location
     write_ids: CompactorWriteIdList
     inserts: Sequence[tuple[int, InputFile]]
     deletes: Sequence[tuple[int, InputFile]]

@@ -32,6 +32,7 @@ from hiveacid.metastore.permitted import ask_again, permit
 from hiveacid.records.proofs import read_reader_note
 from hiveacid.rules.cleaning import ReaderNote, Replacement
 from hiveacid.rules.directory import AcidDirectory, FileStatus
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
     READER_NOTE_FILE,
     SIDECAR_FILE,
@@ -274,7 +275,7 @@ class PartitionFolder:
     """
 
     partition: str | None
-    location: str
+    location: Location
     below: str
     path: str
 

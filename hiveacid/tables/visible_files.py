@@ -27,6 +27,7 @@ from hiveacid.rules.directory import (
     synthetic_ids,
     written_by,
 )
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import Base, Delta, TableRef, delete_applies, may_delete
 from hiveacid.rules.partitions import texts_in_rows
 from hiveacid.rules.write_ids import AsOf, Range, ValidTxnList, ValidWriteIdList
@@ -91,7 +92,7 @@ class PartitionFiles:
 
     name: str | None
     values: tuple[str | None, ...]
-    location: str
+    location: Location
     inserts: tuple[AcidFile, ...]
     deletes: tuple[AcidFile, ...]
     clustered_by: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.delete_file import write_empty_file
 from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.directory import Rules
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
     ACID_VERSION_FILE,
     SIDECAR_FILE,
@@ -75,7 +76,7 @@ class OutputFolder:
     """
 
     name: str | None
-    root: str
+    root: Location
     path: str
     partition: HivePartition | None = field(default=None, compare=False)
     is_new: bool = field(default=False, compare=False)

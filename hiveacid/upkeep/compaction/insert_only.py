@@ -17,6 +17,7 @@ from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.census import digest_of_stripe
 from hiveacid.rules.compaction import Balance, Tally
 from hiveacid.rules.directory import FileStatus
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import OriginalFile, parse_file
 from hiveacid.rules.schema import MappedColumns
 from hiveacid.storage.file_columns import orc_row_types
@@ -42,7 +43,7 @@ class JoinTask:
         noted_rows: The number of rows that each file should have, if noted.
     """
 
-    root: str
+    root: Location
     number: int
     files: tuple[FileStatus, ...]
     folder: Folder

@@ -31,6 +31,7 @@ from hiveacid.orc.row_keys.key_stream import read_deletes
 from hiveacid.orc.row_keys.keys import Keys
 from hiveacid.rules.directory import SyntheticIds
 from hiveacid.rules.features import Features
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import Base, BucketFile, Delta
 from hiveacid.rules.schema import MappedColumns
 from hiveacid.storage.filesystems import translated_os_errors
@@ -83,7 +84,7 @@ class RowIdTask:
         folder: The folder of the new file.
     """
 
-    root: str
+    root: Location
     ids: SyntheticIds
     directory: Base | Delta
     columns: MappedColumns
@@ -207,7 +208,7 @@ class BucketInputs:
         codec: The compression that the table states; None keeps the one of most rows.
     """
 
-    root: str
+    root: Location
     bucket: int
     inserts: tuple[InputFile, ...]
     deletes: tuple[InputFile, ...]
