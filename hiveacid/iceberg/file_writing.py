@@ -423,7 +423,7 @@ def planned_shares(
     return shares, sum(file is not None for file in found)
 
 
-def _effort(tasks: Sequence[DataFileTask], folder: str) -> int:
+def _effort(tasks: Sequence[DataFileTask], folder: Location) -> int:
     """The work of writing data files, as a number of bytes to encode."""
     places = {folder, *(task.root for task in tasks)}
     is_local = all(ReadOnlyStorage.of(place).is_local for place in places)

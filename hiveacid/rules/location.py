@@ -7,6 +7,8 @@ have checked it: the definitions of tables and partitions that the client of the
 
 from typing import NewType
 
+from hiveacid.errors import OutsideTable
+
 Location = NewType("Location", str)
 
 
@@ -16,5 +18,17 @@ def below(location: Location, *path: str) -> Location:
     Args:
         location: The other one.
         path: The parts of the path; empty parts are left out.
+
+    Raises:
+        OutsideTable: The path leads out of it.
     """
-    return Location("/".join([location.rstrip("/") or "/", *filter(None, path)]))
+    parts = [*filter(None, path)]
+    if any(".." in part.split("/") for part in parts):
+        raise OutsideTable(f"{'/'.join(parts)!r} leaves {location}.")
+    return Location("/".join([location.rstrip("/"), *parts])) if parts else location
+
+
+def split(path: Location) -> tuple[Location, str]:
+    """Split the full path of a file in a location into its folder and its name."""
+    folder, _, name = path.rpartition("/")
+    return Location(folder), name

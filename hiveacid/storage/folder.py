@@ -53,7 +53,7 @@ class ReadOnlyStorage:
     """
 
     def __init__(
-        self, location: str, filesystem: fs.FileSystem | HdfsFileSystem, root: str
+        self, location: Location, filesystem: fs.FileSystem | HdfsFileSystem, root: str
     ) -> None:
         """Use `of`, which finds the file system by itself."""
         self.location = location

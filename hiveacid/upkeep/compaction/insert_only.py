@@ -199,7 +199,7 @@ def format_of(table: HiveTable, partition: HivePartition | None) -> StorageForma
     return StorageFormat.of(storage.serdeInfo.serializationLib, table.ref.full_name)
 
 
-def _count_stripes(root: str, path: str) -> Tally:
+def _count_stripes(root: Location, path: str) -> Tally:
     """Count the stripes of a file, and their rows."""
     with Storage.of(root).open_input(path) as source:
         tail = OrcTail.read(source)

@@ -91,7 +91,7 @@ class RowIdTask:
     folder: Folder
 
 
-def count_rows(root: str, path: str) -> int:
+def count_rows(root: Location, path: str) -> int:
     """Number of rows of a file."""
     return read_tail(Storage.of(root), path).rows
 
@@ -117,7 +117,7 @@ def give_row_ids(task: RowIdTask) -> InputFile:
     return InputFile(path, written.bytes, task.directory, exact=True)
 
 
-def copy_file(root: str, folder: Folder, file: InputFile) -> InputFile:
+def copy_file(root: Location, folder: Folder, file: InputFile) -> InputFile:
     """Copy the valid part of a file, so that Spark can read it."""
     path, storage = f"{folder.path}/{uuid.uuid4().hex}", Storage.of(root)
     tail = read_tail(storage, file.path, file.size)
@@ -127,7 +127,7 @@ def copy_file(root: str, folder: Folder, file: InputFile) -> InputFile:
 
 
 def open_files(
-    stack: ExitStack, root: str, files: Sequence[InputFile]
+    stack: ExitStack, root: Location, files: Sequence[InputFile]
 ) -> list[tuple[Source, OrcTail]]:
     """Open files until a stack of contexts is closed.
 
