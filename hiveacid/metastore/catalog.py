@@ -318,7 +318,7 @@ class HiveTable:
         num_buckets: int = -1,
         parameters: Mapping[str, str] | None = None,
         kind: TableKind = TableKind.FULL_ACID,
-        location: str | None = None,
+        location: Location | None = None,
         owner: str | None = None,
         format: StorageFormat = StorageFormat.ORC,
         serde_parameters: Mapping[str, str] | None = None,
