@@ -41,6 +41,7 @@ from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.delegation import cancel_token, new_token
 from hiveacid.rules.exit_status import explained_in
+from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import VIEW_REPORTS, TableRef
 from hiveacid.storage.filesystems import require_no_login
 
@@ -82,7 +83,8 @@ class LocalRun(SparkRun):
         :param env_vars: Environment variables of the driver.
         """
         with tempfile.TemporaryDirectory(prefix="hiveacid-") as folder:
-            location = f"{folder}/report.json"
+            # A file of this task.
+            location = Location(f"{folder}/report.json")
             files = RunFiles(location)
             self._submission = SparkSubmission.of(
                 job,
@@ -345,7 +347,8 @@ class ClusterRun(SparkRun):
 
     @property
     def _files(self) -> RunFiles:
-        return RunFiles(self.submitted.report).of(self.submitted.application_id)
+        # What a task of Airflow has deferred with, after it was made from a definition.
+        return RunFiles(Location(self.submitted.report)).of(self.submitted.application_id)
 
     def _push_started(self) -> None:
         started = self._files.read_started()
@@ -492,7 +495,7 @@ def _spark_defaults() -> Path | None:
     return defaults if defaults is not None and defaults.is_file() else None
 
 
-def _report_location(client: MetastoreClient, job: Job, tag: str) -> str:
+def _report_location(client: MetastoreClient, job: Job, tag: str) -> Location:
     """Return the location of the report: below the folder, or future folder, of the job's table.
 
     A view has no folder. Its report is in the folder of its database until the task has read it.
@@ -512,11 +515,12 @@ def _report_location(client: MetastoreClient, job: Job, tag: str) -> str:
         if created is None:
             raise
     if location := getattr(created, "location", None):
-        return RunFiles.below(str(location), tag)
+        return RunFiles.below(client.allowed_locations.require(str(location)), tag)
     database = client.get_database(ref.database)
     folder = database.managed_location or database.location
     if folder is None:
         raise UnsupportedTable(f"The database {ref.database} has no folder.")
+    allowed = client.allowed_locations.require(folder)
     if created is None or isinstance(created, CreateViewJob):
-        return RunFiles.below(folder, tag, VIEW_REPORTS)
-    return RunFiles.below(f"{folder}/{ref.name}", tag)
+        return RunFiles.below(allowed, tag, VIEW_REPORTS)
+    return RunFiles.below(below(allowed, ref.name), tag)

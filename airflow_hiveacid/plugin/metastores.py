@@ -35,6 +35,7 @@ from hiveacid.records.table_history import (
     version_directories,
 )
 from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import TableRef
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.upkeep.health import HealthMeter
@@ -385,8 +386,8 @@ class Metastore:
         Raises:
             HiveAcidError: They cannot be read.
         """
-        self._require_allowed(folder)
-        return self._erasures.setdefault(folder, KnownErasures(folder)).read()
+        location = self._allowed(folder)
+        return self._erasures.setdefault(folder, KnownErasures(location)).read()
 
     def certificate(self, folder: str, request: str) -> Certificate | None:
         """Return the certificate of a request; None before it is issued.
@@ -398,12 +399,11 @@ class Metastore:
         Raises:
             HiveAcidError: It cannot be read.
         """
-        self._require_allowed(folder)
-        content = ErasureFolder(folder).open(request).certificate()
+        content = ErasureFolder(self._allowed(folder)).open(request).certificate()
         return None if content is None else Certificate.of(request, content)
 
-    def _require_allowed(self, location: str) -> None:
-        AllowedLocations.parse(self._options().allowed_locations or "").require(location)
+    def _allowed(self, location: str) -> Location:
+        return AllowedLocations.parse(self._options().allowed_locations or "").require(location)
 
     def _connect(self) -> MetastoreClient:
         options = self._options()

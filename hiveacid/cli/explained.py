@@ -45,6 +45,7 @@ from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import definition_components
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.directory import AcidDirectory, Rules
+from hiveacid.rules.location import Location
 from hiveacid.rules.locks import (
     MAX_PARTITION_LOCKS,
     LockComponent,
@@ -336,7 +337,7 @@ def partitions_to_read(
         table: The table.
         names: The partitions; None for an unpartitioned table.
     """
-    places: list[tuple[str | None, str]] = [(None, table.folder)]
+    places: list[tuple[str | None, Location]] = [(None, table.folder)]
     if names is not None:
         known = partition_locations(client, table) if names else {}
         places = [(name, known[name]) for name in sorted(names) if name in known]
@@ -345,7 +346,7 @@ def partitions_to_read(
     rules = Rules.of(client.features.hides_compactions)
     bucketed = table.num_buckets > 0
 
-    def cells_of(place: tuple[str | None, str]) -> tuple[Cell, ...] | str:
+    def cells_of(place: tuple[str | None, Location]) -> tuple[Cell, ...] | str:
         storage = ReadOnlyStorage.of(place[1])
         try:
             files = list_files(storage, TableOfFolder.of(table))

@@ -11,6 +11,7 @@ from hiveacid.errors import UserError
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules import names
 from hiveacid.rules.directory import Rules
+from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import Storage
@@ -50,7 +51,8 @@ def _snapshot_of_path(arguments: argparse.Namespace) -> VisibleTable:
     compactor = arguments.write_id_kind == "compactor"
     kind = CompactorWriteIdList if compactor else ValidWriteIdList
     path = arguments.path
-    root = Storage.of(path if _SCHEME.match(path) else os.path.abspath(path))
+    # Whoever runs the command names the folder.
+    root = Storage.of(Location(path if _SCHEME.match(path) else os.path.abspath(path)))
     partitioned = _is_partition_folder(root)
     partitions = _find_partitions(root, ()) if partitioned else [PartitionDirectory(None, {}, root)]
     return VisibleTable(
@@ -83,7 +85,7 @@ def _is_partition_name(name: str) -> bool:
 def _find_partitions(storage: Storage, path: tuple[str, ...]) -> list[PartitionDirectory]:
     partitions = []
     for name in sorted(filter(_is_partition_name, storage.list_directories())):
-        child = Storage.of(f"{storage.location.rstrip('/')}/{name}")
+        child = Storage.of(below(storage.location, name))
         if _is_partition_folder(child):
             partitions += _find_partitions(child, (*path, name))
         else:

@@ -75,6 +75,7 @@ from hiveacid.metastore.table_rules import (
 from hiveacid.metastore.txn.owner import Snapshot, find_open_transactions
 from hiveacid.records.run_notes import RunNoteFolder
 from hiveacid.records.table_history import version_of
+from hiveacid.rules.location import Location
 from hiveacid.rules.merge import (
     Clause,
     MatchedUpdate,
@@ -178,7 +179,7 @@ def _now(client: MetastoreClient, table: HiveTable) -> Snapshot:
     return Snapshot.take(client, [table.ref])
 
 
-def _folders(client: MetastoreClient, table: HiveTable) -> list[str]:
+def _folders(client: MetastoreClient, table: HiveTable) -> list[Location]:
     if not table.partition_keys:
         return [table.folder]
     names = client.get_partition_names(table.ref)

@@ -14,6 +14,7 @@ from hiveacid.jobs import codec
 from hiveacid.jobs.report import Report
 from hiveacid.jobs.stream_job import StreamProgress
 from hiveacid.rules.formats import Evidence
+from hiveacid.rules.location import Location, below, split
 from hiveacid.rules.names import LARGEST_NOTE, RUN_NOTES
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 
@@ -53,11 +54,11 @@ class RunFiles:
             it. It may contain ``{application_id}``, a placeholder for the application's id.
     """
 
-    def __init__(self, location: str) -> None:
-        self._folder, _, self._name = location.rpartition("/")
+    def __init__(self, location: Location) -> None:
+        self._folder, self._name = split(location)
 
     @staticmethod
-    def below(folder: str, tag: str, notes: str = RUN_NOTES) -> str:
+    def below(folder: Location, tag: str, notes: str = RUN_NOTES) -> Location:
         """Return the files for a run whose driver and submitter are on different machines.
 
         Args:
@@ -65,7 +66,7 @@ class RunFiles:
             tag: The tag that identifies the applications of the run.
             notes: The folder in it that holds the files.
         """
-        return f"{folder.rstrip('/')}/{notes}/{tag}.{APPLICATION_ID}.json"
+        return below(folder, notes, f"{tag}.{APPLICATION_ID}.json")
 
     @property
     def is_complete(self) -> bool:
@@ -74,7 +75,8 @@ class RunFiles:
 
     def of(self, application_id: str) -> "RunFiles":
         """The files of the application with this id."""
-        return RunFiles(f"{self._folder}/{self._name.replace(APPLICATION_ID, application_id)}")
+        name = self._name.replace(APPLICATION_ID, application_id)
+        return RunFiles(below(self._folder, name))
 
     def write_started(self, started: Started) -> None:
         """Write the started work, replacing the previous file."""

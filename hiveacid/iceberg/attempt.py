@@ -17,6 +17,7 @@ from pyiceberg.table import Table
 from hiveacid.errors import InvalidJob, NewerRecord
 from hiveacid.jobs import codec
 from hiveacid.rules.formats import Obligation
+from hiveacid.rules.location import Location, below
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 # Properties of a snapshot.
@@ -66,16 +67,16 @@ class Attempt:
         is_newer: Whether a newer version of this package wrote its note, and will end it.
     """
 
-    location: str
+    location: Location
     note: AttemptNote | None = None
     id: uuid.UUID = field(default_factory=uuid.uuid4)
     may_be_committed: bool = False
     is_newer: bool = False
 
     @property
-    def folder(self) -> str:
+    def folder(self) -> Location:
         """The folder of its data files."""
-        return f"{self.location.rstrip('/')}/{_DATA}/{_PREFIX}{self.id}"
+        return below(self.location, _DATA, f"{_PREFIX}{self.id}")
 
     def begin(self) -> None:
         """Write the note."""
@@ -148,7 +149,7 @@ class Attempt:
                 yield path
 
 
-def old_attempts(location: str) -> list[Attempt]:
+def old_attempts(location: Location) -> list[Attempt]:
     """Find the attempts in the folder of a table with notes, and without a write in the last day.
 
     The clock is the one of the storage, which has reached the time of the newest metadata file.

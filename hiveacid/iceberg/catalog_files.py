@@ -23,6 +23,7 @@ from zstandard import ZstdDecompressor, ZstdError
 
 from hiveacid.errors import IcebergRefused
 from hiveacid.jobs.options import AllowedLocations
+from hiveacid.rules.location import Location
 from hiveacid.storage.filesystems import filesystem_of
 from hiveacid.storage.hdfs import HdfsFileSystem
 
@@ -339,8 +340,8 @@ class CatalogFiles(PyArrowFileIO):
         self.holds_manifests = False
         self._budget = Budget()
 
-    def require(self, location: str) -> None:
-        """Refuse a location outside of the folders of the catalog.
+    def require(self, location: str) -> Location:
+        """Return a location, unless it is outside of the folders of the catalog.
 
         Raises:
             IcebergRefused: The location is outside of them.
@@ -356,7 +357,7 @@ class CatalogFiles(PyArrowFileIO):
                 remedy="If tables may have files there, add the folder to its option locations:"
                 " locations=s3://lake,hdfs://nn:8020/lake.",
             )
-        AllowedLocations.parse(self.properties.get(ALLOWED, "")).require(location)
+        return AllowedLocations.parse(self.properties.get(ALLOWED, "")).require(location)
 
     def new_input(self, location: str) -> PyArrowFile:
         """Return a file of metadata, which is read and checked as a whole."""
@@ -493,7 +494,8 @@ class _Hdfs:
         self._of(path).delete_file(path)
 
     def _of(self, path: str) -> HdfsFileSystem:
-        found, _ = filesystem_of(f"{self._url}{path}")
+        # `new_output` has required it.
+        found, _ = filesystem_of(Location(f"{self._url}{path}"))
         assert isinstance(found, HdfsFileSystem)
         return found
 

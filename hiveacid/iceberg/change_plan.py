@@ -23,6 +23,7 @@ from hiveacid.iceberg.file_selection import (
 )
 from hiveacid.iceberg.mirror_state import read_provenance
 from hiveacid.orc.copying.transplant import FieldId
+from hiveacid.rules.location import Location
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.tables.scan.visible_table import PartitionDirectory, VisibleTable
 
@@ -40,7 +41,7 @@ class Mirrored:
     """
 
     write_ids: ValidWriteIdList
-    files: Mapping[str, DataFile]
+    files: Mapping[Location, DataFile]
     deletes: Mapping[str, DataFile] = field(default_factory=dict)
     valid: bool = True
     columns_changed: bool = False
@@ -240,7 +241,7 @@ class ChangePlan:
 
 
 def _by_partition(
-    files: Mapping[str, DataFile],
+    files: Mapping[Location, DataFile],
 ) -> dict[tuple[str | None, str], list[MirroredFile]]:
     origins = read_provenance({path: file.file_size_in_bytes for path, file in files.items()})
     found: dict[tuple[str | None, str], list[MirroredFile]] = defaultdict(list)

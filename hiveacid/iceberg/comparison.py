@@ -49,6 +49,7 @@ from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.rules.cleaning import DroppedPartitions
+from hiveacid.rules.location import split
 from hiveacid.rules.names import TableRef, partition_name
 from hiveacid.rules.versions import without
 from hiveacid.rules.write_ids import AsOf, ValidWriteIdList
@@ -149,7 +150,7 @@ class TableRows:
 
     def _own_batches(self, file: FileScanTask) -> Iterator[pa.RecordBatch]:
         """Read an ORC file by the reader of Hive tables, which supports timestamps of all years."""
-        folder, _, name = file.file.file_path.rpartition("/")
+        folder, name = split(self._files.require(file.file.file_path))
         data = DataFile(name, file.file.file_size_in_bytes, None, None, raw=True)
         keys = self._key_values(file)
         deleted = self._deleted(file)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.orc.copying.transplant import FieldId
 from hiveacid.rules.directory import SyntheticIds
+from hiveacid.rules.location import Location
 from hiveacid.rules.schema import MappedColumns
 from hiveacid.upkeep.compaction.scheduling import COPIED_WHILE_ENCODED
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
     from hiveacid.tables.scan.columns import TableColumns
+
+_NOWHERE = Location("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class DataFileTask:
             contains deleted rows.
     """
 
-    root: str
+    root: Location
     partition: str | None = None
     files: tuple[SourceFile, ...]
     deletes: tuple[tuple[str, int], ...] = ()
@@ -86,7 +89,7 @@ class DataFileTask:
     types: tuple[bytes, ...] | None = None
     columns: MappedColumns
     fields: Mapping[str, FieldId]
-    target: str = ""
+    target: Location = _NOWHERE
     name: str = ""
     bytes: int = 0
     complete: bool = True
@@ -126,7 +129,7 @@ class DeleteFileTask:
     data_file: str
     named: DataFileTask
     known_positions: int = 0
-    target: str = ""
+    target: Location = _NOWHERE
     name: str = ""
 
 

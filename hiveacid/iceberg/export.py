@@ -23,7 +23,7 @@ from hiveacid.errors import (
 )
 from hiveacid.iceberg import attempt as attempts
 from hiveacid.iceberg.attempt import Attempt, AttemptNote, old_attempts
-from hiveacid.iceberg.catalog_files import overlap
+from hiveacid.iceberg.catalog_files import files_of, overlap
 from hiveacid.iceberg.change_plan import ChangePlan, Mirrored
 from hiveacid.iceberg.data_file import named_task
 from hiveacid.iceberg.data_file_task import CopyShares
@@ -61,6 +61,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import metastore_now
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseClock
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import Base, TableRef
 from hiveacid.rules.texts import plural
 from hiveacid.rules.write_ids import ValidWriteIdList
@@ -328,7 +329,7 @@ class Export:
         state.require_format(self._job.table, self._job.format)
         if not self._job.dry_run:
             # Before the snapshot can expire, which names the attempt of these files.
-            Attempt(known.location(), id=uuid.UUID(state.attempt)).end()
+            Attempt(_location_of(known), id=uuid.UUID(state.attempt)).end()
         return state
 
     def _report_of_earlier_run(self, known: Table) -> IcebergExportReport | None:
@@ -341,7 +342,7 @@ class Export:
             return None
         require_known(self._job.table, found)
         summary = properties_of(found)
-        Attempt(known.location(), id=uuid.UUID(summary[attempts.ATTEMPT])).end()
+        Attempt(_location_of(known), id=uuid.UUID(summary[attempts.ATTEMPT])).end()
         is_first = found.parent_snapshot_id is None
         report = IcebergExportReport(
             target=self._ref.full_name,
@@ -369,7 +370,7 @@ class Export:
         warnings = list(report.warnings)
         with self._phases(Phase.CLEAN, "failed attempts"):
             try:
-                found = old_attempts(report.location)
+                found = old_attempts(self._client.allowed_locations.require(report.location))
                 # Later: it judges them.
                 table = self._lake.table() if found else None
                 for attempt in found:
@@ -399,6 +400,10 @@ def _format_of(table: HiveTable) -> IcebergFileFormat:
     """Return the format to which the files of a table are copied."""
     is_parquet = StorageFormat.of(table.serde, table.ref.full_name) is StorageFormat.PARQUET
     return "parquet" if is_parquet else "orc"
+
+
+def _location_of(known: Table) -> Location:
+    return files_of(known.io).require(known.location())
 
 
 def _mirrored(mirror: tuple[Table, MirrorState], table: HiveTable) -> Mirrored:

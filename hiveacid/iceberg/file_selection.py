@@ -26,6 +26,7 @@ from hiveacid.orc.format.layout import Writer, writer_of
 from hiveacid.orc.format.protobuf import Message
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.rules.directory import Rules, SyntheticIds, synthetic_ids, written_by
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import Base, Delta, delete_applies, may_delete, parse_directory
 from hiveacid.rules.write_ids import Range, ValidWriteIdList
 from hiveacid.storage.file_columns import orc_row_types
@@ -64,7 +65,7 @@ class MirroredFile:
         provenance: The origin of its rows.
     """
 
-    path: str
+    path: Location
     provenance: Provenance
 
 

@@ -53,6 +53,7 @@ from hiveacid.orc.format.statistics import (
     TIMESTAMPS,
     decimal_of,
 )
+from hiveacid.rules.location import Location
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.visible_table import PartitionDirectory
@@ -286,7 +287,7 @@ class WrittenFiles:
         deletes: The delete files.
     """
 
-    folder: str
+    folder: Location
     data: Sequence[tuple[PartitionDirectory, WrittenDataFile]]
     deletes: Sequence[tuple[PartitionDirectory, WrittenDeleteFile]]
 
@@ -363,7 +364,7 @@ def write_files(
     runner: Tasks,
     tasks: Sequence[DataTask],
     deletes: Sequence[DeleteTask],
-    folder: str,
+    folder: Location,
     format_: IcebergFileFormat,
 ) -> WrittenFiles:
     """Write the files of an attempt.
@@ -422,7 +423,7 @@ def planned_shares(
     return shares, sum(file is not None for file in found)
 
 
-def _effort(tasks: Sequence[DataFileTask], folder: str) -> int:
+def _effort(tasks: Sequence[DataFileTask], folder: Location) -> int:
     """The work of writing data files, as a number of bytes to encode."""
     places = {folder, *(task.root for task in tasks)}
     is_local = all(ReadOnlyStorage.of(place).is_local for place in places)

@@ -361,8 +361,6 @@ class Lake:
                 partition_spec=definition.spec,
                 properties={**_PROPERTIES, **self._job.properties},
             )
-            table = transaction._table
-            files_of(table.io).require(table.metadata.location)
         return NewTable(self._name, transaction)
 
     def existing_table(self, table: Table, definition: IcebergTableSchema) -> "ExistingTable":
@@ -420,7 +418,8 @@ class ChangedTable(ABC):
         self._transaction = transaction
         metadata = transaction.table_metadata
         self.schema: Schema = metadata.schema()
-        self.location: str = metadata.location.rstrip("/")
+        files = files_of(transaction._table.io)
+        self.location = files.require(metadata.location.rstrip("/"))
         self.spec_id: int = metadata.default_spec_id
         self.table_id = str(metadata.table_uuid)
         self.sequence: int = metadata.next_sequence_number()

@@ -28,6 +28,7 @@ from hiveacid.iceberg.position_delete_file import data_file_of
 from hiveacid.jobs.iceberg_job import IcebergFileFormat
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.rules.formats import Obligation
+from hiveacid.rules.location import Location, split
 from hiveacid.rules.names import TableIdentity
 from hiveacid.rules.schema import ColumnMapping
 from hiveacid.rules.write_ids import ValidWriteIdList
@@ -124,7 +125,7 @@ class Provenance(Obligation):
             raise ValueError(f"This is no origin of rows: {error}") from error
 
 
-def read_provenance(files: Mapping[str, int]) -> dict[str, Provenance]:
+def read_provenance(files: Mapping[Location, int]) -> dict[Location, Provenance]:
     """Read the origins of data files by their locations.
 
     Args:
@@ -156,8 +157,8 @@ def _metadata(storage: ReadOnlyStorage, name: str, size: int) -> bytes:
         return found
 
 
-def _read_one(storages: dict[str, ReadOnlyStorage], file: tuple[str, int]) -> Provenance:
-    folder, _, name = file[0].rpartition("/")
+def _read_one(storages: dict[str, ReadOnlyStorage], file: tuple[Location, int]) -> Provenance:
+    folder, name = split(file[0])
     # Threads may open the same folder twice, which is harmless.
     if folder not in storages:
         storages[folder] = ReadOnlyStorage.of(folder)
@@ -278,7 +279,7 @@ class MirrorState:
                 " metastore was probably restored from an earlier copy."
             )
 
-    def files(self, table: Table) -> tuple[dict[str, DataFile], dict[str, DataFile]]:
+    def files(self, table: Table) -> tuple[dict[Location, DataFile], dict[str, DataFile]]:
         """Read the data files of the current snapshot by location, and their delete files.
 
         Raises:
@@ -286,15 +287,17 @@ class MirrorState:
             IcebergRefused: A file is outside of the folders of the catalog.
         """
         files = files_of(table.io)
-        found: dict[ManifestContent, list[DataFile]] = {each: [] for each in ManifestContent}
+        found: dict[ManifestContent, list[tuple[Location, DataFile]]] = {
+            each: [] for each in ManifestContent
+        }
         for manifest in self.snapshot.manifests(table.io):
             entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
             for entry in entries:
-                files.require(entry.data_file.file_path)
-                found[manifest.content].append(entry.data_file)
+                location = files.require(entry.data_file.file_path)
+                found[manifest.content].append((location, entry.data_file))
         return (
-            {file.file_path: file for file in found[ManifestContent.DATA]},
-            {data_file_of(file): file for file in found[ManifestContent.DELETES]},
+            dict(found[ManifestContent.DATA]),
+            {data_file_of(file): file for _, file in found[ManifestContent.DELETES]},
         )
 
 

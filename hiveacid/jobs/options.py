@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from hiveacid.errors import AccessRefused, InvalidJob, UserError
 from hiveacid.jobs.fields import awaits_rendering, require_choice, require_text
 from hiveacid.rules.features import AUTO_PROFILE, PROFILES
+from hiveacid.rules.location import Location
 from hiveacid.rules.locks import ConflictPolicy
 from hiveacid.rules.schema import ColumnMapping
 
@@ -615,8 +616,8 @@ class AllowedLocations:
             )
         return type(self)(tuple(dict.fromkeys(common)))
 
-    def require(self, location: str) -> None:
-        """Refuse a location that is not allowed.
+    def require(self, location: str) -> Location:
+        """Return a location for opening it, unless it is not allowed.
 
         Raises:
             AccessRefused: The location is not allowed.
@@ -632,3 +633,4 @@ class AllowedLocations:
                 remedy="If it should be, add its scheme and host to allowed_locations (for jobs) or "
                 "page_locations (for the page) in the section hive_acid of Airflow's configuration.",
             )
+        return Location(location)

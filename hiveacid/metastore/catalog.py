@@ -11,6 +11,7 @@ from typing import Any, Self
 from hiveacid.errors import TypeMismatch, UnsupportedTable
 from hiveacid.jobs.table_properties import COLUMN_MAPPING, ORC_COMPRESS, PARQUET_BY_POSITION
 from hiveacid.metastore.thrift import idl_tables
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
     DEFAULT_PARTITION,
     TableIdentity,
@@ -170,7 +171,7 @@ class HiveTable:
 
     ref: TableRef
     kind: TableKind
-    location: str | None
+    location: Location | None
     columns: tuple[HiveColumn, ...]
     partition_keys: tuple[HiveColumn, ...]
     parameters: Mapping[str, str]
@@ -185,7 +186,7 @@ class HiveTable:
     default_mapping: ColumnMapping | None = ColumnMapping.POSITION
 
     @property
-    def folder(self) -> str:
+    def folder(self) -> Location:
         """The location of a table that has files.
 
         Raises:
@@ -317,7 +318,7 @@ class HiveTable:
         num_buckets: int = -1,
         parameters: Mapping[str, str] | None = None,
         kind: TableKind = TableKind.FULL_ACID,
-        location: str | None = None,
+        location: Location | None = None,
         owner: str | None = None,
         format: StorageFormat = StorageFormat.ORC,
         serde_parameters: Mapping[str, str] | None = None,
@@ -374,7 +375,7 @@ class HiveTable:
         return cls(
             ref=TableRef(table.dbName, table.tableName),
             kind=TableKind.of(parameters),
-            location=storage.location and plain_location(storage.location),
+            location=_checked_by_client(storage.location),
             columns=_read_columns(storage),
             partition_keys=_to_columns(table.partitionKeys),
             parameters=parameters,
@@ -411,7 +412,7 @@ class HivePartition:
 
     name: str
     values: tuple[str | None, ...]
-    location: str | None
+    location: Location | None
     columns: tuple[HiveColumn, ...]
     parameters: Mapping[str, str]
     bucket_columns: tuple[str, ...]
@@ -423,7 +424,7 @@ class HivePartition:
     raw: Any = field(repr=False, compare=False)
 
     @property
-    def folder(self) -> str:
+    def folder(self) -> Location:
         """The location of a partition that has files.
 
         Raises:
@@ -463,7 +464,7 @@ class HivePartition:
         return cls(
             name=partition_name([key.name for key in table.partition_keys], values),
             values=values,
-            location=partition.sd.location and plain_location(partition.sd.location),
+            location=_checked_by_client(partition.sd.location),
             columns=_read_columns(partition.sd),
             parameters=partition.parameters or {},
             bucket_columns=tuple(partition.sd.bucketCols or ()),
@@ -474,6 +475,11 @@ class HivePartition:
             serde_parameters=serde.parameters or {},
             raw=partition,
         )
+
+
+def _checked_by_client(location: str | None) -> Location | None:
+    """Return a location of a definition: the client returns none that it may not open."""
+    return None if location is None else Location(plain_location(location))
 
 
 def clustering_columns(table: HiveTable, partition: HivePartition | None = None) -> tuple[str, ...]:

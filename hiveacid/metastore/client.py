@@ -22,6 +22,7 @@ from hiveacid.metastore.thrift.answers import (
 )
 from hiveacid.metastore.thrift.session import Session
 from hiveacid.rules.features import Features
+from hiveacid.rules.location import Location
 from hiveacid.rules.locks import DataOperation, LockComponent
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
@@ -184,14 +185,15 @@ class MetastoreClient:
             self.require_location(ref, table.location)
         return table
 
-    def require_location(self, ref: TableRef, location: str) -> None:
-        """Refuse the location of a table or a partition that this process may not open.
+    def require_location(self, ref: TableRef, location: str) -> Location:
+        """Return the location of a table or a partition, unless this process may not open it.
 
         Raises:
             AccessRefused: It is not allowed, or was not asked for; see ``permitted.py``.
         """
-        self.allowed_locations.require(location)
+        allowed = self.allowed_locations.require(location)
         require_permitted(self.options.uris, ref, location)
+        return allowed
 
     def create_table(
         self, table: HiveTable, constraints: Mapping[str, Sequence[Any]] | None = None

@@ -9,6 +9,7 @@ from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import partitions_of, projected_tables
 from hiveacid.metastore.thrift import idl_tables
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import TableRef, partition_name, plain_location, same_place
 
 _DEFAULT = "default"
@@ -108,7 +109,7 @@ class Locations:
         self._lock = Lock()
         self._listed: tuple[tuple[str, str], ...] | None = None
 
-    def of(self, table: HiveTable) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    def of(self, table: HiveTable) -> tuple[dict[str, Location], list[tuple[str, str]]]:
         """Return the locations of a table's partitions, and those of all others.
 
         Args:
@@ -117,6 +118,9 @@ class Locations:
         Returns:
             The locations of its partitions by their names, and the names and locations of all other
                 tables and their partitions, like ``other_locations``.
+
+        Raises:
+            AccessRefused: The location of a partition is not allowed.
         """
         with self._lock:
             if self._listed is None:
@@ -124,7 +128,9 @@ class Locations:
             listed = self._listed
         prefix = f"{table.ref.full_name}/"
         own = {
-            name.removeprefix(prefix): plain_location(location)
+            name.removeprefix(prefix): self._client.require_location(
+                table.ref, plain_location(location)
+            )
             for name, location in listed
             if name.startswith(prefix)
         }
@@ -162,7 +168,7 @@ def _locations_of_tables(
                 yield f"{ref}/{partition}", location
 
 
-def partition_locations(client: MetastoreClient, table: HiveTable) -> dict[str, str]:
+def partition_locations(client: MetastoreClient, table: HiveTable) -> dict[str, Location]:
     """Find the location of each partition of a table, by the partition's name.
 
     Args:
@@ -174,10 +180,10 @@ def partition_locations(client: MetastoreClient, table: HiveTable) -> dict[str, 
     """
     keys = [key.name for key in table.partition_keys]
     found = _partition_locations(client, table.ref, table.raw.catName, keys)
-    locations = {name: plain_location(location) for name, location in found.items()}
-    for location in locations.values():
-        client.require_location(table.ref, location)
-    return locations
+    return {
+        name: client.require_location(table.ref, plain_location(location))
+        for name, location in found.items()
+    }
 
 
 def _partition_locations(

@@ -22,6 +22,7 @@ from hiveacid.jobs import codec
 from hiveacid.jobs.erase_job import EraseReport, Wait, require_folder, require_request
 from hiveacid.records.numbered_file import NumberedFile
 from hiveacid.rules.formats import Obligation
+from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import LocatedTable
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 
@@ -211,9 +212,9 @@ class ErasureFolder:
         location: The folder, which the caller has checked by ``allowed_locations``.
     """
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: Location) -> None:
         require_folder(location)
-        self.location = location.rstrip("/")
+        self.location = location
 
     def names(self) -> list[str]:
         """List the requests."""
@@ -244,7 +245,7 @@ class ErasureFolder:
     def open(self, request: str) -> "ErasureRecord":
         """Return the record of a request, which need not exist yet."""
         require_request(request)
-        return ErasureRecord(f"{self.location}/{request}")
+        return ErasureRecord(below(self.location, request))
 
 
 class ErasureRecord:
@@ -254,7 +255,7 @@ class ErasureRecord:
         location: The folder of the request.
     """
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: Location) -> None:
         self.location = location
         self._storage = Storage.of(location)
         self._file = NumberedFile(self._storage, _RECORD, _LARGEST_RECORD)

@@ -6,6 +6,7 @@ from typing import Self
 from hiveacid.errors import CorruptFile, InvalidJob, NewerRecord
 from hiveacid.jobs.erase_job import Wait
 from hiveacid.records.erasures import ErasedTable, Erasure, ErasureFolder
+from hiveacid.rules.location import Location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +98,7 @@ class KnownErasures:
         location: The folder, which the caller has checked by ``allowed_locations``.
     """
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: Location) -> None:
         self._folder = ErasureFolder(location)
         self._certified: dict[str, KnownErasure] = {}
 

@@ -16,6 +16,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.cleaning import describe_run
+from hiveacid.rules.location import Location
 from hiveacid.rules.locks import (
     Finished,
     Operation,
@@ -189,7 +190,7 @@ def _folders(
         return
     described = client.get_table(table)
     named = sorted(name for name in names if name is not None)
-    folders: dict[str | None, str] = {None: described.folder} if None in names else {}
+    folders: dict[str | None, Location] = {None: described.folder} if None in names else {}
     for partition in client.get_partitions(described, named) if named else ():
         folders[partition.name] = partition.folder
     for name, folder in folders.items():

@@ -40,6 +40,7 @@ from hiveacid.records.proofs import (
 )
 from hiveacid.rules.cleaning import stale_staging
 from hiveacid.rules.formats import Obligation
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
     LARGEST_NOTE,
     RUN_NOTES,
@@ -203,7 +204,7 @@ def find_evidence(
     if table.partition_keys:
         locations = [*partition_locations(client, table).values()]
 
-    def evidence_in(location: str) -> Sequence[WriteEvidence]:
+    def evidence_in(location: Location) -> Sequence[WriteEvidence]:
         found = _written_in(ReadOnlyStorage.of(location), table.ref.full_name)
         return [
             _evidence(table.ref.full_name, facts, report)
@@ -523,15 +524,16 @@ class RunNoteFolder:
         if ":/" not in parent:
             is_inside = not location.startswith("/") and ".." not in location.split("/")
             return (self._storage, location) if is_inside else None
-        place = plain_location(parent)
-        return (ReadOnlyStorage.of(place), name) if place in self._partitions else None
+        place = self._partitions.get(plain_location(parent))
+        return None if place is None else (ReadOnlyStorage.of(place), name)
 
     @cached_property
-    def _partitions(self) -> frozenset[str]:
-        """The locations of the partitions."""
+    def _partitions(self) -> Mapping[str, Location]:
+        """The locations of the partitions, by their texts."""
         if not self._table.partition_keys:
-            return frozenset()
-        return frozenset(partition_locations(self._client, self._table).values())
+            return {}
+        found = partition_locations(self._client, self._table).values()
+        return dict(zip(found, found, strict=True))
 
 
 def write_note(storage: Storage, file: NoteFile, *, again: bool = False) -> None:

@@ -40,6 +40,7 @@ from hiveacid.records.run_notes import RunNote, RunNoteFolder
 from hiveacid.rules.cleaning import DroppedPartitions
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.directory import FileStatus, acid_state
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import METADATA_FILE, SIDECAR_FILE, TableRef, is_hidden
 from hiveacid.rules.notes import WriteFacts, merged_writes, parse_note, written_at, written_files
 from hiveacid.rules.schema import TableKind
@@ -290,7 +291,7 @@ class OldestVersion:
         dropped = DroppedPartitions.of(table.parameters)
         oldest = cls(dropped.version, dropped.time.timestamp()) if dropped else cls()
         ordered = sorted(partitions, key=lambda each: each.newest_beginning, reverse=True)
-        ending: tuple[str, str] | None = None
+        ending: tuple[Location, str] | None = None
         with ThreadPoolExecutor(_READERS) as pool:
             for start in range(0, len(ordered), _READERS):
                 some = ordered[start : start + _READERS]
@@ -323,7 +324,7 @@ def oldest_version(
     snapshot = Snapshot.take(client, [ref])
     seen = now or snapshot.write_ids[ref.full_name]
 
-    def versions(location: str) -> PartitionVersions:
+    def versions(location: Location) -> PartitionVersions:
         storage, flat = ReadOnlyStorage.of(location), table.kind is TableKind.INSERT_ONLY
         files = list_files(storage, TableOfFolder.of(table), missing_ok=True)
         return versions_of(storage, files, seen, snapshot.txns, flat=flat)
@@ -333,7 +334,7 @@ def oldest_version(
         return OldestVersion.of(table, list(pool.map(versions, locations or [table.folder])))
 
 
-def _time_of(location: str, directory: str, version: int) -> float | None:
+def _time_of(location: Location, directory: str, version: int) -> float | None:
     """Return the time of a version by the directory that ended the earlier ones."""
     storage = ReadOnlyStorage.of(location)
     content = storage.read_small(f"{directory}/{SIDECAR_FILE}")
@@ -436,7 +437,7 @@ class _Folders:
         reading = NoteReading(seconds, since)
         folders = cls(client, table, snapshot, reading, _listed(table, limit))
         inside: dict[str, str | None] = {"": None}
-        outside: dict[str, str] = {}
+        outside: dict[str, Location] = {}
         if table.partition_keys:
             inside, outside = parted(table.folder, partition_locations(client, table))
         folders._add(folders.home, inside)

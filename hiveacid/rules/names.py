@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
+from typing import Self, TypeVar, cast
 from urllib.parse import quote
 
 from hiveacid.errors import InvalidJob, MalformedName
@@ -462,16 +462,19 @@ def first_names(names: Sequence[str], most: int = 5) -> str:
 # Spelling of locations: equal folders have equal locations, and paths below a folder are relative
 
 
+TextT = TypeVar("TextT", bound=str)
 _PARTS = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*:)(//[^/]+)?)?(.*)", re.DOTALL)
 
 
-def plain_location(location: str) -> str:
+def plain_location(location: TextT) -> TextT:
     """Remove the slashes of a location that mean nothing: file:///a//b/ is file:/a/b."""
     match = _PARTS.fullmatch(location)
     assert match is not None
     scheme, authority, path = match.groups("")
     plain = re.sub("/+", "/", path)
-    return f"{scheme}{authority}{plain.rstrip('/') or ('' if authority else plain)}"
+    text = f"{scheme}{authority}{plain.rstrip('/') or ('' if authority else plain)}"
+    # The same place, so whoever may open the one may open the other.
+    return cast(TextT, text)
 
 
 def same_place(one: str | None, other: str | None) -> bool:
@@ -479,7 +482,7 @@ def same_place(one: str | None, other: str | None) -> bool:
     return plain_location(one or "") == plain_location(other or "")
 
 
-def split_location(folder: str, location: str) -> tuple[str, str]:
+def split_location(folder: TextT, location: TextT) -> tuple[TextT, str]:
     """Split a location into a folder and the path below it.
 
     Args:

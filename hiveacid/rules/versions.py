@@ -14,6 +14,7 @@ from functools import cached_property
 
 from hiveacid.errors import VersionGone, VersionUnknown
 from hiveacid.rules.directory import FileStatus
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
     CONVERTED_BASE,
     METADATA_FILE,
@@ -143,7 +144,7 @@ class PartitionVersions:
             according to its note; None without such a note.
     """
 
-    location: str
+    location: Location
     files: Sequence[FileStatus]
     now: ValidWriteIdList
     txns: ValidTxnList | None

@@ -20,6 +20,7 @@ from hiveacid.jobs.job_json import from_json
 from hiveacid.jobs.report import ErrorReport, Report, RunReport
 from hiveacid.jobs.stream_job import StreamProgress
 from hiveacid.progress import SUBMITTED_VARIABLE, PhaseLog, PhaseObserver
+from hiveacid.rules.location import Location
 from hiveacid.spark.failures import translate
 from hiveacid.spark.session import application_session
 
@@ -44,7 +45,8 @@ def main(argv: Sequence[str]) -> int:
     )
     arguments = parser.parse_args(argv)
     location = arguments.report
-    files = RunFiles(location if ":/" in location else str(Path(location).absolute()))
+    # The submitter has chosen it.
+    files = RunFiles(Location(location if ":/" in location else str(Path(location).absolute())))
     kind: type[Report] = RunReport
     name, target = "Job", ""
     try:

@@ -37,6 +37,7 @@ from hiveacid.orc.values.timestamps import finer_column, mark
 from hiveacid.progress import PhaseClock, PhaseObserver
 from hiveacid.rules.compaction import Balance, CompactionType, Tally
 from hiveacid.rules.compaction_policy import WorkerLimits
+from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import Base, BucketFile, Delta, TableRef
 from hiveacid.rules.row_id import ROW_BITS, encode_bucket, first_rebalanced_row
 from hiveacid.rules.schema import SortColumn, TableKind
@@ -314,7 +315,7 @@ def _snapshot(
     def acid_files(files: Sequence[InputFile]) -> tuple[AcidFile, ...]:
         return tuple(
             AcidFile(
-                path=f"{inputs.root}/{file.path}",
+                path=below(inputs.root, file.path),
                 directory=file.directory,
                 bucket=inputs.bucket,
                 size=file.size,
@@ -350,7 +351,7 @@ class SortedRows:
 
     spark: SparkSession
     table: HiveTable
-    root: str
+    root: Location
     write_ids: CompactorWriteIdList
     inserts: Sequence[tuple[int, InputFile]]
     deletes: Sequence[tuple[int, InputFile]]
@@ -510,9 +511,9 @@ class RebalancingCompactor(SortingCompactor):
         return [(file.bucket, own) for file, own in zip(files, readable, strict=True)]
 
 
-def _acid_file(root: str, bucket: int, file: InputFile) -> AcidFile:
+def _acid_file(root: Location, bucket: int, file: InputFile) -> AcidFile:
     return AcidFile(
-        path=f"{root}/{file.path}",
+        path=below(root, file.path),
         directory=file.directory,
         bucket=bucket,
         size=file.size,
@@ -557,8 +558,8 @@ class RewritingCompactor(InsertOnlyCompactor):
                 f"{self.storage.location}: {', '.join(task.paths)} have {read.rows} rows, and were"
                 f" written with {sum(noted)}."
             )
-        root = self.storage.location.rstrip("/")
-        made = [PlainFile(f"{root}/{file.path}", file.bytes) for file in files if file.rows]
+        root = self.storage.location
+        made = [PlainFile(below(root, file.path), file.bytes) for file in files if file.rows]
         written = self._tally(made)
         self.values += written
         self.balance(task, Balance(read=read, written=written))
@@ -574,8 +575,7 @@ class RewritingCompactor(InsertOnlyCompactor):
 
     @staticmethod
     def _inputs(task: JoinTask) -> list[PlainFile]:
-        root = task.root.rstrip("/")
-        return [PlainFile(f"{root}/{file.path}", file.size) for file in task.files]
+        return [PlainFile(below(task.root, file.path), file.size) for file in task.files]
 
     def _check_nanoseconds(self, task: JoinTask) -> None:
         """Make sure that Spark can rewrite some files without truncating a timestamp.

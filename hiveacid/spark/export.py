@@ -83,7 +83,7 @@ class _Export:
         self._job = job
         self._phases = phases
         self._range: ChangesRange = ranges[0]
-        self._storage = Storage.of(job.path)
+        self._storage = Storage.of(client.allowed_locations.require(job.path))
         self._name = f"changes_after_{self._range.after}"
         self._path = f"{self._job.path.rstrip('/')}/{self._name}"
         self._staged = f"_{self._name}_{uuid.uuid4().hex[:8]}"

@@ -36,6 +36,7 @@ from hiveacid.errors import (
 )
 from hiveacid.jobs.fields import HEADER_REMEDY
 from hiveacid.rules.directory import HEAD, ORC_FILE, kind_of_file
+from hiveacid.rules.location import Location, split
 from hiveacid.rules.schema import STATE_MAPPING
 from hiveacid.spark.own_columns import OWN_COLUMNS
 from hiveacid.spark.spark_versions import error_condition
@@ -246,16 +247,17 @@ def _reading(text: str, cause: str) -> str:
     match = re.search(r"(?:reading file|stripe \d+ footer in) (\S+)", text)
     if match is None:
         return ""
-    file = match.group(1).rstrip(".")
+    # Spark has read it for this process.
+    file = Location(match.group(1).rstrip("."))
     kind = _kind_of(file)
     if kind == ORC_FILE:
         return f"{_damage(file) or f'{file} cannot be read as ORC: {cause}'.rstrip('.')}."
     return f"{file} cannot be read{f': by its first bytes it is {kind}' if kind else ''}."
 
 
-def _damage(file: str) -> str:
+def _damage(file: Location) -> str:
     """Return what the worker says about the tail of an ORC file; "" if it is whole or unreadable."""
-    folder, _, name = file.rpartition("/")
+    folder, name = split(file)
     try:
         read_tail(ReadOnlyStorage.of(folder), name)
     except CorruptFile as error:
@@ -265,7 +267,7 @@ def _damage(file: str) -> str:
     return ""
 
 
-def _kind_of(file: str) -> str | None:
+def _kind_of(file: Location) -> str | None:
     """Detect a file's kind by its first bytes; None if unknown or unreadable for the driver."""
     with suppress(HiveAcidError), translated_errors(file):
         filesystem, path = filesystem_of(file)

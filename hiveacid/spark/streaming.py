@@ -53,6 +53,7 @@ from hiveacid.records.stream_places import (
     require_same_batch,
     require_same_place,
 )
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.failures import translate, translated_spark_errors
 from hiveacid.spark.session import scan_session
@@ -308,7 +309,7 @@ class StreamCheckpoint:
         location: The folder, with its scheme.
     """
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: Location) -> None:
         self._storage = ReadOnlyStorage.of(location)
 
     def state(self) -> CheckpointState:
@@ -480,13 +481,14 @@ class StreamRun:
         with MetastoreClient(metastore) as client:
             for path in paths_of(job):
                 client.allowed_locations.require(path)
+            checkpoint = client.allowed_locations.require(job.checkpoint)
             require_free(client, paths_written(job), f"The stream {job.name}")
             self._home = client.get_table(TableRef.parse(job.target))
             tables = (client.get_table(TableRef.parse(name)) for name in dict.fromkeys(job.tables))
             self._storages = [Storage.of(table.folder) for table in tables]
         self._storage = Storage.of(self._home.folder)
         self._places = StreamPlaces(self._storage, job.name)
-        self._checkpoint = StreamCheckpoint(job.checkpoint)
+        self._checkpoint = StreamCheckpoint(checkpoint)
         self._measures = StreamMeasures(job)
         self._state_writer = StreamStateWriter(self._places, job)
         self._observers = (self._state_writer, *observers)

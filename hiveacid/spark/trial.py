@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from hiveacid.errors import UnsupportedSpark
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.rules.directory import Rules
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import BucketFile, Delta, TableRef
 from hiveacid.rules.row_id import encode_bucket
 from hiveacid.rules.write_ids import ValidWriteIdList
@@ -44,7 +45,9 @@ def run_trial(spark: SparkSession, folder: str) -> None:
         UnsupportedSpark: The result differs from that of the tested versions.
     """
     columns = [HiveColumn("id", "int"), HiveColumn("name", "string")]
-    table = HiveTable.new(TableRef("trial", "rows"), columns, location=f"file:{folder}")
+    # A folder that the caller has made.
+    location = Location(f"file:{folder}")
+    table = HiveTable.new(TableRef("trial", "rows"), columns, location=location)
     with translated_spark_errors("The trial of Spark"):
         _write(spark, table)
         found = _read(spark, table)

@@ -8,12 +8,13 @@ import uuid
 from datetime import datetime
 
 from hiveacid.errors import StorageError
+from hiveacid.rules.location import Location
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.hidden_folder import HiddenFolder
 from hiveacid.storage.uploads import Uploads
 
 
-def storage_now(location: str, txn_id: int) -> datetime:
+def storage_now(location: Location, txn_id: int) -> datetime:
     """Return the present time by the clock of a storage.
 
     Args:

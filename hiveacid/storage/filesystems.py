@@ -27,6 +27,7 @@ from hiveacid.errors import (
     StorageUnreachable,
     address_without_secrets,
 )
+from hiveacid.rules.location import Location
 from hiveacid.storage.hdfs import HdfsFileSystem, LoginRefused, hdfs_of
 
 # Waiting work in threads, such as listings of folders
@@ -71,7 +72,7 @@ _AZURE = ("abfs", "abfss")
 _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
 
 
-def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
+def filesystem_of(location: Location) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
     """Return the file system of a location, and the path there.
 
     Raises:

@@ -15,6 +15,7 @@ from pyarrow import fs  # noqa: TID253
 
 from hiveacid.errors import DirectoryMissing, NotAFile, OutsideTable, StorageError
 from hiveacid.rules.directory import FileStatus
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
     LARGEST_NOTE,
     METADATA_FILE,
@@ -52,7 +53,7 @@ class ReadOnlyStorage:
     """
 
     def __init__(
-        self, location: str, filesystem: fs.FileSystem | HdfsFileSystem, root: str
+        self, location: Location, filesystem: fs.FileSystem | HdfsFileSystem, root: str
     ) -> None:
         """Use `of`, which finds the file system by itself."""
         self.location = location
@@ -60,7 +61,7 @@ class ReadOnlyStorage:
         self._root = root.rstrip("/") or "/"
 
     @staticmethod
-    def of(location: str) -> "ReadOnlyStorage":
+    def of(location: Location) -> "ReadOnlyStorage":
         """Open a location: ``file:/a``, ``file:///a``, ``/a``, ``hdfs://nn:8020/a``, ``s3a://b/a``.
 
         ``gs:`` and ``abfs:`` are supported, too. Credentials come from the environment, as for each
@@ -277,7 +278,7 @@ class Storage(ReadOnlyStorage):
     """A folder with write access; paths outside of it are never changed."""
 
     @staticmethod
-    def of(location: str) -> "Storage":
+    def of(location: Location) -> "Storage":
         """Open a location; see ``ReadOnlyStorage.of``."""
         filesystem, root = filesystem_of(location)
         kinds = {"local": LocalStorage, "hdfs": HdfsStorage}

@@ -9,6 +9,7 @@ from typing import Protocol, Self
 from hiveacid.errors import HiddenFiles, StorageError
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
+from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import (
     STAGING_PREFIX,
     TableIdentity,
@@ -38,7 +39,7 @@ class HiddenFolder:
         path: Its full path.
     """
 
-    def __init__(self, location: str, txn_id: int) -> None:
+    def __init__(self, location: Location, txn_id: int) -> None:
         """Choose a name; the folder is not created yet.
 
         Args:
@@ -47,10 +48,10 @@ class HiddenFolder:
         """
         self.storage = Storage.of(location)
         self.name = f"{STAGING_PREFIX}{txn_id}_{uuid.uuid4().hex[:8]}"
-        self.path = f"{location.rstrip('/')}/{self.name}"
+        self.path = below(location, self.name)
 
     @classmethod
-    def until_the_end_of(cls, txn: ReadingTransaction, location: str) -> Self:
+    def until_the_end_of(cls, txn: ReadingTransaction, location: Location) -> Self:
         """Return a folder that is removed when a transaction ends, whether it commits or aborts."""
         folder = cls(location, txn.txn_id)
         txn.own_temporarily(folder.remove, folder.path)

@@ -18,6 +18,7 @@ from hiveacid.rules.directory import (
     acid_state,
     parse_metadata_file,
 )
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
     ACID_PREFIXES,
     METADATA_FILE,
@@ -456,14 +457,14 @@ class DirectorySizes:
     removals: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, location: str) -> "DirectorySizes":
+    def of(cls, location: Location) -> "DirectorySizes":
         """List a folder."""
         sizes = cls(ReadOnlyStorage.of(location))
         sizes._take(sizes.storage.walk())
         return sizes
 
     @classmethod
-    def names_in(cls, location: str) -> "DirectorySizes":
+    def names_in(cls, location: Location) -> "DirectorySizes":
         """List the names of the directories in a folder, without their content."""
         storage = ReadOnlyStorage.of(location)
         names = storage.list_directories(missing_ok=True)
@@ -542,8 +543,8 @@ class DirectorySizes:
 
 
 def parted(
-    folder: str, locations: Mapping[str, str]
-) -> tuple[dict[str, str | None], dict[str, str]]:
+    folder: Location, locations: Mapping[str, Location]
+) -> tuple[dict[str, str | None], dict[str, Location]]:
     """Separate the partitions in a table's folder, which one listing covers, from all others.
 
     Args:

@@ -17,6 +17,7 @@ from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.directory import DROPPED, Rules
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
     ACID_PREFIXES,
     METADATA_FILE,
@@ -107,11 +108,11 @@ def require_unused_table_folder(client: MetastoreClient, table: HiveTable) -> No
         AccessRefused: The location is not allowed.
         UnsupportedTable: The folder has such directories.
     """
-    location = table.location
-    if location is None:
+    wanted: str | None = table.location
+    if wanted is None:
         database = client.get_database(table.ref.database)
-        location = f"{database.managed_location or database.location}/{table.ref.name}"
-    client.allowed_locations.require(location)
+        wanted = f"{database.managed_location or database.location}/{table.ref.name}"
+    location = client.allowed_locations.require(wanted)
     for path, _, _ in ReadOnlyStorage.of(location).walk():
         names = path.split("/")
         if any(name.startswith(ACID_PREFIXES) for name in names) and not any(map(is_hidden, names)):
@@ -122,7 +123,7 @@ def require_unused_table_folder(client: MetastoreClient, table: HiveTable) -> No
             )
 
 
-def _visible_files(folder: str, base: int | None) -> list[str]:
+def _visible_files(folder: Location, base: int | None) -> list[str]:
     """Return the files that readers would see in a folder, apart from those that a base hides.
 
     An empty base has a meaning, too: it hides the rows before it.

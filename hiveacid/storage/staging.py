@@ -21,6 +21,7 @@ from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.orc.copying.transplant import transplant
 from hiveacid.orc.row_keys.delete_file import write_delete_file
 from hiveacid.orc.row_keys.keys import Keys
+from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import SIDECAR_FILE, BucketFile, TableIdentity
 from hiveacid.rules.notes import parse_note
 from hiveacid.rules.row_id import encode_bucket
@@ -51,7 +52,7 @@ class Folder:
             cannot be read.
     """
 
-    root: str
+    root: Location
     path: str
     final: str | None = None
     is_read: bool = False
@@ -97,7 +98,7 @@ class FlatFile:
         fate: The classification of its rows when they were written; see ``spark.write.flat_rows``.
     """
 
-    root: str
+    root: Location
     path: str
     bytes: int
     partition: str | None = None
@@ -106,9 +107,9 @@ class FlatFile:
     fate: str | None = None
 
     @property
-    def full_path(self) -> str:
+    def full_path(self) -> Location:
         """Its full path, for Spark."""
-        return f"{self.root.rstrip('/')}/{self.path}"
+        return below(self.root, self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +369,7 @@ class StagedDirectories:
         storage: The location.
     """
 
-    def __init__(self, location: str, txn: LiveTransaction, identity: TableIdentity) -> None:
+    def __init__(self, location: Location, txn: LiveTransaction, identity: TableIdentity) -> None:
         """Register the removal of staged files for the case that the transaction is aborted.
 
         Args:

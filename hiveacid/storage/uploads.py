@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from hiveacid.errors import PermissionRefused, StorageError
+from hiveacid.rules.location import Location
 from hiveacid.storage.filesystems import S3_TRIES, s3_endpoint, s3_place
 
 # The store takes 10,000 parts; parts grow, so that 800 GB fit.
@@ -63,7 +64,7 @@ class PendingUpload:
 class Uploads:
     """The uploads below a folder of an S3 store."""
 
-    def __init__(self, location: str, endpoint: str | None, region: str | None) -> None:
+    def __init__(self, location: Location, endpoint: str | None, region: str | None) -> None:
         """Use `of`, which finds the store by itself."""
         self.location = location.rstrip("/")
         bucket, _, prefix = (s3_place(location) or "").partition("/")
@@ -72,7 +73,7 @@ class Uploads:
         self._store = endpoint, region
 
     @staticmethod
-    def of(location: str) -> "Uploads | None":
+    def of(location: Location) -> "Uploads | None":
         """Return the uploads below a location, if it is in an S3 store and boto3 is installed."""
         if s3_place(location) is None or find_spec("boto3") is None:
             return None

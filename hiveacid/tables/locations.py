@@ -32,6 +32,7 @@ from hiveacid.metastore.permitted import ask_again, permit
 from hiveacid.records.proofs import read_reader_note
 from hiveacid.rules.cleaning import ReaderNote, Replacement
 from hiveacid.rules.directory import AcidDirectory, FileStatus
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
     READER_NOTE_FILE,
     SIDECAR_FILE,
@@ -274,8 +275,8 @@ class PartitionFolder:
     """
 
     partition: str | None
-    location: str
-    below: str
+    location: Location
+    below: Location
     path: str
 
     def show(self, name: str) -> str:
@@ -297,7 +298,7 @@ class TableFolders:
         folders: One folder for each partition, or that of an unpartitioned table.
     """
 
-    def __init__(self, table: HiveTable, locations: Mapping[str, str]) -> None:
+    def __init__(self, table: HiveTable, locations: Mapping[str, Location]) -> None:
         """Describe the folders.
 
         Args:
@@ -395,7 +396,7 @@ def require_own_folders(client: MetastoreClient, table: HiveTable, dropped: Sequ
             raise shared_location(overlapping, other, location)
 
 
-def folder_of(table: str, partition: str | None, location: str) -> PartitionFolder:
+def folder_of(table: Location, partition: str | None, location: Location) -> PartitionFolder:
     """Return the folder of a partition, from its table's folder and its own location."""
     return PartitionFolder(partition, location, *split_location(table, location))
 
@@ -635,8 +636,7 @@ def require_free_folder(client: MetastoreClient, table: HiveTable) -> None:
     if table.location is not None:
         require_free(client, [table.location], purpose)
         return
-    folder = default_folders(client, table.ref)[0]
-    client.allowed_locations.require(folder)
+    folder = client.allowed_locations.require(default_folders(client, table.ref)[0])
     # The metastore creates the folders of tables and partitions, so that none of them is at a missing
     # one, or below it. An object store need not keep an empty folder.
     storage = Storage.of(folder)

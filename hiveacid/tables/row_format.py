@@ -9,6 +9,7 @@ from pyarrow import orc, parquet
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable, StorageFormat
 from hiveacid.orc.copying.spark_files import copy_readable
 from hiveacid.orc.format.tail import OrcTail
+from hiveacid.rules.location import Location, split
 from hiveacid.rules.names import OriginalFile
 from hiveacid.rules.schema import MappedColumns
 from hiveacid.storage.file_columns import stored_names
@@ -34,7 +35,7 @@ class PlainFile:
         modified: See ``FileStatus``.
     """
 
-    path: str
+    path: Location
     size: int
     part: int = 0
     values: tuple[str | None, ...] = ()
@@ -96,7 +97,7 @@ class RowFormat:
 
     def stored_names(self, file: PlainFile) -> Sequence[str]:
         """The names of a file's columns."""
-        folder, _, name = file.path.rpartition("/")
+        folder, name = split(file.path)
         return stored_names(ReadOnlyStorage.of(folder), name, self.format)
 
     def write_empty(self, sink: Any) -> int:

@@ -27,6 +27,7 @@ from hiveacid.rules.directory import (
     synthetic_ids,
     written_by,
 )
+from hiveacid.rules.location import Location, below, split
 from hiveacid.rules.names import Base, Delta, TableRef, delete_applies, may_delete
 from hiveacid.rules.partitions import texts_in_rows
 from hiveacid.rules.write_ids import AsOf, Range, ValidTxnList, ValidWriteIdList
@@ -63,7 +64,7 @@ class AcidFile:
         modified: See ``DataFile``.
     """
 
-    path: str
+    path: Location
     directory: Base | Delta | None
     bucket: int | None
     size: int
@@ -91,7 +92,7 @@ class PartitionFiles:
 
     name: str | None
     values: tuple[str | None, ...]
-    location: str
+    location: Location
     inserts: tuple[AcidFile, ...]
     deletes: tuple[AcidFile, ...]
     clustered_by: tuple[str, ...] = ()
@@ -187,18 +188,18 @@ def usual_listings(table: HiveTable, names: Sequence[str]) -> Listings:
         Each folder and its files by location; None for those that cannot be listed.
     """
 
-    def list_one(location: str) -> Listing | None:
+    def list_one(location: Location) -> Listing | None:
         with suppress(HiveAcidError):
             return listing_of(location, TableOfFolder.of(table))
         return None  # The partition may be elsewhere.
 
     # A part without "=" is no part of a partition's name, and could lead out of the table: "..".
     usual = [name for name in names if all("=" in part for part in name.split("/"))]
-    locations = [f"{table.location}/{name}" for name in usual]
+    locations = [below(table.folder, name) for name in usual]
     return dict(zip(locations, in_threads(list_one, locations), strict=True))
 
 
-def listing_of(location: str, table: TableOfFolder) -> Listing:
+def listing_of(location: Location, table: TableOfFolder) -> Listing:
     """List a folder of a table."""
     storage = ReadOnlyStorage.of(location)
     return storage, list_files(storage, table)
@@ -229,7 +230,7 @@ def list_partitions(
     owner = TableOfFolder.of(table, txn)
 
     def list_one(partition: HivePartition | None) -> PartitionFiles:
-        location = (table.location if partition is None else partition.location) or ""
+        location = table.folder if partition is None else partition.folder
         storage, files = listed.get(location) or listing_of(location, owner)
         state = read_state(storage, files, write_ids, txns, rules=rules, now=now)
         return partition_files(storage, table, partition, state, write_ids)
@@ -259,7 +260,7 @@ def partition_files(
         UnsupportedTable: The partition has another format than ORC.
     """
     require_orc(table, partition)
-    location = (table.location if partition is None else partition.location) or ""
+    location = table.folder if partition is None else partition.folder
     files = [_acid_file(location, file, write_ids) for file in data_files(storage, state)]
     return PartitionFiles(
         name=None if partition is None else partition.name,
@@ -298,13 +299,13 @@ def read_tails(files: Sequence[AcidFile]) -> list[OrcTail]:
 
 
 def _read_tail(file: AcidFile) -> OrcTail:
-    folder, _, name = file.path.rpartition("/")
+    folder, name = split(file.path)
     return read_tail(Storage.of(folder), name, file.size)
 
 
-def _acid_file(location: str, file: DataFile, write_ids: ValidWriteIdList) -> AcidFile:
+def _acid_file(location: Location, file: DataFile, write_ids: ValidWriteIdList) -> AcidFile:
     return AcidFile(
-        path=f"{location.rstrip('/')}/{file.path}",
+        path=below(location, file.path),
         directory=file.directory,
         bucket=file.bucket,
         size=file.size,
@@ -482,7 +483,7 @@ def read_events(
 
 
 def _read(file: AcidFile, write_ids: ValidWriteIdList) -> Ids:
-    folder, _, name = file.path.rpartition("/")
+    folder, name = split(file.path)
     with Storage.of(folder).open_input(name) as source:
         try:
             # The file may go on after its valid part.

@@ -34,6 +34,7 @@ from hiveacid.rules.cleaning import (
     stale_staging,
 )
 from hiveacid.rules.directory import FileStatus, Rules
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
     METADATA_FILE,
     RUN_NOTES,
@@ -316,7 +317,7 @@ class Inspection:
                 garbage.append(Garbage(path, size, _UNFINISHED, is_file=True))
         return garbage
 
-    def _stale_uploads(self, location: str) -> list[Garbage]:
+    def _stale_uploads(self, location: Location) -> list[Garbage]:
         """Find uploads that will never be published; aborting them makes that final."""
         uploads = Uploads.of(location)
         return [

@@ -41,6 +41,7 @@ from hiveacid.rules.compaction_decision import Decision, decide
 from hiveacid.rules.compaction_policy import CompactionPolicy, auto_compaction_off
 from hiveacid.rules.compaction_rank import reads_per_day
 from hiveacid.rules.directory import FileStatus, Rules, acid_state
+from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import (
     FLUSH_LENGTH_SUFFIX,
     METADATA_FILE,
@@ -162,7 +163,7 @@ class PartitionSizes:
         problem = self._hidden(folder, path) or state.problem or loss
         if self._counted is not None and problem is None and state.deltas:
             try:
-                rows = self._rows_of(f"{folder.storage.location}/{path}".rstrip("/"), state)
+                rows = self._rows_of(below(folder.storage.location, path), state)
                 delta_rows = sum(map(rows.__getitem__, state.deltas))
                 base_rows = sum(rows.values()) - delta_rows
             except HiveAcidError as error:
@@ -283,7 +284,7 @@ class PartitionSizes:
         extent = delta.min_write_id, delta.max_write_id
         return self._write_ids.range_aborted(*extent) is Range.ALL
 
-    def _rows_of(self, location: str, state: _State) -> dict[str, int]:
+    def _rows_of(self, location: Location, state: _State) -> dict[str, int]:
         """The rows of the base, or of the original files, and those of each delta."""
         names = (state.base or ORIGINALS, *state.deltas)
         # The content of a directory never changes.
@@ -441,7 +442,7 @@ class _Measured:
     policy: CompactionPolicy
     sizes: tuple[PartitionSize, ...]
     rows: Mapping[str, int]
-    locations: Mapping[str, str] | None
+    locations: Mapping[str, Location] | None
     located_at: datetime
     needed: bool = False
 
@@ -728,12 +729,11 @@ class Survey:
         return self._client.get_partitions(table, meant)
 
     def _listed(self, ref: TableRef, location: str) -> DirectorySizes:
-        self._client.require_location(ref, location)
-        return DirectorySizes.of(location)
+        return DirectorySizes.of(self._client.require_location(ref, location))
 
     def _locations(
         self, table: HiveTable, now: datetime, before: _Measured | None
-    ) -> tuple[Mapping[str, str], datetime]:
+    ) -> tuple[Mapping[str, Location], datetime]:
         """Return the partitions' locations, and the time when they were fetched."""
         if before is not None and before.locations and now - before.located_at < _TRUSTED:
             # Names cost the metastore a fraction of the cost of locations.

@@ -45,6 +45,7 @@ from hiveacid.rules.cleaning import (
     KeptPath,
     Retention,
 )
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import Base, TableRef, parse_directory, removal_identity
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.texts import parse_duration
@@ -428,7 +429,7 @@ class _Cleaner:
         return keeps_checksums(location) and not hidden and self._replicated
 
     @staticmethod
-    def _take_back(location: str, path: str, upload: str) -> None:
+    def _take_back(location: Location, path: str, upload: str) -> None:
         uploads = Uploads.of(location)
         assert uploads is not None
         uploads.take_back(path, upload)

@@ -23,6 +23,7 @@ from hiveacid.records.history_entries import (
 from hiveacid.records.mirror_notes import KnownMirror, known_mirrors
 from hiveacid.records.table_history import OldestVersion
 from hiveacid.rules.directory import acid_state
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
     METADATA_FILE,
     SIDECAR_FILE,
@@ -199,7 +200,7 @@ def _last_compaction(parts: Sequence[_Partition]) -> HistoryEntry | None:
 
 
 def _describe_partition(
-    snapshot: Snapshot, table: HiveTable, partition: str | None, location: str
+    snapshot: Snapshot, table: HiveTable, partition: str | None, location: Location
 ) -> _Partition:
     storage, flat = ReadOnlyStorage.of(location), table.kind is TableKind.INSERT_ONLY
     files = list_files(storage, TableOfFolder.of(table))

@@ -59,9 +59,9 @@ class Eraser:
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
     def __post_init__(self) -> None:
-        self.client.allowed_locations.require(self.folder)
+        folder = self.client.allowed_locations.require(self.folder)
         self._phases = PhaseClock(self.observers)
-        self._folder = ErasureFolder(self.folder)
+        self._folder = ErasureFolder(folder)
 
     def run(self, job: EraseJob, texts: Sequence[str] | None = None) -> EraseReport:
         """Make a request, or continue it, as far as is possible now.

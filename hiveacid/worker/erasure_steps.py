@@ -33,6 +33,7 @@ from hiveacid.records.erasures import (
     ErasureRecord,
     HeldFile,
 )
+from hiveacid.rules.location import split
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.storage.folder import ReadOnlyStorage
@@ -119,7 +120,7 @@ class Steps:
         waits = [*self._writers(described)]
         for name, table in described.items():
             job = CleanJob(target=name, dry_run=True, retention=self.erasure.retention)
-            held = [file for file in self.erasure.held if file.table == name and _exists(file)]
+            held = [file for file in self.erasure.held if file.table == name and self._exists(file)]
             if held:
                 waits += waits_of_files(table, held, clean(self.client, job).kept)
             waits += self._copies(table).lags()
@@ -381,7 +382,7 @@ class Steps:
 
     def _compacted(self, table: HiveTable) -> list[Wait]:
         name, client = table.ref.full_name, self.client
-        held = [file for file in self.erasure.held if file.table == name and _exists(file)]
+        held = [file for file in self.erasure.held if file.table == name and self._exists(file)]
         # Files that only wait for their removal need no compaction.
         plan = clean(client, replace(self._cleaning(table), dry_run=True))
         idle = [each.path for each in plan.kept] + [each.path for each in plan.removed]
@@ -425,7 +426,7 @@ class Steps:
 
     def _note_gone(self, report: CleanReport | None = None) -> None:
         """Note which files do not exist any more."""
-        gone = {file.path for file in self.erasure.held if not _exists(file)}
+        gone = {file.path for file in self.erasure.held if not self._exists(file)}
         if not gone:
             return
         folder = {each.table.name: each.table.location for each in self.erasure.tables}
@@ -540,10 +541,9 @@ class Steps:
     def _now(self) -> str:
         return self.clock().isoformat(timespec="seconds")
 
-
-def _exists(file: HeldFile) -> bool:
-    folder, _, name = file.path.rpartition("/")
-    return ReadOnlyStorage.of(folder).exists(name)
+    def _exists(self, file: HeldFile) -> bool:
+        folder, name = split(self.client.allowed_locations.require(file.path))
+        return ReadOnlyStorage.of(folder).exists(name)
 
 
 def _different(waits: Sequence[Wait]) -> tuple[Wait, ...]:

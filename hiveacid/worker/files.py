@@ -22,6 +22,7 @@ from hiveacid.errors import EmptySource, HiveAcidError, SparkNeeded, StorageErro
 from hiveacid.jobs.sources import PathSource
 from hiveacid.orc.format.envelope import TypeKind, kind_of
 from hiveacid.orc.format.tail import OrcTail
+from hiveacid.rules.location import Location
 from hiveacid.rules.schema import HiveType, parse_type
 from hiveacid.storage.filesystems import hadoop_properties
 from hiveacid.storage.folder import ReadOnlyStorage
@@ -154,7 +155,8 @@ def _files(source: PathSource) -> tuple[ReadOnlyStorage, list[str]]:
     if scheme[0] == "/" and hadoop_properties().get("fs.defaultFS", "file:")[:5] != "file:":
         raise SparkNeeded(f"the path {source.path} without a scheme")
     try:
-        storage = ReadOnlyStorage.of(f"{folder}/")
+        # The caller has required the path.
+        storage = ReadOnlyStorage.of(Location(f"{folder}/"))
     except StorageError as error:
         raise SparkNeeded(error.what.rstrip(".")) from error
     found = [name] if storage.exists(name) else []

@@ -17,6 +17,7 @@ from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.delete_file import write_empty_file
 from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.directory import Rules
+from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import (
     ACID_VERSION_FILE,
     SIDECAR_FILE,
@@ -75,7 +76,7 @@ class OutputFolder:
     """
 
     name: str | None
-    root: str
+    root: Location
     path: str
     partition: HivePartition | None = field(default=None, compare=False)
     is_new: bool = field(default=False, compare=False)
@@ -118,7 +119,7 @@ class TakenFolders:
         """One of the engine's files at its new path."""
         return dataclasses.replace(file, path=self.path(file.root, file.path))
 
-    def path(self, root: str, path: str) -> str:
+    def path(self, root: Location, path: str) -> str:
         """The new path of a file; its folder is taken over with all its contents.
 
         Args:
@@ -187,8 +188,8 @@ class TableOutput(ABC):
             are_new: Whether they must still be added to the metastore.
         """
         for partition in partitions:
-            below = split_location(self.table.folder, partition.folder)
-            folder = OutputFolder(partition.name, *below, partition, are_new)
+            root, path = split_location(self.table.folder, partition.folder)
+            folder = OutputFolder(partition.name, root, path, partition, are_new)
             self._folders.setdefault(partition.name, folder)
 
     def flat_target(self, *, replace: bool = False) -> FlatTarget:
@@ -493,12 +494,9 @@ class TableOutput(ABC):
         return sorted(name for name in self.partition_names if name is not None)
 
     @property
-    def directories(self) -> list[str]:
+    def directories(self) -> list[Location]:
         """The paths of the directories that get files."""
-        return [
-            "/".join(filter(None, [folder.root.rstrip("/"), folder.path, name]))
-            for folder, name in self.staged
-        ]
+        return [below(folder.root, folder.path, name) for folder, name in self.staged]
 
     def file_names(self, folder: OutputFolder, directory: str) -> list[str]:
         """The names that the files of one directory are published under."""
@@ -615,7 +613,7 @@ class TableOutput(ABC):
     def _replaced(self, folder: OutputFolder) -> dict[str, Any]:
         """Describe the replaced files: older versions are readable while all of them exist."""
         rules = Rules.of(self.client.features.hides_compactions)
-        storage = Storage.of("/".join(filter(None, [folder.root.rstrip("/"), folder.path])))
+        storage = Storage.of(below(folder.root, folder.path))
         seen = self.txn.snapshot
         write_ids = seen.write_ids[self.table.ref.full_name]
         try:
@@ -666,11 +664,11 @@ class TableOutput(ABC):
     def _require_folders(self, names: Sequence[str | None]) -> None:
         """Refuse to add rows where the earlier ones are lost."""
         known = [folder for folder in map(self._folders.__getitem__, names) if not folder.is_new]
-        locations = ["/".join(filter(None, (folder.root, folder.path))) for folder in known]
+        locations = [below(folder.root, folder.path) for folder in known]
         for location in dict.fromkeys(locations):
             Storage.of(location).require_folder()
 
-    def _stage_below(self, location: str) -> StagedDirectories:
+    def _stage_below(self, location: Location) -> StagedDirectories:
         """The staging area for directories that will appear below a location."""
         if location not in self._staged_below:
             self._staged_below[location] = StagedDirectories(
@@ -721,8 +719,9 @@ class AcidOutput(TableOutput):
 
         def restamp(one: tuple[OutputFolder, StagedFile]) -> StagedFile:
             folder, file = one
-            path = f"{folder.root.rstrip('/')}/{file.path}"
-            known = AcidFile(path, None, file.bucket, file.bytes, exact=True)
+            known = AcidFile(
+                below(folder.root, file.path), None, file.bucket, file.bytes, exact=True
+            )
             ids = read_events([(0, known)], self.txn.snapshot.write_ids[self.table.ref.full_name])
             numbers = [pa.repeat(0, len(ids[0])), pa.repeat(file.bucket, len(ids[0]))]
             batch = pa.record_batch([*numbers, *map(pa.array, ids[:3])], _EVENT_COLUMNS)

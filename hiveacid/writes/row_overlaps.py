@@ -15,6 +15,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.overlaps import committed_since, read_note, writers_in
+from hiveacid.rules.location import below
 from hiveacid.rules.locks import Finished, describe_renumbered, describe_shared_rows
 from hiveacid.rules.names import Delta, TableRef, parse_directory, parse_file
 from hiveacid.rules.notes import trace_row_ids
@@ -141,7 +142,7 @@ class RowOverlaps:
                 raise self._refusal(part, [partition.name], new, what)
             for file in listed:
                 if data := parse_file(file.path):
-                    path = f"{partition.location.rstrip('/')}/{name}/{file.path}"
+                    path = below(partition.location, name, file.path)
                     yield AcidFile(path, directory, data.bucket, file.size, exact=False)
 
     def _require_no_new_match(self, part: Part, new: Collection[int]) -> None:
@@ -180,8 +181,7 @@ class RowOverlaps:
 
 
 def _as_acid(folder: OutputFolder, file: StagedFile) -> AcidFile:
-    path = f"{Storage.of(folder.root).location.rstrip('/')}/{file.path}"
-    return AcidFile(path, None, file.bucket, file.bytes, exact=True)
+    return AcidFile(below(folder.root, file.path), None, file.bucket, file.bytes, exact=True)
 
 
 def _key_range(ids: Sequence[Ids]) -> KeyRange:

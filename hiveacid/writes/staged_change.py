@@ -38,6 +38,7 @@ from hiveacid.records.staged_changes import (
     name_of,
 )
 from hiveacid.rules.constraints import TableConstraints
+from hiveacid.rules.location import Location
 from hiveacid.rules.locks import Operation, partitions_to_lock
 from hiveacid.rules.names import STAGED_CHANGES, TableRef, parse_partition_name, partition_name
 from hiveacid.rules.schema import TableKind
@@ -72,7 +73,7 @@ class KeptFiles(TakenFolders):
     name: str = field(kw_only=True)
     kept: Counter[str] = field(default_factory=Counter)
 
-    def path(self, root: str, path: str) -> str:
+    def path(self, root: Location, path: str) -> str:
         """Move a file, and return its new path; see the base class."""
         storage = Storage.of(root)
         self.kept[root] += 1

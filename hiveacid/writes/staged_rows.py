@@ -18,6 +18,7 @@ from hiveacid.metastore.table_rules import existing_table
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.staged_changes import StagedChangeFolder, StagedRows
 from hiveacid.rules.directory import Rules
+from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import STAGED_CHANGES, TableRef, parse_partition_name
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.storage.listing import DataFile
@@ -42,7 +43,7 @@ class StagedFiles:
     """
 
     table: HiveTable
-    folder: str
+    folder: Location
     inserts: Mapping[str | None, Sequence[StagedRows]]
     deletes: Mapping[str | None, Sequence[StagedRows]]
     replaced: frozenset[str | None]
@@ -82,7 +83,7 @@ class StagedFiles:
                 deletes.setdefault(group.partition, []).extend(group.files)
         for partition in (*inserts, *deletes, *replaced):
             require_partition(table, name, partition)
-        location = f"{table.folder.rstrip('/')}/{STAGED_CHANGES}/{name}"
+        location = below(table.folder, STAGED_CHANGES, name)
         return cls(table, location, inserts, deletes, frozenset(replaced))
 
     @property
@@ -94,7 +95,7 @@ class StagedFiles:
         """Return the files of delete events of a partition."""
         return [
             # Every event counts: the write id in the file is none of the table.
-            AcidFile(f"{self.folder}/{each.path}", None, each.bucket, each.bytes, exact=True)
+            AcidFile(below(self.folder, each.path), None, each.bucket, each.bytes, exact=True)
             for each in self.deletes.get(partition, ())
         ]
 

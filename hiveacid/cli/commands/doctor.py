@@ -19,6 +19,7 @@ from hiveacid.cli.command import Command
 from hiveacid.drivers.spark_support import installed_spark, require_supported_spark
 from hiveacid.errors import CorruptFile, HiveAcidError, UserError
 from hiveacid.jobs import codec
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import STAGING_PREFIX, Delta, TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.texts import plural
@@ -259,10 +260,11 @@ def _transactions(client: "MetastoreClient") -> str:
 
 def _warehouse(client: "MetastoreClient") -> str:
     database = client.get_database("default")
-    return _writable(filter(None, (database.location, database.managed_location)))
+    roots = filter(None, (database.location, database.managed_location))
+    return _writable([*map(client.allowed_locations.require, roots)])
 
 
-def _writable(locations: "Iterator[str] | Sequence[str]") -> str:
+def _writable(locations: Sequence[Location]) -> str:
     """Test a job's file operations in folders: stage files, and publish them by a rename."""
     from hiveacid.storage.filesystems import translated_os_errors
     from hiveacid.storage.folder import Storage

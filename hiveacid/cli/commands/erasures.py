@@ -212,9 +212,8 @@ def run_erasures(arguments: argparse.Namespace) -> int:
     from hiveacid.worker.erasure import Eraser
 
     with closing(MetastoreClient(target.metastore(arguments)).patient()) as client:
-        location = _folder(arguments)
+        location = client.allowed_locations.require(_folder(arguments))
         folder = ErasureFolder(location)
-        client.allowed_locations.require(location)
         requests, problems = folder.requests()
         if arguments.request in problems:
             raise problems[arguments.request]

@@ -275,8 +275,8 @@ def _erasures(client: "MetastoreClient", folder: str | None) -> list[Sample]:
     from hiveacid.records.known_erasures import KnownErasures
     from hiveacid.upkeep.metric_collection import erasure_samples
 
-    client.allowed_locations.require(folder)
-    return [*erasure_samples(KnownErasures(folder).read(), datetime.now(UTC))]
+    location = client.allowed_locations.require(folder)
+    return [*erasure_samples(KnownErasures(location).read(), datetime.now(UTC))]
 
 
 class _Tables:

@@ -11,6 +11,7 @@ from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.rules.directory import FileStatus, Rules
+from hiveacid.rules.location import below
 from hiveacid.rules.names import is_hidden_path
 from hiveacid.rules.partitions import texts_in_rows
 from hiveacid.rules.sql_names import quoted
@@ -152,9 +153,8 @@ def folder_of(table: HiveTable, partition: HivePartition | None) -> ReadOnlyStor
 
 def plain_files(storage: ReadOnlyStorage, files: Sequence[FileStatus]) -> list[PlainFile]:
     """Files to scan, without empty ones, which are not valid ORC or Parquet files."""
-    folder = storage.location.rstrip("/")
     return [
-        PlainFile(f"{folder}/{file.path}", file.size, modified=file.modified)
+        PlainFile(below(storage.location, file.path), file.size, modified=file.modified)
         for file in files
         if file.size > 0
     ]

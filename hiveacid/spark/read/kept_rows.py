@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 
 from hiveacid.errors import TypeMismatch
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
+from hiveacid.rules.location import below
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.rows.file_scan import scan_files
 from hiveacid.spark.session import evaluating_session, file_writer, in_session, scan_session
@@ -122,7 +123,7 @@ def keep_rows(
             for n, f in zip(names, fields, strict=True)
         ]
     )
-    files = [PlainFile(f"{folder.path}/{file.path}", file.size) for file in written]
+    files = [PlainFile(below(folder.path, file.path), file.size) for file in written]
     read = scan_files(reading, StorageFormat.PARQUET, files, schema)
     kept = in_session(read, spark).select(
         *[

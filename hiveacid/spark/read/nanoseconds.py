@@ -24,6 +24,7 @@ from hiveacid.orc.values.timestamps import (
     is_marked,
     timestamps_in,
 )
+from hiveacid.rules.location import Location, split
 from hiveacid.rules.schema import MappedColumns
 from hiveacid.spark.parallel import SparkTasks
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
@@ -46,7 +47,7 @@ class InspectedFile:
         columns: The columns of the table.
     """
 
-    path: str
+    path: Location
     size: int | None
     format: StorageFormat
     columns: MappedColumns
@@ -133,7 +134,7 @@ def _partitions_of(
 
 def finer_column_in(columns: Collection[str], file: InspectedFile) -> str | None:
     """The first of some columns of a file that has more digits than microseconds."""
-    folder, _, name = file.path.rpartition("/")
+    folder, name = split(file.path)
     storage = ReadOnlyStorage.of(folder)
     tail = None if file.format is StorageFormat.PARQUET else read_tail(storage, name, file.size)
     with storage.open_input(name) as source:
@@ -200,7 +201,7 @@ def _is_unsure(file: InspectedFile) -> bool:
     """Whether a file lacks a mark that it has no nanoseconds."""
     if file.format is StorageFormat.PARQUET:
         return True
-    folder, _, name = file.path.rpartition("/")
+    folder, name = split(file.path)
     return not is_marked(read_tail(ReadOnlyStorage.of(folder), name, file.size))
 
 

@@ -14,6 +14,7 @@ from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.staged_changes import StagedRows
+from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import parse_partition_name
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.sql_names import quoted
@@ -323,5 +324,5 @@ def _new_partition(table: HiveTable, name: str | None) -> HivePartition | None:
     return HivePartition.new(table, [value for _, value in parse_partition_name(name)])
 
 
-def _plain_files(folder: str, files: Sequence[StagedRows]) -> list[PlainFile]:
-    return [PlainFile(f"{folder}/{each.path}", each.bytes) for each in files]
+def _plain_files(folder: Location, files: Sequence[StagedRows]) -> list[PlainFile]:
+    return [PlainFile(below(folder, each.path), each.bytes) for each in files]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.orc.format.envelope import with_column_names
 from hiveacid.orc.format.tail import LONG_DIGITS, ColumnRange, OrcTail, ranges_of
+from hiveacid.rules.location import Location, below
 from hiveacid.rules.schema import (
     BucketColumn,
     BucketLayout,
@@ -327,7 +328,7 @@ def in_buckets(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSn
     given = {each.column.name.lower(): each for each in _usable(snapshot, wanted)}
     files = list(_with_row_ids(snapshot))
     noted = [
-        (partition.location.rstrip("/"), directory)
+        (partition.location, directory)
         for partition in snapshot.partitions
         if partition.clustered_by and given.keys() >= set(partition.clustered_by)
         for directory in _noted_directories(partition)
@@ -367,10 +368,10 @@ def _noted_directories(partition: PartitionFiles) -> list[str]:
     return sorted({path.partition("/")[0] for path in own} & partition.noted)
 
 
-def _layouts_in(root: str, directory: str) -> dict[tuple[str, int], BucketLayout]:
+def _layouts_in(root: Location, directory: str) -> dict[tuple[Location, int], BucketLayout]:
     """The layouts of the files of a directory, by their full paths and sizes."""
     noted = read_layouts(Storage.of(root), directory)
-    return {(f"{root}/{path}", size): layout for (path, size), layout in noted.items()}
+    return {(below(root, path), size): layout for (path, size), layout in noted.items()}
 
 
 def _numbers(values: Sequence[ColumnValues], layout: BucketLayout) -> set[int]:

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 from hiveacid.errors import UnsupportedFile
 from hiveacid.metastore.catalog import HiveColumn, StorageFormat
 from hiveacid.orc.format.streams import UTC
+from hiveacid.rules.location import split
 from hiveacid.rules.schema import MappedColumns, parse_type
 from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.java_scan import scan_frame
@@ -226,7 +227,7 @@ def _local_time(value: SparkColumn, form: StoredTime) -> SparkColumn:
 
 
 def _times_of(columns: Sequence[HiveColumn], sources: Sources, file: PlainFile) -> Times:
-    folder, _, name = file.path.rpartition("/")
+    folder, name = split(file.path)
     stored = times_of_file(ReadOnlyStorage.of(folder), name)
     stored = {name.lower(): forms for name, forms in stored.items()}
     times: list[tuple[StoredTime, ...]] = []

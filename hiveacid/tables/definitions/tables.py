@@ -38,6 +38,7 @@ from hiveacid.metastore.locations import partition_locations
 from hiveacid.metastore.table_rules import require_same_table, transactional_table
 from hiveacid.metastore.txn.transaction import ExclusiveTable
 from hiveacid.rules.constraints import constrained_columns, typed_default
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import TableRef, is_hidden_path, original_bucket
 from hiveacid.rules.schema import ChangeRules, Column, TableKind
 from hiveacid.rules.sql_names import quoted
@@ -112,7 +113,7 @@ def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) ->
         num_buckets=job.num_buckets,
         parameters=job.properties,
         kind=TableKind.INSERT_ONLY if job.insert_only else TableKind.FULL_ACID,
-        location=job.location,
+        location=_allowed(client, job.location),
         format=StorageFormat[job.format],
         serde_parameters=dict(job.serde_parameters),
     )
@@ -155,11 +156,15 @@ def create_table_like(
         num_buckets=other.num_buckets if other.bucket_columns else -1,
         parameters={**free_properties(other.parameters), **job.properties},
         kind=kind,
-        location=job.location,
+        location=_allowed(client, job.location),
         format=other.format,
         serde_parameters=other.serde_parameters,
     )
     return create(client, table, run_token=job.run_token, if_not_exists=job.if_not_exists)
+
+
+def _allowed(client: MetastoreClient, location: str | None) -> Location | None:
+    return None if location is None else client.allowed_locations.require(location)
 
 
 def create(

@@ -15,6 +15,7 @@ import pyarrow as pa
 from hiveacid.errors import UnsupportedTable
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.rules.directory import AcidDirectory, Rules, SyntheticIds, synthetic_ids, written_by
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import Base, Delta, delete_applies, may_delete
 from hiveacid.rules.row_id import RowId
 from hiveacid.rules.schema import AS_STORED, MappedColumns, TableKind
@@ -384,7 +385,7 @@ class TablePart:
         rules: The engine whose reading rules apply.
     """
 
-    location: str
+    location: Location
     values: Mapping[str, str | None]
     format: StorageFormat
     files: tuple[DataFile, ...]

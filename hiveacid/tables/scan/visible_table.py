@@ -238,7 +238,7 @@ def _directory_of(table: HiveTable, partition: HivePartition | None) -> Partitio
                 table.partition_keys, () if partition is None else partition.values, strict=False
             )
         },
-        storage=Storage.of((table.location if partition is None else partition.location) or ""),
+        storage=Storage.of(table.folder if partition is None else partition.folder),
         format=StorageFormat.of(stored.sd.serdeInfo.serializationLib, table.ref.full_name),
         clustered=bool(clustering_columns(table, partition)),
     )

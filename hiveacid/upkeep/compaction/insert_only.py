@@ -17,6 +17,7 @@ from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.census import digest_of_stripe
 from hiveacid.rules.compaction import Balance, Tally
 from hiveacid.rules.directory import FileStatus
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import OriginalFile, parse_file
 from hiveacid.rules.schema import MappedColumns
 from hiveacid.storage.file_columns import orc_row_types
@@ -42,7 +43,7 @@ class JoinTask:
         noted_rows: The number of rows that each file should have, if noted.
     """
 
-    root: str
+    root: Location
     number: int
     files: tuple[FileStatus, ...]
     folder: Folder
@@ -198,7 +199,7 @@ def format_of(table: HiveTable, partition: HivePartition | None) -> StorageForma
     return StorageFormat.of(storage.serdeInfo.serializationLib, table.ref.full_name)
 
 
-def _count_stripes(root: str, path: str) -> Tally:
+def _count_stripes(root: Location, path: str) -> Tally:
     """Count the stripes of a file, and their rows."""
     with Storage.of(root).open_input(path) as source:
         tail = OrcTail.read(source)

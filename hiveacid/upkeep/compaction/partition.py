@@ -200,7 +200,7 @@ class Planner:
     def storage(self) -> Storage:
         """The folder of the partition."""
         folder = self.table.folder if self.partition is None else self.partition.folder
-        return Storage.of(folder.rstrip("/"))
+        return Storage.of(folder)
 
     @property
     def is_flat(self) -> bool:

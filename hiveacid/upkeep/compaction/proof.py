@@ -32,6 +32,7 @@ from hiveacid.orc.row_keys.digests import hash_row_ids, tally
 from hiveacid.orc.row_keys.key_stream import read_keys
 from hiveacid.orc.row_keys.keys import Keys
 from hiveacid.rules.compaction import Balance, Tally
+from hiveacid.rules.location import Location
 from hiveacid.rules.schema import ColumnMapping, MappedColumns
 from hiveacid.storage.file_columns import stored_names
 from hiveacid.storage.filesystems import in_threads
@@ -131,7 +132,7 @@ class CensusTask:
         first: Whether the task also checks the delete events that are irrelevant to its rows.
     """
 
-    root: str
+    root: Location
     counted: tuple[CountedFile, ...]
     deletes: tuple[CountedFile, ...]
     aborted: tuple[int, ...]
@@ -150,7 +151,7 @@ class RecountTask:
         known: The stripes that were written into the file, by their fingerprints.
     """
 
-    root: str
+    root: Location
     file: StagedFile
     constraints: RowConstraints
     known: dict[bytes, StripeCensus]
@@ -160,13 +161,13 @@ class RecountTask:
 class RepetitionTask:
     """Files with delete events of a bucket, with some repeated events."""
 
-    root: str
+    root: Location
     files: tuple[InputFile, ...]
     aborted: tuple[int, ...]
 
 
 def census_tasks(
-    root: str,
+    root: Location,
     files: Iterable[CountedFile],
     deletes: tuple[CountedFile, ...],
     aborted: tuple[int, ...],

@@ -31,6 +31,7 @@ from hiveacid.orc.row_keys.key_stream import read_deletes
 from hiveacid.orc.row_keys.keys import Keys
 from hiveacid.rules.directory import SyntheticIds
 from hiveacid.rules.features import Features
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import Base, BucketFile, Delta
 from hiveacid.rules.schema import MappedColumns
 from hiveacid.storage.filesystems import translated_os_errors
@@ -83,14 +84,14 @@ class RowIdTask:
         folder: The folder of the new file.
     """
 
-    root: str
+    root: Location
     ids: SyntheticIds
     directory: Base | Delta
     columns: MappedColumns
     folder: Folder
 
 
-def count_rows(root: str, path: str) -> int:
+def count_rows(root: Location, path: str) -> int:
     """Number of rows of a file."""
     return read_tail(Storage.of(root), path).rows
 
@@ -116,7 +117,7 @@ def give_row_ids(task: RowIdTask) -> InputFile:
     return InputFile(path, written.bytes, task.directory, exact=True)
 
 
-def copy_file(root: str, folder: Folder, file: InputFile) -> InputFile:
+def copy_file(root: Location, folder: Folder, file: InputFile) -> InputFile:
     """Copy the valid part of a file, so that Spark can read it."""
     path, storage = f"{folder.path}/{uuid.uuid4().hex}", Storage.of(root)
     tail = read_tail(storage, file.path, file.size)
@@ -126,7 +127,7 @@ def copy_file(root: str, folder: Folder, file: InputFile) -> InputFile:
 
 
 def open_files(
-    stack: ExitStack, root: str, files: Sequence[InputFile]
+    stack: ExitStack, root: Location, files: Sequence[InputFile]
 ) -> list[tuple[Source, OrcTail]]:
     """Open files until a stack of contexts is closed.
 
@@ -207,7 +208,7 @@ class BucketInputs:
         codec: The compression that the table states; None keeps the one of most rows.
     """
 
-    root: str
+    root: Location
     bucket: int
     inserts: tuple[InputFile, ...]
     deletes: tuple[InputFile, ...]

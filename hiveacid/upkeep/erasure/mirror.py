@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from hiveacid.rules.location import Location
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import DataFile
 from hiveacid.upkeep.erasure.avro import AVRO, AvroFile
@@ -51,7 +52,7 @@ class MirrorSearch(TableSearch):
         listed: The files that the search has found, which are all searched.
     """
 
-    location: str
+    location: Location
     deleted_by: int
     others: frozenset[str] = frozenset()
     listed: frozenset[str] = frozenset()
@@ -64,7 +65,7 @@ class MirrorSearch(TableSearch):
         sources = {each.get(_SOURCE) for each in _summaries(storage, paths).values()}
         return self.table.ref.full_name in sources or sources.isdisjoint(self.others)
 
-    def _roots(self) -> Mapping[str, Sequence[tuple[str, str]]]:
+    def _roots(self) -> Mapping[Location, Sequence[tuple[str, str]]]:
         return {self.location: []}
 
     def _found(

@@ -213,13 +213,13 @@ class Copies:
         """Yield a search of each of the mirrors that is one of the table."""
         column = column_of(self.table, self.column)
         for location in self.mirrors:
-            self.client.allowed_locations.require(location)
+            allowed = self.client.allowed_locations.require(location)
             search = MirrorSearch(
                 client=self.client,
                 table=self.table,
                 column=column,
                 keys=self.keys,
-                location=location,
+                location=allowed,
                 deleted_by=self.deleted_by,
                 others=self.others,
             )

@@ -22,6 +22,7 @@ from hiveacid.orc.format.statistics import DATES, DECIMALS, INTEGERS, STRINGS
 from hiveacid.orc.format.streams import StreamKind, StripeFooter
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.records.erasures import HeldFile, now_text
+from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
     ACID_VERSION_FILE,
     CONSUMER_CURSORS,
@@ -143,11 +144,11 @@ class TableSearch:
                 held.append(self._held(location, pending.path, partitions, 0, unfinished))
         return Searched(tuple(held), later, files, size)
 
-    def _roots(self) -> Mapping[str, Sequence[tuple[str, str]]]:
+    def _roots(self) -> Mapping[Location, Sequence[tuple[str, str]]]:
         """Return the folders to walk, each with the partitions below it: the path and the name."""
         table = self.table
         places = partition_locations(self.client, table) if table.partition_keys else {}
-        roots: dict[str, list[tuple[str, str]]] = {table.folder: []}
+        roots: dict[Location, list[tuple[str, str]]] = {table.folder: []}
         for folder in TableFolders(table, places).folders:
             if folder.partition is None:
                 continue
