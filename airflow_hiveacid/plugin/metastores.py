@@ -399,7 +399,7 @@ class Metastore:
             HiveAcidError: It cannot be read.
         """
         self._require_allowed(folder)
-        content = ErasureFolder(folder).open(request).certificate()
+        content = ErasureFolder(folder, None).open(request).certificate()
         return None if content is None else Certificate.of(request, content)
 
     def _require_allowed(self, location: str) -> None:

@@ -12,7 +12,6 @@ from airflow_hiveacid.hooks.tasks import HiveAcidTaskRefused
 from airflow_hiveacid.sensors import HiveAcidErasedSensor
 from airflow_hiveacid.triggers.condition import Condition, Poller
 from hiveacid.cli.main import main
-from hiveacid.errors import AccessRefused
 from hiveacid.jobs import EraseJob
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.metastore.client import MetastoreClient
@@ -20,6 +19,14 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.names import TableRef
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+
+
+ASKED: list[tuple[str, str, str]] = []
+
+
+def refuse(*, user: str, table: str, action: str, **_: Any) -> bool:
+    ASKED.append((user, table, action))
+    return False
 
 
 class Shop:
@@ -138,13 +145,9 @@ def test_a_sensor_asks_the_authorizer_before_it_changes_files(
 ) -> None:
     with Transaction(shop.client, reads=[TableRef.parse(shop.orders)]):
         shop.erase().execute(context)
-    asked = []
-
-    def refuse(user: str, accesses: Any) -> None:
-        asked.extend(accesses)
-        raise AccessRefused("It may not erase.")
-
-    monkeypatch.setattr("airflow_hiveacid.sensors.erased.require_access", refuse)
+    ASKED.clear()
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__AUTHORIZER", f"{__name__}.refuse")
+    sensor = shop.sensor()
     with pytest.raises(HiveAcidTaskRefused, match="may not erase"):
-        shop.sensor().poke(context)
-    assert [(each.table, each.action) for each in asked] == [(shop.orders, "erase")]
+        sensor.poke(context)
+    assert [(f"dag:{sensor.dag_id}", shop.orders, "erase")] == ASKED
