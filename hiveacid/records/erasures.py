@@ -397,17 +397,16 @@ class ErasureRecord:
         """Return the certificate, or None before it is issued."""
         return self._storage.read_small(CERTIFICATE, _LARGEST_RECORD)
 
-    def issue(self, content: bytes, text: str, counts: Callable[[bytes], bool]) -> bytes:
-        """Write a certificate unless there is one that counts; return the one that counts.
-
-        The text of the certificate may be written again, but a certificate that counts never changes.
+    def issue(self, content: bytes, counts: Callable[[bytes], bool]) -> bytes:
+        """Write a certificate unless there is one that counts, which never changes.
 
         Args:
             content: The certificate.
-            text: The same for people.
             counts: Whether another content is a certificate of this request.
+
+        Returns:
+            The certificate that counts.
         """
-        issued = content
         try:
             self._storage.write_file(CERTIFICATE, content)
         except StorageError:
@@ -415,12 +414,13 @@ class ErasureRecord:
             if known is None:
                 raise
             if counts(known):
-                issued = known
-            else:
-                self._storage.write_file(CERTIFICATE, content, replace=True)
-        if issued == content:
-            self._storage.write_file(CERTIFICATE_TEXT, text.encode(), replace=True)
-        return issued
+                return known
+            self._storage.write_file(CERTIFICATE, content, replace=True)
+        return content
+
+    def write_text(self, text: str) -> None:
+        """Write the certificate for people; it may be written again."""
+        self._storage.write_file(CERTIFICATE_TEXT, text.encode(errors="replace"), replace=True)
 
 
 class _PrivateFolder(LocalStorage):

@@ -596,13 +596,12 @@ class Steps:
 
     def _issue(self, certificate: Certificate) -> None:
         """Write a certificate, unless another process has done so."""
-        issued = self.record.issue(
-            certificate.content,
-            certificate.text,
-            lambda other: self._issued(other) is not None,
+        counting = self.record.issue(
+            certificate.content, lambda other: self._issued(other) is not None
         )
-        at = Certificate.parse(issued, self._certificate).issued_at
-        self._store(certificate=self._certificate, waits=(), checked_at=at)
+        issued = Certificate.parse(counting, self._certificate)
+        self.record.write_text(issued.text)
+        self._store(certificate=self._certificate, waits=(), checked_at=issued.issued_at)
 
     @property
     def _certificate(self) -> str:

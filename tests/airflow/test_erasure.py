@@ -12,6 +12,7 @@ from airflow_hiveacid.hooks.tasks import HiveAcidTaskRefused
 from airflow_hiveacid.sensors import HiveAcidErasedSensor
 from airflow_hiveacid.triggers.condition import Condition, Poller
 from hiveacid.cli.main import main
+from hiveacid.errors import AccessRefused
 from hiveacid.jobs import EraseJob
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.metastore.client import MetastoreClient
@@ -151,3 +152,38 @@ def test_a_sensor_asks_the_authorizer_before_it_changes_files(
     with pytest.raises(HiveAcidTaskRefused, match="may not erase"):
         sensor.poke(context)
     assert [(f"dag:{sensor.dag_id}", shop.orders, "erase")] == ASKED
+
+
+def test_a_record_of_other_tables_tells_a_sensor_nothing(
+    shop: Shop,
+    context: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Transaction(shop.client, reads=[TableRef.parse(shop.orders)]):
+        shop.erase().execute(context)
+        monkeypatch.setenv("AIRFLOW__HIVE_ACID__AUTHORIZER", f"{__name__}.refuse")
+        caplog.clear()
+        sensor = shop.sensor(deferrable=True)
+        with pytest.raises(HiveAcidTaskRefused, match="may not erase"):
+            sensor.execute(context)
+        condition = sensor._trigger(context).condition
+        assert condition["user"] == f"dag:{sensor.dag_id}"
+        with pytest.raises(AccessRefused, match="may not erase"):
+            Condition.restore(condition).poll(Poller(shop.client.options, sensor.log))
+    assert "waits for" not in caplog.text
+
+
+def test_a_record_leads_a_sensor_to_no_other_host(
+    shop: Shop, context: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Transaction(shop.client, reads=[TableRef.parse(shop.orders)]):
+        shop.erase().execute(context)
+    folder = Path(shop.folder.removeprefix("file:"), "2026-03-01", "record")
+    (path,) = folder.iterdir()
+    record = json.loads(path.read_text())
+    record["files"][0]["path"] = "hdfs://other:8020/w/delta_0000001_0000001_0000/bucket_00000"
+    path.write_text(json.dumps(record))
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ALLOWED_LOCATIONS", "file")
+    with pytest.raises(HiveAcidTaskRefused, match="hdfs://other:8020/w"):
+        shop.sensor().poke(context)
