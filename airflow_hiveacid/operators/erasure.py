@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_hiveacid.cluster.spark_run import StartedXComs
 from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
 from hiveacid.jobs.erase_job import EraseJob
+from hiveacid.metastore.authorizer import user_of
 from hiveacid.rules.texts import plural
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class HiveAcidEraseOperator(HiveAcidWorkerOperator[EraseJob]):
         use_one_heap()
         observers = self._observers(StartedXComs(context["ti"]))
         with MetastoreClient(job.connection).patient() as client:
-            report = Eraser(client, job.folder, observers).run(job)
+            user = user_of(self.dag_id)
+            report = Eraser(client, job.folder, observers, user=user).run(job)
         for wait in report.waits:
             self.log.info("%s waits for a %s: %s", wait.table, wait.kind, wait.reason)
         if report.certificate is not None:

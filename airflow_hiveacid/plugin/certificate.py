@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Self
 
-from hiveacid.errors import InvalidJob
+from hiveacid.errors import CorruptFile
+from hiveacid.records.signatures import SigningKey
 from hiveacid.upkeep.erasure import certificate as certificates
 
 
@@ -27,11 +28,14 @@ class Certificate:
 
     @classmethod
     def of(cls, request: str, content: bytes) -> Self:
-        """Parse the file of a request."""
+        """Parse the file of a request.
+
+        Raises:
+            CorruptFile: It is no certificate, or that of another request.
+        """
         certificate = certificates.Certificate.parse(content, request)
-        try:
-            signature = certificate.signature_state
-        except InvalidJob:  # The key is a file of the workers, which this server need not have.
-            signature = "no key"
+        if certificate.request != request:
+            raise CorruptFile(f"The certificate of the request {request} is of another request.")
+        signature = certificate.signature_state(SigningKey.readable())
         tables = tuple(each.table for each in certificate.tables)
         return cls(content, certificate.user, tables, certificate.text, signature)

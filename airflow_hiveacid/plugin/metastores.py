@@ -399,7 +399,7 @@ class Metastore:
         Raises:
             HiveAcidError: It cannot be read.
         """
-        content = ErasureFolder(self._allowed(folder)).open(request).certificate()
+        content = ErasureFolder(self._allowed(folder), None).open(request).certificate()
         return None if content is None else Certificate.of(request, content)
 
     def _allowed(self, location: str) -> Location:

@@ -10,11 +10,10 @@ from airflow_hiveacid.hooks.tasks import task_failure
 from airflow_hiveacid.sensors.condition import ConditionSensor
 from airflow_hiveacid.triggers.condition import Condition, Poller
 from hiveacid.errors import HiveAcidError
-from hiveacid.jobs.erase_job import EraseJob, require_folder, require_request
+from hiveacid.jobs.erase_job import require_folder, require_request
 from hiveacid.jobs.fields import is_task_output, is_template
-from hiveacid.jobs.job import Access
 from hiveacid.jobs.options import setting
-from hiveacid.metastore.authorizer import require_access, user_of
+from hiveacid.metastore.authorizer import user_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -22,10 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Erased(Condition):
-    """Nothing delays a request any more; see HiveAcidErasedSensor."""
+    """Nothing delays a request any more; see HiveAcidErasedSensor.
+
+    A record in a shared folder decides on the tables: each poll asks whether the user may erase them.
+    """
 
     request: str
     folder: str
+    user: str
 
     def validate(self) -> None:
         """Check the name and the folder."""
@@ -35,10 +38,13 @@ class Erased(Condition):
     def poll(self, poller: Poller) -> dict[str, Any] | None:
         """Return the request, once a worker can continue it or it has a certificate."""
         from hiveacid.metastore.client import MetastoreClient
+        from hiveacid.records.signatures import SigningKey
         from hiveacid.worker.erasure import Eraser
 
+        # The key is a file of the workers, which continue the request.
+        key = SigningKey.readable()
         with MetastoreClient(poller.metastore) as client:
-            waits = Eraser(client, self.folder).delays(self.request)
+            waits = Eraser(client, self.folder, user=self.user, key=key).delays(self.request)
         for wait in waits:
             poller.log.info("%s waits for a %s: %s", wait.table, wait.kind, wait.reason)
         return None if waits else {"request": self.request, "folder": self.folder}
@@ -93,7 +99,7 @@ class HiveAcidErasedSensor(ConditionSensor):
         )
 
     def _condition(self, context: "Context") -> Erased:
-        return Erased(self.request, self.folder or setting("erasures"))
+        return Erased(self.request, self.folder or setting("erasures"), user_of(self.dag_id))
 
     def _value(self, found: Any) -> Any:
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
@@ -102,11 +108,7 @@ class HiveAcidErasedSensor(ConditionSensor):
 
         options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
         with MetastoreClient(options).patient() as client:
-            eraser = Eraser(client, found["folder"])
-            tables = eraser.tables(found["request"])
-            require_access(
-                user_of(self.dag_id), [Access(name.lower(), None, EraseJob.tag) for name in tables]
-            )
+            eraser = Eraser(client, found["folder"], user=user_of(self.dag_id))
             report = eraser.advance(found["request"]).report()
         for wait in report.waits:
             self.log.info("%s waits for a %s: %s", wait.table, wait.kind, wait.reason)

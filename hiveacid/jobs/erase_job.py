@@ -20,6 +20,7 @@ from hiveacid.jobs.job import Access, Job
 from hiveacid.jobs.options import marked_token, setting, source_token
 from hiveacid.jobs.report import Report
 from hiveacid.jobs.sources import QuerySource, Source, inputs_of, query_of, require_source
+from hiveacid.rules.names import plain_location
 from hiveacid.rules.texts import parse_duration
 
 # A column, alone or with the column of another table that it equals.
@@ -272,7 +273,7 @@ def token_of_request(folder: str, request: str, number: int) -> str:
         request: The name of the request.
         number: The number of the delete, from 1 on.
     """
-    place = hashlib.sha256(folder.rstrip("/").encode()).hexdigest()[:12]
+    place = hashlib.sha256(plain_location(folder).encode()).hexdigest()[:12]
     return f"erasure-{request}-{place}-{number}"
 
 

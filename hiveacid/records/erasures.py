@@ -1,36 +1,56 @@
 """Requests to erase keys: one record for each, in a folder outside of all tables.
 
 The record is the only state of a request. It contains salted hashes of the keys, never the keys, and
-each step of the request replaces it as a whole.
+each step of the request replaces it as a whole. With a key of the installation, each record is signed
+together with its place and its number, so that none can be forged, changed, or used elsewhere.
 """
 
 import hashlib
-import hmac
-from collections.abc import Iterable
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import BinaryIO, TypeVar
 
 from hiveacid.errors import (
     ConflictError,
     CorruptFile,
-    DataError,
+    HiveAcidError,
     InvalidJob,
-    NewerRecord,
     StorageError,
 )
 from hiveacid.jobs import codec
-from hiveacid.jobs.erase_job import EraseReport, Wait, require_folder, require_request
+from hiveacid.jobs.erase_job import (
+    MOST_ROUNDS,
+    EraseReport,
+    Wait,
+    require_folder,
+    require_location,
+    require_request,
+    token_of_request,
+)
 from hiveacid.records.numbered_file import NumberedFile
+from hiveacid.records.signatures import Signature, SigningKey
 from hiveacid.rules.formats import Obligation
 from hiveacid.rules.location import Location, below
-from hiveacid.rules.names import LocatedTable
-from hiveacid.storage.folder import ReadOnlyStorage, Storage
+from hiveacid.rules.names import LocatedTable, TableRef, plain_location, same_place
+from hiveacid.rules.texts import parse_duration
+from hiveacid.storage.filesystems import filesystem_of
+from hiveacid.storage.folder import LocalStorage, ReadOnlyStorage, Storage
 
 CERTIFICATE, CERTIFICATE_TEXT = "certificate.json", "certificate.txt"
 _RECORD = "record"
 # About four million keys.
 _LARGEST_RECORD = 256 << 20
 _HASH_BYTES = 16
+# The longest key of BLAKE2b.
+_LONGEST_SALT = 64
+_NUMBERS = range(1 << 63)
+# Only the user of the process that wrote it may read a file.
+_PRIVATE = 0o600
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +135,7 @@ class Erasure(Obligation):
         waits: The causes that delay the certificate.
         checked_at: The time at which this was determined.
         certificate: The location of the certificate; None before it is issued.
+        signature: The signature of the rest, if a key was configured; the hashes are keyed by it, too.
     """
 
     request: str
@@ -137,6 +158,7 @@ class Erasure(Obligation):
     waits: tuple[Wait, ...] = ()
     checked_at: str | None = None
     certificate: str | None = None
+    signature: Signature | None = None
 
     @property
     def key_hashes(self) -> frozenset[str]:
@@ -152,6 +174,15 @@ class Erasure(Obligation):
     def needs_delete(self) -> bool:
         """Whether the rows are not deleted yet, or must be deleted once more."""
         return len(self.txn_ids) < max(1, len(self.run_tokens))
+
+    def files_elsewhere(self) -> tuple[str, ...]:
+        """Return the folders of files outside of those of the tables, as in partitions elsewhere.
+
+        A step opens no folder of a table that is only named here: the metastore must have the same.
+        """
+        roots = tuple(f"{plain_location(each.table.location)}/" for each in self.tables)
+        outside = [file.path for file in self.held if not _is_below(roots, file.path)]
+        return tuple(dict.fromkeys(path.rpartition("/")[0] for path in outside))
 
     def age(self, now: datetime) -> timedelta:
         """Return the time since the request."""
@@ -188,12 +219,57 @@ class Erasure(Obligation):
             certificate=self.certificate,
         )
 
+    def require_sound(self, location: str) -> None:
+        """Refuse contents that no step writes: everyone who can write into the folder can forge them.
+
+        Args:
+            location: The folder of the request.
+
+        Raises:
+            ValueError: There are some.
+            InvalidJob: A name, a location, or a time span is invalid.
+        """
+        folder, _, request = location.rpartition("/")
+        times = map(datetime.fromisoformat, (self.requested_at, self.deadline))
+        names = [each.table.name for each in self.tables]
+        joined = (each.join.rpartition(".")[0] for each in self.tables)
+        rounds = range(1, len(self.run_tokens) + 1)
+        # They name transactions that are aborted, so that only those of the request itself may.
+        tokens = tuple(token_of_request(folder, request, number) for number in rounds)
+        written = [
+            each.write_id for each in self.tables if self.txn_ids or each.write_id is not None
+        ]
+        certificate = self.certificate or f"{location}/{CERTIFICATE}"
+        is_sound = (
+            self.request == request
+            and all(time.tzinfo is not None for time in times)
+            and 0 < len(bytes.fromhex(self.salt)) <= _LONGEST_SALT
+            and 0 < len(names) == len({*names})
+            and all(TableRef.parse(name).full_name == name for name in names)
+            and all(not other or other in names[:at] for at, other in enumerate(joined))
+            and self.run_tokens == tokens
+            and len(self.txn_ids) <= len(tokens) <= MOST_ROUNDS
+            and all(number in _NUMBERS for number in (*written, *self.txn_ids))
+            and {file.table for file in self.files} <= {*names}
+            and same_place(certificate, f"{location}/{CERTIFICATE}")
+        )
+        if not is_sound:
+            raise ValueError("It has contents that no step writes.")
+        for mirror in self.mirrors:
+            require_location(mirror, "mirrors")
+        if self.retention is not None:
+            parse_duration(self.retention, "retention")
+
+
+def _is_below(roots: tuple[str, ...], path: str) -> bool:
+    return plain_location(path).startswith(roots) and ".." not in path.split("/")
+
 
 def hash_of_key(salt: bytes, text: str) -> str:
     """Return the salted hash of a key.
 
     Args:
-        salt: The salt of the request.
+        salt: The salt of the request, or the key of its hashes; see ``key_of_hashes``.
         text: The key as text; see ``key_texts``.
     """
     digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=_HASH_BYTES, key=salt)
@@ -210,42 +286,44 @@ class ErasureFolder:
 
     Args:
         location: The folder, which the caller has checked by ``allowed_locations``.
+        key: The key of the installation; without one, records are not verified.
     """
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, key: SigningKey | None) -> None:
         require_folder(location)
         self.location = location
+        self._key = key
 
     def names(self) -> list[str]:
         """List the requests."""
         return ReadOnlyStorage.of(self.location).list_directories(missing_ok=True)
 
-    def requests(self) -> tuple[list[Erasure], dict[str, DataError]]:
-        """Read all requests.
+    def each(
+        self, read: Callable[["ErasureRecord"], T], names: Iterable[str]
+    ) -> Iterator[tuple[str, T | HiveAcidError]]:
+        """Read requests, each by itself: a damaged or foreign one is an error, and hides no others.
 
-        Returns:
-            The requests, the oldest first, and the errors of those whose records are damaged or of a
-            newer version, by name.
+        Args:
+            read: Reads one.
+            names: The names of the requests.
+
+        Yields:
+            The name, and what was read or the error.
         """
-        known: list[Erasure] = []
-        problems: dict[str, DataError] = {}
-        for name in self.names():
+        for name in names:
             try:
-                found = self.open(name).read()
+                record = self.open(name)
             except InvalidJob:
                 continue  # A name that no request can have, such as that of a folder for trash.
-            except (CorruptFile, NewerRecord) as error:
-                problems[name] = error
-                continue
-            if found is not None:
-                known.append(found[1])
-        known.sort(key=lambda erasure: (erasure.requested_at, erasure.request))
-        return known, problems
+            try:
+                yield name, read(record)
+            except HiveAcidError as error:
+                yield name, error
 
     def open(self, request: str) -> "ErasureRecord":
         """Return the record of a request, which need not exist yet."""
         require_request(request)
-        return ErasureRecord(below(self.location, request))
+        return ErasureRecord(below(self.location, request), self._key)
 
 
 class ErasureRecord:
@@ -253,18 +331,22 @@ class ErasureRecord:
 
     Args:
         location: The folder of the request.
+        key: See ``ErasureFolder``.
     """
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, key: SigningKey | None) -> None:
         self.location = location
+        self._key = key
         self._storage = Storage.of(location)
+        if self._storage.is_local:
+            self._storage = _PrivateFolder(location, *filesystem_of(location))
         self._file = NumberedFile(self._storage, _RECORD, _LARGEST_RECORD)
 
     def read(self) -> tuple[int, Erasure] | None:
         """Read the number and the state of the request; None without a request.
 
         Raises:
-            CorruptFile: The record cannot be read.
+            CorruptFile: The record cannot be read, or is not the one that the installation has signed.
             NewerRecord: A newer version has written it.
         """
         found = self._file.read()
@@ -273,12 +355,23 @@ class ErasureRecord:
         number, content = found
         try:
             where = f"The request in {self.location}"
-            return number, codec.read_obligation(Erasure, content, where)
-        except InvalidJob as error:
+            erasure = codec.read_obligation(Erasure, content, where)
+            erasure.require_sound(self.location)
+        except (InvalidJob, ValueError) as error:
+            # Not its reason, which may have parts of the record.
             raise CorruptFile(
-                f"{self.location} has no readable record of a request: {error.what}",
+                f"{self.location} has no readable record of a request.",
                 remedy="Restore it from a backup, or make the request again under another name.",
             ) from error
+        if self._key is not None and not self._key.has_signed(
+            erasure.signature, self._signed(number, erasure)
+        ):
+            raise CorruptFile(
+                f"The record in {self.location} does not have the signature of this installation.",
+                remedy="It is forged, changed, or moved, or was written with another key or none: make"
+                " the request again under another name.",
+            )
+        return number, erasure
 
     def write(self, number: int, erasure: Erasure) -> None:
         """Replace the state that has the number before.
@@ -286,33 +379,56 @@ class ErasureRecord:
         Raises:
             ConflictError: Another process has replaced it meanwhile.
         """
+        if self._key is not None:
+            signature = self._key.sign(self._signed(number, erasure))
+            erasure = replace(erasure, signature=signature)
         if not self._file.write(number, codec.to_bytes(erasure), follows=number > 1):
             raise ConflictError(
                 f"Another process works on the request {erasure.request}.",
                 remedy="Run it again; work that is done is not repeated.",
             )
 
+    def _signed(self, number: int, erasure: Erasure) -> bytes:
+        """The bytes that are signed: no record counts elsewhere, or as another state."""
+        record = codec.to_record(replace(erasure, signature=None))
+        named = {"place": plain_location(self.location), "number": number, "erasure": record}
+        return json.dumps(named, sort_keys=True, separators=(",", ":")).encode()
+
     def certificate(self) -> bytes | None:
         """Return the certificate, or None before it is issued."""
         return self._storage.read_small(CERTIFICATE, _LARGEST_RECORD)
 
-    def issue(self, content: bytes, text: str) -> bytes:
-        """Write a certificate unless there is one; return the one that counts.
+    def issue(self, content: bytes, counts: Callable[[bytes], bool]) -> bytes:
+        """Write a certificate unless there is one that counts, which never changes.
 
-        The text of the certificate may be written again, but the certificate never changes.
+        Args:
+            content: The certificate.
+            counts: Whether another content is a certificate of this request.
+
+        Returns:
+            The certificate that counts.
         """
         try:
             self._storage.write_file(CERTIFICATE, content)
         except StorageError:
-            if self.certificate() is None:
+            known = self.certificate()
+            if known is None:
                 raise
-        issued = self.certificate()
-        if issued == content:
-            self._storage.write_file(CERTIFICATE_TEXT, text.encode(), replace=True)
-        assert issued is not None
-        return issued
+            if counts(known):
+                return known
+            self._storage.write_file(CERTIFICATE, content, replace=True)
+        return content
+
+    def write_text(self, text: str) -> None:
+        """Write the certificate for people; it may be written again."""
+        self._storage.write_file(CERTIFICATE_TEXT, text.encode(errors="replace"), replace=True)
 
 
-def signature_of(key: bytes, content: bytes) -> str:
-    """Return the signature of a certificate by a secret key."""
-    return hmac.new(key, content, hashlib.sha256).hexdigest()
+class _PrivateFolder(LocalStorage):
+    """A local folder whose files only their owner may read; in other stores, their rights decide."""
+
+    def create(self, path: str) -> BinaryIO:
+        """Create a file, with the directories above it, and open it for writing."""
+        sink = super().create(path)
+        os.fchmod(sink.fileno(), _PRIVATE)  # Before it has content.
+        return sink

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Self
 
-from hiveacid.errors import CorruptFile, InvalidJob, NewerRecord
+from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.erase_job import Wait
-from hiveacid.records.erasures import ErasedTable, Erasure, ErasureFolder
+from hiveacid.records.erasures import ErasedTable, Erasure, ErasureFolder, ErasureRecord
+from hiveacid.records.signatures import SigningKey
 from hiveacid.rules.location import Location
 
 
@@ -99,19 +100,23 @@ class KnownErasures:
     """
 
     def __init__(self, location: Location) -> None:
-        self._folder = ErasureFolder(location)
+        self._location = location
         self._certified: dict[str, KnownErasure] = {}
 
     def read(self) -> list[KnownErasure]:
         """Return unreadable requests, waiting ones by deadline, and then those with a certificate."""
-        found: dict[str, KnownErasure] = {}
-        for name in self._folder.names():
-            known = self._certified.get(name) or self._read(name)
-            if known is not None:
+        folder = ErasureFolder(self._location, SigningKey.readable())
+        names = folder.names()
+        found = {name: self._certified[name] for name in names if name in self._certified}
+        for name, known in folder.each(_known, (name for name in names if name not in found)):
+            if isinstance(known, HiveAcidError):
+                # It must not hide the deadlines of others.
+                found[name] = KnownErasure(request=name, problem=known.what)
+            elif known is not None:
                 found[name] = known
-            if known is not None and known.is_certified:
-                # At once: if a slow store ends this call, the next one has less to read.
-                self._certified[name] = known
+                if known.is_certified:
+                    # At once: if a slow store ends this call, the next one has less to read.
+                    self._certified[name] = known
         self._certified = {name: found[name] for name in found if found[name].is_certified}
         waiting = [each for each in found.values() if not each.is_certified]
         waiting.sort(key=lambda each: (each.deadline, each.request))
@@ -119,12 +124,7 @@ class KnownErasures:
         certified.sort(key=lambda each: (each.checked_at or "", each.request), reverse=True)
         return waiting + certified
 
-    def _read(self, name: str) -> KnownErasure | None:
-        try:
-            record = self._folder.open(name).read()
-        except InvalidJob:
-            return None  # A name that no request can have, such as that of a folder for trash.
-        except (CorruptFile, NewerRecord) as error:
-            # It must not hide the deadlines of others.
-            return KnownErasure(request=name, problem=error.what)
-        return None if record is None else KnownErasure.of(record[1])
+
+def _known(record: ErasureRecord) -> KnownErasure | None:
+    found = record.read()
+    return None if found is None else KnownErasure.of(found[1])

@@ -2,6 +2,9 @@
 
 A request is its record (``records.erasures``). ``Eraser.advance`` performs each step that is possible
 now, and returns the state with everything that the request waits for.
+
+A record is read once, and its steps are only given out after the authorizer was asked for everything
+that they open: by the rights of the user who continues the request, and of the one who made it.
 """
 
 import secrets
@@ -9,10 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from hiveacid.errors import (
-    EmptySource,
-    InvalidJob,
-)
+from hiveacid.errors import EmptySource, HiveAcidError, InvalidJob
 from hiveacid.jobs.erase_job import (
     EraseJob,
     EraseReport,
@@ -32,10 +32,12 @@ from hiveacid.records.erasures import (
     ErasureFolder,
     ErasureRecord,
 )
+from hiveacid.records.signatures import SigningKey, key_of_hashes
 from hiveacid.rules.names import TableRef, plain_location
 from hiveacid.rules.texts import plural
 from hiveacid.tables.locations import require_free
 from hiveacid.tables.visible_files import FilesReader
+from hiveacid.upkeep.erasure.access import require_erasure_access
 from hiveacid.upkeep.erasure.key_set import KeySet, key_texts
 from hiveacid.worker.erased_rows import key_column
 from hiveacid.worker.erasure_steps import Steps
@@ -51,17 +53,21 @@ class Eraser:
         folder: The folder of requests and certificates.
         observers: Observers of the phases.
         clock: The present time; tests replace it.
+        user: The user who makes or continues requests, as the authorizer knows it.
+        key: The key of the installation, if one is configured; None in a process that only looks.
     """
 
     client: MetastoreClient
     folder: str
     observers: Sequence[PhaseObserver] = ()
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    user: str = field(default_factory=program_user)
+    key: SigningKey | None = field(default_factory=SigningKey.configured)
 
     def __post_init__(self) -> None:
         folder = self.client.allowed_locations.require(self.folder)
         self._phases = PhaseClock(self.observers)
-        self._folder = ErasureFolder(folder)
+        self._folder = ErasureFolder(folder, self.key)
 
     def run(self, job: EraseJob, texts: Sequence[str] | None = None) -> EraseReport:
         """Make a request, or continue it, as far as is possible now.
@@ -72,6 +78,8 @@ class Eraser:
 
         Raises:
             InvalidJob: The request exists with other keys or tables.
+            CorruptFile: Its record was not written by this installation.
+            AccessRefused: The user who made it, or the one who continues it, may not erase a table.
             UnsupportedTable: Rows of a table cannot be deleted, or its keys cannot be compared.
             ConflictError: Another process works on the request.
         """
@@ -83,13 +91,14 @@ class Eraser:
         if job.dry_run:
             return self._plan(job, tables, texts)
         record = self._folder.open(job.request)
-        known = record.read()
-        if known is None:
+        steps = self._known(record)
+        if steps is None:
             require_free(self.client, [self.folder], "The folder of erasures")
-            known = 1, self._new(job, tables, texts)
-            record.write(*known)
-        number, erasure = known
-        keys = KeySet.of(bytes.fromhex(erasure.salt), texts)
+            erasure = self._new(job, tables, texts)
+            record.write(1, erasure)
+            steps = self._steps_of(record, 1, erasure)
+        steps.require_key()
+        erasure, keys = steps.erasure, KeySet.of(steps.keys.salt, texts)
         if keys.hashes != erasure.key_hashes:
             raise InvalidJob(
                 f"The keys of the request {job.request} have changed since it was made.",
@@ -101,7 +110,8 @@ class Eraser:
                 f"The request {job.request} has other tables.",
                 remedy="Make another request for other tables.",
             )
-        return self._steps_of(record, number, erasure, keys).run().report()
+        steps.keys = keys
+        return steps.run().report()
 
     def advance(self, request: str) -> Erasure:
         """Continue a request as far as is possible now.
@@ -111,17 +121,11 @@ class Eraser:
 
         Raises:
             InvalidJob: There is no such request.
+            CorruptFile: Its record was not written by this installation.
+            AccessRefused: The user who made it, or the one who continues it, may not erase a table.
             ConflictError: Another process works on the request.
         """
-        return self._steps(request).run()
-
-    def tables(self, request: str) -> list[str]:
-        """Return the names of the tables of a request.
-
-        Raises:
-            InvalidJob: There is no such request.
-        """
-        return [each.table.name for each in self._steps(request).erasure.tables]
+        return self._existing(request).run()
 
     def delays(self, request: str) -> tuple[Wait, ...]:
         """Return what delays a request now, without a change and without a search of files.
@@ -131,26 +135,68 @@ class Eraser:
 
         Raises:
             InvalidJob: There is no such request.
+            CorruptFile: Its record was not written by this installation.
+            AccessRefused: The user who made it, or the one who looks at it, may not erase a table.
         """
-        return self._steps(request).delays()
+        # No mirror is opened, whose owners only the locations of all tables tell.
+        return self._existing(request, with_mirrors=False).delays()
 
-    def _steps(self, request: str) -> Steps:
-        record = self._folder.open(request)
-        known = record.read()
-        if known is None:
+    def _existing(self, request: str, *, with_mirrors: bool = True) -> Steps:
+        steps = self._known(self._folder.open(request), with_mirrors=with_mirrors)
+        if steps is None:
             raise InvalidJob(
                 f"{self.folder} has no request {request}.",
                 remedy="`hiveacid erasures` lists the requests.",
             )
-        number, erasure = known
-        keys = KeySet(bytes.fromhex(erasure.salt), erasure.key_hashes)
-        return self._steps_of(record, number, erasure, keys)
+        return steps
 
-    def _steps_of(
-        self, record: ErasureRecord, number: int, erasure: Erasure, keys: KeySet
-    ) -> Steps:
+    def requests(self, only: str | None = None) -> tuple[list[Steps], dict[str, HiveAcidError]]:
+        """Read all requests.
+
+        Args:
+            only: The name of one, which need not exist; None reads all.
+
+        Returns:
+            The steps of each, the oldest request first, and the errors of those that are damaged, forged,
+            of a newer version, or of tables that the user may not erase, by name.
+        """
+        known: list[Steps] = []
+        problems: dict[str, HiveAcidError] = {}
+        names = [name for name in self._folder.names() if only in (None, name)]
+        for name, found in self._folder.each(self._known, names):
+            if isinstance(found, HiveAcidError):
+                problems[name] = found
+            elif found is not None:
+                known.append(found)
+        known.sort(key=lambda steps: (steps.erasure.requested_at, steps.erasure.request))
+        return known, problems
+
+    def _known(self, record: ErasureRecord, *, with_mirrors: bool = True) -> Steps | None:
+        """Read a request, and ask for its accesses; None without a request."""
+        found = record.read()
+        if found is None:
+            return None
+        number, erasure = found
+        users = dict.fromkeys((self.user, erasure.user))
+        tables = [each.table.name for each in erasure.tables]
+        locations = (*erasure.files_elsewhere(), *(erasure.mirrors if with_mirrors else ()))
+        for mirror in erasure.mirrors:
+            self.client.allowed_locations.require(mirror)
+        require_erasure_access(self.client, users, tables, locations)
+        return self._steps_of(record, number, erasure)
+
+    def _steps_of(self, record: ErasureRecord, number: int, erasure: Erasure) -> Steps:
+        keys = KeySet(key_of_hashes(erasure.salt, self.key), erasure.key_hashes)
         return Steps(
-            self.client, self.observers, self.clock, self.folder, record, number, erasure, keys
+            self.client,
+            self.observers,
+            self.clock,
+            self.folder,
+            record,
+            number,
+            erasure,
+            keys,
+            self.key,
         )
 
     def _eraseable(self, name: str, text: str) -> ErasedTable:
@@ -169,14 +215,14 @@ class Eraser:
         salt, now = secrets.token_bytes(16), self.clock()
         return Erasure(
             request=job.request,
-            user=program_user(),
+            user=self.user,
             requested_at=now.isoformat(timespec="seconds"),
             deadline=(now + timedelta(days=job.within_days)).isoformat(timespec="seconds"),
             retention=job.retention,
             mirrors=tuple(map(plain_location, job.mirrors)),
             source=_described(job.keys),
             salt=salt.hex(),
-            hashes=" ".join(sorted(KeySet.of(salt, texts).hashes)),
+            hashes=" ".join(sorted(KeySet.of(key_of_hashes(salt.hex(), self.key), texts).hashes)),
             tables=tuple(tables),
         )
 
@@ -185,8 +231,8 @@ class Eraser:
     ) -> EraseReport:
         """Report what a request would do, and what would delay it."""
         erasure = self._new(job, tables, texts)
-        keys = KeySet.of(bytes.fromhex(erasure.salt), texts)
-        steps = self._steps_of(self._folder.open(job.request), 0, erasure, keys)
+        steps = self._steps_of(self._folder.open(job.request), 0, erasure)
+        steps.keys = KeySet.of(steps.keys.salt, texts)
         return steps.plan().report(dry_run=True)
 
 

@@ -11,7 +11,14 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from hiveacid.errors import HiveAcidError, LockTimeout, TableNotFound, WriteConflict
+from hiveacid.errors import (
+    CorruptFile,
+    HiveAcidError,
+    InvalidJob,
+    LockTimeout,
+    TableNotFound,
+    WriteConflict,
+)
 from hiveacid.jobs.erase_job import (
     MOST_ROUNDS,
     Wait,
@@ -33,6 +40,8 @@ from hiveacid.records.erasures import (
     ErasureRecord,
     HeldFile,
 )
+from hiveacid.records.run_notes import AlreadyApplied, EarlierAttempts
+from hiveacid.records.signatures import SigningKey
 from hiveacid.rules.location import split
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
@@ -77,6 +86,8 @@ class Steps:
         number: The number of its state.
         erasure: Its state.
         keys: Its keys, or their hashes.
+        key: The key of the installation, by which the record was verified. Without one, the record is
+            evidence only: what it states about deletes and the certificate is looked up again.
     """
 
     client: MetastoreClient
@@ -87,12 +98,18 @@ class Steps:
     number: int
     erasure: Erasure
     keys: KeySet
+    key: SigningKey | None
 
     def __post_init__(self) -> None:
         self.phases = PhaseClock(self.observers)
 
     def run(self) -> Erasure:
-        """Perform all steps that are possible now."""
+        """Perform all steps that are possible now.
+
+        Raises:
+            InvalidJob: The record is signed, and this process has no key.
+        """
+        self.require_key()
         if self._is_certified():
             return self.erasure
         for _ in range(MOST_ROUNDS + 1):
@@ -106,6 +123,18 @@ class Steps:
         if self.erasure.certificate is None:
             self._store(waits=_different(waits), checked_at=self._now())
         return self.erasure
+
+    def require_key(self) -> None:
+        """Refuse to work on a signed record without the key, which its hashes need as well.
+
+        Raises:
+            InvalidJob: There is no key.
+        """
+        if self.key is None and self.erasure.signature is not None:
+            raise InvalidJob(
+                f"The request {self.erasure.request} is signed, and this process has no key.",
+                remedy="Set erasure_key_file of [hive_acid] to the file with the key of signatures.",
+            )
 
     def delays(self) -> tuple[Wait, ...]:
         """Return what delays the request, without a change."""
@@ -158,16 +187,71 @@ class Steps:
         )
 
     def _is_certified(self) -> bool:
-        """Whether the erasure has a certificate, including one that a killed process has stored."""
-        if self.erasure.certificate is not None:
+        """Whether the erasure has a certificate, including one that a killed process has stored.
+
+        Without a key, anybody may have written it: then the files decide.
+        """
+        claimed = self.erasure
+        if self.key is not None and claimed.certificate is not None:
             return True
-        content = self.record.certificate()
-        if content is None:
+        issued = self._issued(self.record.certificate())
+        if self.key is None:
+            self._doubt()
+            if claimed.certificate is None or issued is None or self._is_left():
+                return False
+            self.erasure = claimed
+            return True
+        if issued is None:
             return False
-        certificate = Certificate.parse(content, self._certificate)
-        self.record.issue(content, certificate.text)
-        self._certified(certificate.issued_at)
+        self._issue(issued)
         return True
+
+    def _issued(self, content: bytes | None) -> Certificate | None:
+        """Parse a certificate of the request; None for other contents, which anybody may have written.
+
+        Raises:
+            NewerRecord: A newer version has issued it.
+        """
+        if content is None:
+            return None
+        try:
+            issued = Certificate.parse(content, self._certificate)
+        except CorruptFile:
+            return None
+        is_own = issued.signature_state(self.key) == ("unsigned" if self.key is None else "valid")
+        return issued if is_own and issued.is_of(self.erasure) else None
+
+    def _doubt(self) -> None:
+        """Take from an unsigned record only the last delete that the tables themselves have noted.
+
+        A delete that they have not noted is repeated.
+        """
+        erasure = self.erasure = replace(self.erasure, certificate=None)
+        if erasure.needs_delete or [*waits_of_tables(erasure, self._tables())]:
+            return
+        names = [each.table.name for each in erasure.tables]
+        token = marked_token(erasure.run_tokens[-1], names)
+        txn_ids = erasure.txn_ids[:-1]
+        try:
+            EarlierAttempts(self.client, map(TableRef.parse, names), token).end()
+        except AlreadyApplied as applied:
+            txn_ids = (*txn_ids, applied.report.txn_id or 0)
+            for name, write_id in applied.report.write_ids.items():
+                self._change(name, write_id=write_id)
+        self.erasure = replace(self.erasure, txn_ids=txn_ids)
+
+    def _is_left(self) -> bool:
+        """Whether a file holds a key, although an unsigned record has a certificate."""
+        tables = self._tables()
+        others = {wait.table for wait in waits_of_tables(self.erasure, tables)}
+        known = {name: table for name, table in tables.items() if table is not None}
+        is_noted = not self.erasure.needs_delete
+        return any(
+            self._searched(
+                known[name], after=self._erased(name).write_id if is_noted else None
+            ).held
+            for name in known.keys() - others
+        )
 
     def _pass(self) -> tuple[list[Wait], bool]:
         """Perform each step once; return what delays the request, and whether to go on at once."""
@@ -508,16 +592,21 @@ class Steps:
         for table in tables.values():
             require_same_table(client, table)
         more = [*places, *other_places(client, self.erasure, [*tables.values()])]
-        certificate = certificate_of(self.erasure, searched, more, self._now())
-        issued = self.record.issue(certificate.content, certificate.text)
-        self._certified(Certificate.parse(issued, self._certificate).issued_at)
+        certificate = certificate_of(self.erasure, searched, more, self._now(), self.key)
+        self._issue(certificate)
+
+    def _issue(self, certificate: Certificate) -> None:
+        """Write a certificate, unless another process has done so."""
+        counting = self.record.issue(
+            certificate.content, lambda other: self._issued(other) is not None
+        )
+        issued = Certificate.parse(counting, self._certificate)
+        self.record.write_text(issued.text)
+        self._store(certificate=self._certificate, waits=(), checked_at=issued.issued_at)
 
     @property
     def _certificate(self) -> str:
         return f"{self.record.location}/{CERTIFICATE}"
-
-    def _certified(self, at: str) -> None:
-        self._store(certificate=self._certificate, waits=(), checked_at=at)
 
     # The record
 

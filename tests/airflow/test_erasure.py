@@ -22,6 +22,14 @@ from hiveacid.rules.names import TableRef
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 
 
+ASKED: list[tuple[str, str, str]] = []
+
+
+def refuse(*, user: str, table: str, action: str, **_: Any) -> bool:
+    ASKED.append((user, table, action))
+    return False
+
+
 class Shop:
     """A table of orders, and requests to erase customers."""
 
@@ -138,13 +146,44 @@ def test_a_sensor_asks_the_authorizer_before_it_changes_files(
 ) -> None:
     with Transaction(shop.client, reads=[TableRef.parse(shop.orders)]):
         shop.erase().execute(context)
-    asked = []
-
-    def refuse(user: str, accesses: Any) -> None:
-        asked.extend(accesses)
-        raise AccessRefused("It may not erase.")
-
-    monkeypatch.setattr("airflow_hiveacid.sensors.erased.require_access", refuse)
+    ASKED.clear()
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__AUTHORIZER", f"{__name__}.refuse")
+    sensor = shop.sensor()
     with pytest.raises(HiveAcidTaskRefused, match="may not erase"):
+        sensor.poke(context)
+    assert [(f"dag:{sensor.dag_id}", shop.orders, "erase")] == ASKED
+
+
+def test_a_record_of_other_tables_tells_a_sensor_nothing(
+    shop: Shop,
+    context: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Transaction(shop.client, reads=[TableRef.parse(shop.orders)]):
+        shop.erase().execute(context)
+        monkeypatch.setenv("AIRFLOW__HIVE_ACID__AUTHORIZER", f"{__name__}.refuse")
+        caplog.clear()
+        sensor = shop.sensor(deferrable=True)
+        with pytest.raises(HiveAcidTaskRefused, match="may not erase"):
+            sensor.execute(context)
+        condition = sensor._trigger(context).condition
+        assert condition["user"] == f"dag:{sensor.dag_id}"
+        with pytest.raises(AccessRefused, match="may not erase"):
+            Condition.restore(condition).poll(Poller(shop.client.options, sensor.log))
+    assert "waits for" not in caplog.text
+
+
+def test_a_record_leads_a_sensor_to_no_other_host(
+    shop: Shop, context: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Transaction(shop.client, reads=[TableRef.parse(shop.orders)]):
+        shop.erase().execute(context)
+    folder = Path(shop.folder.removeprefix("file:"), "2026-03-01", "record")
+    (path,) = folder.iterdir()
+    record = json.loads(path.read_text())
+    record["files"][0]["path"] = "hdfs://other:8020/w/delta_0000001_0000001_0000/bucket_00000"
+    path.write_text(json.dumps(record))
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ALLOWED_LOCATIONS", "file")
+    with pytest.raises(HiveAcidTaskRefused, match="hdfs://other:8020/w"):
         shop.sensor().poke(context)
-    assert [(each.table, each.action) for each in asked] == [(shop.orders, "erase")]

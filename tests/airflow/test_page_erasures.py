@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,37 @@ def test_a_damaged_record_does_not_hide_other_requests(shop):
     assert (damaged["request"], damaged["tables"]) == ("r1", [])
     assert "no readable record" in damaged["problem"]
     assert (whole["request"], whole["problem"]) == ("r2", "")
+
+
+def test_forged_entries_hide_no_other_request(shop, tmp_path, monkeypatch):
+    key = tmp_path / "key"
+    key.write_text("0123456789abcdef")
+    with Transaction(shop.client, reads=[TableRef.parse("default.orders")]):
+        shop.erase("unsigned", "orders")
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ERASURE_KEY_FILE", str(key))
+    shop.erase("r2", "visits")
+    folder = Path(shop.folder.removeprefix("file:"))
+    shutil.copytree(folder / "r2", folder / "copied")
+    (folder / "file").mkdir()
+    (folder / "file" / "record").write_text("{}")
+    shown = {each["request"]: each["problem"] for each in shop.listed()}
+    assert shown.pop("r2") == ""
+    assert "does not have the signature" in shown.pop("unsigned")
+    assert sorted(shown) == ["copied", "file"]
+    assert all(shown.values())
+    # A server without the key shows what it cannot verify, and the requests of workers with one.
+    key.unlink()
+    shown = {each["request"]: each["problem"] for each in shop.listed()}
+    assert (shown["r2"], shown["unsigned"]) == ("", "")
+
+
+def test_the_certificate_of_another_request_is_not_shown(shop):
+    shop.erase("other", "orders")
+    shop.erase("done", "visits")
+    folder = Path(shop.folder.removeprefix("file:"))
+    shutil.copy(folder / "other" / "certificate.json", folder / "done" / "certificate.json")
+    answer = shop.get(CERTIFICATE)
+    assert (answer.status_code, "of another request" in answer.text) == (503, True)
 
 
 def test_a_request_that_is_made_again_is_read_again(shop):

@@ -11,7 +11,8 @@ import pytest
 from pyarrow import parquet
 
 from hiveacid.cli.main import main
-from hiveacid.errors import AccessRefused, KeysLeft
+from hiveacid.errors import AccessRefused, CorruptFile, KeysLeft
+from hiveacid.jobs.erase_job import token_of_request
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.names import TableRef
@@ -188,6 +189,59 @@ def test_commands_ask_the_authorizer(shell: Shell, monkeypatch: pytest.MonkeyPat
     for command in (shell.erase, shell.erasures):
         status, printed = command()
         assert status == AccessRefused.exit_code, printed
+
+
+def test_one_foreign_request_stops_neither_the_list_nor_the_others(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Transaction(shell.client, reads=[TableRef.parse(shell.t)]):
+        shell.erase()
+    foreign = shell.requests / "foreign"
+    shutil.copytree(shell.requests / "r1", foreign)
+    (path,) = (foreign / "record").iterdir()
+    copied = json.loads(path.read_text())
+    copied["tables"][0]["table"]["name"] = "other.t"
+    token = token_of_request(f"file:{shell.requests}", "foreign", 1)
+    path.write_text(json.dumps({**copied, "request": "foreign", "run_tokens": [token]}))
+    (shell.requests / "damaged" / "record").mkdir(parents=True)
+    (shell.requests / "damaged" / "record" / "1.json").write_text("{")
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__AUTHORIZER", "tests.cli.test_erasures.refusing_others")
+    status, printed = shell.erasures()
+    assert status == 0
+    assert "3 requests" in printed
+    assert "foreign: os:" in printed
+    assert "may not erase other.t" in printed
+    assert "damaged has no readable record" in printed
+    assert "waits: reader" in printed
+    assert shell.erasures("foreign")[0] == AccessRefused.exit_code
+    status, printed = shell.erasures("--continue")
+    assert (status, "erased" in printed) == (CorruptFile.exit_code, True)
+    assert (shell.requests / "r1" / "certificate.json").exists()
+    assert shell.erasures("r1", "--continue")[0] == 0
+
+
+def test_a_verification_needs_the_signature_if_there_is_a_key(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shell.erase()[0] == 0
+    assert "signature: unsigned" in shell.verify()[1]
+    key = tmp_path / "key"
+    key.write_text("a secret of thirty two characters")
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ERASURE_KEY_FILE", str(key))
+    status, printed = shell.verify()
+    assert (status, "does not have its signature" in printed) == (KeysLeft.exit_code, True)
+
+
+def test_a_verification_searches_no_location_that_is_not_allowed(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shell.erase()[0] == 0
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ALLOWED_LOCATIONS", "file")
+    assert shell.verify("--mirror", "hdfs://other:8020/lake")[0] == AccessRefused.exit_code
+
+
+def refusing_others(*, table: str, **_: object) -> bool:
+    return not table.startswith("other.")
 
 
 def refusing(*, action: str, **_: object) -> bool:

@@ -18,6 +18,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.erasures import ErasureFolder
 from hiveacid.rules.names import TableRef
+from hiveacid.worker.erasure import Eraser
 from hiveacid.worker.table import WorkerTable
 from tests.places import place_of
 from tests.worker.remnants import remnants
@@ -60,7 +61,8 @@ def test_keys_are_erased_with_a_certificate(
     assert ids(table) == [9]
     place = place_of(client.get_table(table.ref).folder)
     assert remnants(place, PERSONS[:2]) == {}
-    (erasure,), problems = ErasureFolder(folder).requests()
+    (steps,), problems = Eraser(client, folder).requests()
+    erasure = steps.erasure
     assert problems == {}
     assert [each.table.name for each in erasure.tables] == [table.ref.full_name]
     assert erasure.left(erasure_time(erasure.requested_at)).days == 3
@@ -125,7 +127,7 @@ def test_other_keys_are_refused_before_a_request_is_made(
 ) -> None:
     with pytest.raises(error):
         table.erase(keys, "id", request="r1", folder=folder)
-    assert (ids(table), ErasureFolder(folder).names()) == ([7, 8, 9], [])
+    assert (ids(table), ErasureFolder(folder, None).names()) == ([7, 8, 9], [])
 
 
 def test_the_column_exists_and_the_authorizer_permits_it(
@@ -136,7 +138,7 @@ def test_the_column_exists_and_the_authorizer_permits_it(
     monkeypatch.setenv("AIRFLOW__HIVE_ACID__AUTHORIZER", f"{__name__}.refuse_erasures")
     with pytest.raises(AccessRefused, match="may not erase"):
         table.erase([7], "id", request="r1", folder=folder)
-    assert (ids(table), ErasureFolder(folder).names()) == ([7, 8, 9], [])
+    assert (ids(table), ErasureFolder(folder, None).names()) == ([7, 8, 9], [])
 
 
 def refuse_erasures(*, user: str, table: str, columns: object, action: str) -> bool:

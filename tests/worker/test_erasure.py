@@ -183,7 +183,7 @@ def test_keys_that_an_aborted_transaction_has_read_are_not_stored(
         patch.setattr(erased_rows, "matching_rows", aborted)
         with pytest.raises(TransactionAborted):
             warehouse.erase(job)
-    record = ErasureFolder(job.folder).open(job.request).read()
+    record = ErasureFolder(job.folder, None).open(job.request).read()
     assert record is not None
     assert [table.hashes for table in record[1].tables] == ["", ""]
     warehouse.require_erased(warehouse.erase(job))

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 from hiveacid.cli import target
 from hiveacid.cli.command import Command
 from hiveacid.cli.output import print_table, progress_on_stderr
-from hiveacid.errors import UserError
+from hiveacid.errors import AccessRefused, HiveAcidError, UserError
 from hiveacid.jobs import codec
 from hiveacid.jobs.erase_job import WITHIN_DAYS, EraseJob, EraseReport, Wait
-from hiveacid.jobs.job import Access
 from hiveacid.jobs.options import setting
 from hiveacid.jobs.report import ErrorReport
 from hiveacid.jobs.sources import BatchSource
-from hiveacid.metastore.authorizer import require_access, system_user
+from hiveacid.metastore.authorizer import system_user
 from hiveacid.rules.texts import (
     bytes_in_words,
     duration_in_words,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hiveacid.records.erasures import Erasure
+    from hiveacid.worker.erasure_steps import Steps
 
 # `hiveacid erase`
 
@@ -121,7 +121,7 @@ def run_erase(arguments: argparse.Namespace) -> int:
         closing(MetastoreClient(job.connection).patient()) as client,
     ):
         require_job_access(client, system_user(), job)
-        report = Eraser(client, job.folder, observers).run(job, texts)
+        report = Eraser(client, job.folder, observers, user=system_user()).run(job, texts)
     if arguments.json:
         print(json.dumps(report.to_dict(), ensure_ascii=False))
     else:
@@ -208,23 +208,22 @@ def _configure_erasures(parser: argparse.ArgumentParser) -> None:
 def run_erasures(arguments: argparse.Namespace) -> int:
     """List requests, and what each waits for."""
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.records.erasures import ErasureFolder
+    from hiveacid.records.signatures import SigningKey
     from hiveacid.worker.erasure import Eraser
 
+    only, location = arguments.request, _folder(arguments)
+    # A list needs no key.
+    key = SigningKey.configured() if arguments.advance else SigningKey.readable()
     with closing(MetastoreClient(target.metastore(arguments)).patient()) as client:
-        location = client.allowed_locations.require(_folder(arguments))
-        folder = ErasureFolder(location)
-        requests, problems = folder.requests()
-        if arguments.request in problems:
-            raise problems[arguments.request]
-        if arguments.request is not None:
-            problems = {}
-        found = [each for each in requests if arguments.request in (None, each.request)]
-        for each in found:
-            require_access(system_user(), _accesses(each))
-        if arguments.advance:
-            eraser = Eraser(client, location)
-            found = [each if each.certificate else eraser.advance(each.request) for each in found]
+        steps, problems = Eraser(client, location, user=system_user(), key=key).requests(only)
+        if steps and arguments.advance:
+            _continue(steps, problems, again=only is not None)
+    first = next(iter(problems.values()), None)
+    all_refused = not steps and all(isinstance(each, AccessRefused) for each in problems.values())
+    if first is not None and (only is not None or all_refused):
+        raise first
+    status = first.exit_code if first is not None and arguments.advance else 0
+    found = [each.erasure for each in steps]
     now = datetime.now(UTC)
     if arguments.json:
         shown = [each.report().to_dict() for each in found]
@@ -233,8 +232,9 @@ def run_erasures(arguments: argparse.Namespace) -> int:
             for name, error in problems.items()
         ]
         print(json.dumps(shown, ensure_ascii=False))
-        return 0
-    print(f"{location}: {plural(len(found) + len(problems), 'request')}")
+        return status
+    names = {each.request for each in found} | problems.keys()
+    print(f"{location}: {plural(len(names), 'request')}")
     if found:
         head = ("request", "age", "time left", "state", "files left", "tables")
         print_table(head, [_row(each, now) for each in found])
@@ -244,7 +244,26 @@ def run_erasures(arguments: argparse.Namespace) -> int:
             print(f"{each.request}, at {each.checked_at}:")
             _print_waits(each.waits)
     print_lines(f"{name}: {printable(str(error))}" for name, error in problems.items())
-    return 0
+    return status
+
+
+def _continue(
+    steps: "Sequence[Steps]", problems: "dict[str, HiveAcidError]", *, again: bool
+) -> None:
+    """Continue requests; the error of one does not keep others from being continued.
+
+    Args:
+        steps: The requests.
+        problems: Receives the errors.
+        again: Whether to continue a request that is certified, too, which verifies an unsigned record.
+    """
+    for each in steps:
+        if each.erasure.certificate and not again:
+            continue
+        try:
+            each.run()
+        except HiveAcidError as error:
+            problems[each.erasure.request] = error
 
 
 ERASURES = Command(
@@ -258,10 +277,6 @@ ERASURES = Command(
     changes=True,
     asks=True,
 )
-
-
-def _accesses(erasure: "Erasure") -> list[Access]:
-    return [Access(each.table.name, None, EraseJob.tag) for each in erasure.tables]
 
 
 def _row(erasure: "Erasure", now: datetime) -> tuple[str, ...]:
@@ -305,23 +320,25 @@ def run_verify(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise UserError(f"The certificate cannot be read: {error}.") from error
     certificate = Certificate.parse(content, arguments.certificate)
-    tables = [each.table for each in certificate.tables]
-    require_access(system_user(), [Access(name, None, EraseJob.tag) for name in tables])
     with closing(MetastoreClient(target.metastore(arguments)).patient()) as client:
-        found = verify_certificate(client, certificate, texts, arguments.mirror)
+        found = verify_certificate(client, certificate, texts, arguments.mirror, system_user())
     if arguments.json:
         shown: dict[str, Any] = asdict(found)
         print(json.dumps(codec.encode(shown), ensure_ascii=False))
     else:
+        unknown = (
+            "not compared with"
+            if found.unknown_keys is None
+            else (f"{found.unknown_keys} of them not in")
+        )
         print(
-            f"{found.request}: {plural(found.files, 'file')} searched,"
-            f" {bytes_in_words(found.bytes)}; {plural(found.keys, 'key')},"
-            f" {found.unknown_keys} of them not in the certificate"
+            f"{printable(found.request)}: {plural(found.files, 'file')} searched,"
+            f" {bytes_in_words(found.bytes)}; {plural(found.keys, 'key')}, {unknown} the certificate"
         )
         print(f"  signature: {found.signature}")
         if found.rows_written_later:
             print(f"  {plural(found.rows_written_later, 'row')} written after the erasure")
-        print_lines(f"  {name} was created again since then" for name in found.replaced)
+        print_lines(f"  {printable(name)} was created again since then" for name in found.replaced)
         print_lines(
             f"  {printable(file.path)}: {file.problem or plural(file.rows, 'row')}"
             for file in found.held

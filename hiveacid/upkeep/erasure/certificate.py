@@ -3,22 +3,22 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import ClassVar, Self
 
 from hiveacid import __version__
-from hiveacid.errors import CorruptFile, InvalidJob
+from hiveacid.errors import CorruptFile, InvalidJob, KeysLeft
 from hiveacid.jobs import codec
-from hiveacid.jobs.options import setting
-from hiveacid.records.erasures import Erasure, HeldFile, signature_of
+from hiveacid.records.erasures import Erasure, HeldFile
+from hiveacid.records.signatures import Signature, SigningKey, key_of_hashes
 from hiveacid.rules.formats import Obligation
+from hiveacid.rules.names import TableIdentity, TableRef
 from hiveacid.rules.texts import bytes_in_words, folded, plural
-from hiveacid.upkeep.erasure.key_set import KeySet
 from hiveacid.upkeep.erasure.places import Place
 from hiveacid.upkeep.erasure.search import Searched
 
-_ALGORITHM = "HMAC-SHA256"
-_SHORTEST_KEY = 16
+_SALTED = "BLAKE2b, 16 bytes, keyed by the salt"
+_KEYED = "BLAKE2b, 16 bytes, keyed by the HMAC-SHA256 of the salt with the key of the signature"
+_NUMBERS = range(1 << 63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +47,6 @@ class CertifiedTable:
     rows_deleted: int
     write_id: int
     rows_written_later: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signature:
-    """The signature of a certificate.
-
-    Attributes:
-        algorithm: Its algorithm.
-        value: Its value.
-    """
-
-    algorithm: str
-    value: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,13 +103,26 @@ class Certificate(Obligation):
         """
         try:
             found = codec.read_obligation(cls, content, where)
-            is_one = bool(KeySet(bytes.fromhex(found.salt), frozenset(found.keys)).salt)
-            # A certificate of another kind has other fields.
-            if not is_one or not found.tables:
-                raise ValueError("It has no salt or no tables.")
+            found._require_sound()
         except (InvalidJob, ValueError) as error:
             raise CorruptFile(f"{where} is not a certificate of an erasure.") from error
         return found
+
+    def _require_sound(self) -> None:
+        """Refuse contents that no certificate has.
+
+        Raises:
+            ValueError: There are some.
+            InvalidJob: The name of a table is invalid.
+        """
+        # The longest key of BLAKE2b. A certificate of another kind has other fields.
+        if not 0 < len(bytes.fromhex(self.salt)) <= 64 or not self.tables:
+            raise ValueError("It has no valid salt or no tables.")
+        for table in self.tables:
+            TableRef.parse(table.table)
+            TableIdentity.of_text(table.identity)
+            if table.write_id not in _NUMBERS:
+                raise ValueError(f"{table.write_id} is no write id.")
 
     @property
     def content(self) -> bytes:
@@ -135,15 +135,48 @@ class Certificate(Obligation):
         unsigned = {k: value for k, value in codec.to_record(self).items() if k != "signature"}
         return json.dumps(unsigned, sort_keys=True, separators=(",", ":")).encode()
 
-    @property
-    def signature_state(self) -> str:
-        """Whether it is unchanged: "valid", "invalid", "unsigned", or "no key"."""
-        if self.signature is None:
-            return "unsigned"
-        key = _configured_key()
-        if key is None:
-            return "no key"
-        return "valid" if self.signature.value == signature_of(key, self.signed) else "invalid"
+    def signature_state(self, key: SigningKey | None) -> str:
+        """Return whether it is unchanged: "valid", "invalid", "unsigned", or "no key".
+
+        Args:
+            key: The key of the installation: with one, a certificate without a signature is invalid.
+        """
+        if key is not None:
+            return "valid" if key.has_signed(self.signature, self.signed) else "invalid"
+        return "unsigned" if self.signature is None else "no key"
+
+    def require_unchanged(self, key: SigningKey | None) -> None:
+        """Refuse a certificate that the installation has not signed.
+
+        Args:
+            key: See ``signature_state``.
+
+        Raises:
+            KeysLeft: It has another signature or none.
+        """
+        if self.signature_state(key) == "invalid":
+            raise KeysLeft(
+                f"The certificate of the request {self.request} does not have its signature.",
+                remedy="Take the certificate from the folder of requests, or the key that signed it.",
+            )
+
+    def key_of_hashes(self, key: SigningKey | None) -> bytes | None:
+        """Return the key of its hashes; None if this process does not have it.
+
+        Args:
+            key: The key of the installation.
+        """
+        if self.hash != _KEYED:
+            return key_of_hashes(self.salt, None)
+        return None if key is None else key_of_hashes(self.salt, key)
+
+    def is_of(self, erasure: Erasure) -> bool:
+        """Whether it states what the record of a request states now."""
+        other = certificate_of(erasure, {}, (), self.issued_at, None)
+        names = ("request", "user", "requested_at", "deadline", "transactions", "salt", "keys")
+        return all(getattr(self, name) == getattr(other, name) for name in names) and [
+            replace(each, rows_written_later=0) for each in self.tables
+        ] == list(other.tables)
 
     @property
     def text(self) -> str:
@@ -156,17 +189,20 @@ def certificate_of(
     searched: Mapping[str, Searched],
     places: Sequence[Place],
     issued_at: str,
+    key: SigningKey | None,
 ) -> Certificate:
-    """Return the certificate of a request of which nothing is left, signed if a key is configured.
+    """Return the certificate of a request of which nothing is left, signed if there is a key.
 
     Args:
         erasure: The request.
         searched: The last search of each table.
         places: The other places.
         issued_at: The time after the search.
+        key: The key of the installation, which has keyed the hashes of the request.
     """
     files = sum(each.files for each in searched.values())
     size = sum(each.bytes for each in searched.values())
+    later = {name: each.later for name, each in searched.items()}
     what = f"{plural(files, 'file')}, {bytes_in_words(size)}; no key was found."
     everywhere = [
         Place("Data files and delete files of all versions", "searched", what),
@@ -201,21 +237,19 @@ def certificate_of(
                 keys=tuple(each.hashes.split()) if each.join else (),
                 rows_deleted=each.rows_deleted,
                 write_id=each.write_id or 0,
-                rows_written_later=searched[each.table.name].later,
+                rows_written_later=later.get(each.table.name, 0),
             )
             for each in erasure.tables
         ),
-        hash="BLAKE2b, 16 bytes, keyed by the salt",
+        hash=_SALTED if key is None else _KEYED,
         salt=erasure.salt,
         keys=tuple(erasure.hashes.split()),
         files=erasure.files,
         places=(*everywhere, *places),
     )
-    key = _configured_key()
-    if key is None:
-        return certificate
-    signature = Signature(algorithm=_ALGORITHM, value=signature_of(key, certificate.signed))
-    return replace(certificate, signature=signature)
+    return (
+        certificate if key is None else replace(certificate, signature=key.sign(certificate.signed))
+    )
 
 
 def _lines(certificate: Certificate) -> Iterator[str]:
@@ -250,24 +284,3 @@ def _lines(certificate: Certificate) -> Iterator[str]:
     if (signature := certificate.signature) is not None:
         yield ""
         yield f"Signature of the JSON file ({signature.algorithm}): {signature.value}"
-
-
-def _configured_key() -> bytes | None:
-    """Return the key of signatures; None if no file with a key is configured.
-
-    Raises:
-        InvalidJob: The file cannot be read, or the key is too short.
-    """
-    path = setting("erasure_key_file")
-    if not path:
-        return None
-    try:
-        key = Path(path).read_bytes().strip()
-    except OSError as error:
-        raise InvalidJob(
-            f"The key of signatures cannot be read: {error}.",
-            remedy="Set erasure_key_file of [hive_acid] to a readable file, or remove it.",
-        ) from error
-    if len(key) < _SHORTEST_KEY:
-        raise InvalidJob(f"The key in {path} has less than {_SHORTEST_KEY} bytes.")
-    return key

@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hiveacid.errors import KeysLeft, UserError
+from hiveacid.errors import InvalidJob, KeysLeft, UserError
+from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import column_of, existing_table
 from hiveacid.records.erasures import HeldFile
+from hiveacid.records.signatures import SigningKey
 from hiveacid.rules.names import TableIdentity, TableRef
 from hiveacid.rules.texts import plural
+from hiveacid.upkeep.erasure.access import require_erasure_access
 from hiveacid.upkeep.erasure.certificate import Certificate
 from hiveacid.upkeep.erasure.key_set import KeySet
 from hiveacid.upkeep.erasure.mirror import MirrorSearch
@@ -22,9 +25,10 @@ class Verification:
 
     Attributes:
         request: The request.
-        signature: "valid", "invalid", "unsigned", or "no key".
+        signature: "valid", "unsigned", or "no key".
         keys: The number of keys that were searched.
-        unknown_keys: The number of them that are not in the certificate.
+        unknown_keys: The number of them that are not in the certificate; None if its hashes need the
+            key of the installation, which this process does not have.
         files: The number of searched files.
         bytes: Their size.
         rows_written_later: The number of rows with keys that were written after the erasure.
@@ -35,7 +39,7 @@ class Verification:
     request: str
     signature: str
     keys: int
-    unknown_keys: int
+    unknown_keys: int | None
     files: int
     bytes: int
     rows_written_later: int
@@ -46,13 +50,8 @@ class Verification:
         """Make sure that no file holds a key.
 
         Raises:
-            KeysLeft: A file does, or the certificate was changed.
+            KeysLeft: A file does.
         """
-        if self.signature == "invalid":
-            raise KeysLeft(
-                f"The certificate of the request {self.request} does not have its signature.",
-                remedy="Take the certificate from the folder of requests, or the key that signed it.",
-            )
         if self.held:
             first = self.held[0]
             raise KeysLeft(
@@ -67,20 +66,39 @@ def verify_certificate(
     certificate: Certificate,
     texts: Sequence[str],
     mirrors: Sequence[str] = (),
+    user: str | None = None,
 ) -> Verification:
     """Search all remaining files of the tables of a certificate for keys.
+
+    The result tells which values files hold: so the user needs the right to erase each table, and
+    those at the locations of their files, and the right to read what has files in a mirror.
 
     Args:
         client: The metastore.
         certificate: The certificate.
         texts: The keys.
         mirrors: The folders of mirrors in Iceberg, which are searched as well.
+        user: The user, as the authorizer knows it; that of the process if None.
 
     Raises:
+        KeysLeft: The certificate does not have the signature of the installation.
+        AccessRefused: The user may not know what the files hold, or a location is not allowed.
+        InvalidJob: The keys of a table are hashes by a key that this process does not have.
         UnknownColumn: The column with the keys has another name now, or was removed.
         UserError: The folder of a mirror has no files.
     """
-    keys = KeySet.of(bytes.fromhex(certificate.salt), texts)
+    key = SigningKey.configured()
+    certificate.require_unchanged(key)
+    tables = [each.table for each in certificate.tables]
+    require_erasure_access(client, [user or program_user()], tables, mirrors)
+    secret = certificate.key_of_hashes(key)
+    if secret is None and any(table.join for table in certificate.tables):
+        raise InvalidJob(
+            "The certificate has hashes of keys that nobody can compare without the key of signatures.",
+            remedy="Set erasure_key_file of [hive_acid] to the file with the key that signed it.",
+        )
+    # Without the key, the keys themselves are compared.
+    keys = KeySet.of(secret or bytes.fromhex(certificate.salt), texts)
     names = frozenset(each.table for each in certificate.tables)
     replaced: list[str] = []
     searches: list[TableSearch] = []
@@ -108,9 +126,9 @@ def verify_certificate(
             )
     return Verification(
         request=certificate.request,
-        signature=certificate.signature_state,
+        signature=certificate.signature_state(key),
         keys=len(keys.hashes),
-        unknown_keys=len(keys.hashes - {*certificate.keys}),
+        unknown_keys=None if secret is None else len(keys.hashes - {*certificate.keys}),
         files=sum(each.files for each in found),
         bytes=sum(each.bytes for each in found),
         rows_written_later=sum(each.later for each in found),
