@@ -46,7 +46,7 @@ _LARGEST_RECORD = 256 << 20
 _HASH_BYTES = 16
 # The longest key of BLAKE2b.
 _LONGEST_SALT = 64
-_NUMBERS = range(1 << 63)
+_LARGEST_NUMBER = (1 << 63) - 1
 # Only the user of the process that wrote it may read a file.
 _PRIVATE = 0o600
 
@@ -236,9 +236,8 @@ class Erasure(Obligation):
         rounds = range(1, len(self.run_tokens) + 1)
         # They name transactions that are aborted, so that only those of the request itself may.
         tokens = tuple(token_of_request(folder, request, number) for number in rounds)
-        written = [
-            each.write_id for each in self.tables if self.txn_ids or each.write_id is not None
-        ]
+        write_ids = [each.write_id for each in self.tables]
+        numbers = (*filter(None, write_ids), *self.txn_ids)
         certificate = self.certificate or f"{location}/{CERTIFICATE}"
         is_sound = (
             self.request == request
@@ -249,7 +248,8 @@ class Erasure(Obligation):
             and all(not other or other in names[:at] for at, other in enumerate(joined))
             and self.run_tokens == tokens
             and len(self.txn_ids) <= len(tokens) <= MOST_ROUNDS
-            and all(number in _NUMBERS for number in (*written, *self.txn_ids))
+            and not (self.txn_ids and None in write_ids)
+            and all(0 <= number <= _LARGEST_NUMBER for number in numbers)
             and {file.table for file in self.files} <= {*names}
             and same_place(certificate, f"{location}/{CERTIFICATE}")
         )

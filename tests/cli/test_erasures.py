@@ -199,8 +199,7 @@ def test_one_foreign_request_stops_neither_the_list_nor_the_others(
     foreign = shell.requests / "foreign"
     shutil.copytree(shell.requests / "r1", foreign)
     (path,) = (foreign / "record").iterdir()
-    copied = json.loads(path.read_text())
-    copied["tables"][0]["table"]["name"] = "other.t"
+    copied = json.loads(path.read_text().replace(json.dumps(shell.t), '"other.t"'))
     token = token_of_request(f"file:{shell.requests}", "foreign", 1)
     path.write_text(json.dumps({**copied, "request": "foreign", "run_tokens": [token]}))
     (shell.requests / "damaged" / "record").mkdir(parents=True)

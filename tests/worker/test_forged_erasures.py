@@ -4,7 +4,9 @@ import json
 import shutil
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,6 @@ import pytest
 from hiveacid.errors import AccessRefused, CorruptFile, HiveAcidError, InvalidJob, KeysLeft
 from hiveacid.jobs import codec
 from hiveacid.jobs.erase_job import token_of_request
-from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import located
 from hiveacid.metastore.txn.transaction import Transaction
@@ -24,6 +25,7 @@ from hiveacid.rules.names import TableRef
 from hiveacid.upkeep.erasure.certificate import Certificate
 from hiveacid.upkeep.erasure.verification import verify_certificate
 from hiveacid.worker.erasure import Eraser
+from tests.upkeep.acid_folders import AcidFolders
 from tests.worker.persons import KEYS, Warehouse
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -335,13 +337,12 @@ def test_a_verification_needs_the_accesses_of_mirrors_and_of_locations(
     parsed = Certificate.parse(json.dumps(certificate).encode(), "certificate")
     folder.sql("CREATE TABLE secret (who string); INSERT INTO secret VALUES ('ada')")
     place, other = folder.place("secret"), f"{folder.database}.secret"
-    ref = TableRef(folder.database, "mine")
-    mine = HiveTable.new(ref, [HiveColumn("who", "string")])
-    folder.client.create_table(replace(mine, location=f"file:{place}"))
+    name = f"{folder.database}.mine"
+    mine = AcidFolders.create(folder.client, name, location=f"file:{place}")
     refused |= {("os:me", other)}
     with pytest.raises(AccessRefused, match=f"may not read {other}"):
         verify_certificate(folder.client, parsed, ["ada"], [f"file:{place}"], "os:me")
-    table = replace(parsed.tables[0], table=f"{folder.database}.mine")
+    table = replace(parsed.tables[0], table=mine.ref.full_name)
     with pytest.raises(AccessRefused, match=f"may not erase {other}"):
         verify_certificate(folder.client, replace(parsed, tables=(table,)), ["ada"], user="os:me")
     assert verify_certificate(folder.client, parsed, ["ada"], user="os:me").held == ()
@@ -349,23 +350,7 @@ def test_a_verification_needs_the_accesses_of_mirrors_and_of_locations(
 
 # Damaged and hostile contents
 
-VALUES: tuple[Any, ...] = (
-    None,
-    "",
-    "\ud800",
-    "x" * 300,
-    "../../x",
-    "hdfs://other:8020/x",
-    -1,
-    1 << 70,
-    1e300,
-    True,
-    [],
-    {},
-    [[]],
-    ["\x1b"],
-    {"": {}},
-)
+VALUES: tuple[Any, ...] = (None, "", "\ud800/../x:/", -1, 1 << 70, 0.5, True, [], {"": [[]]})
 
 
 def mutations(value: Any) -> Iterator[Any]:
@@ -393,17 +378,16 @@ def test_hostile_records_are_errors_of_this_package(folder: Folder) -> None:
     seen = 0
     for hostile in mutations(whole):
         path.write_text(json.dumps(hostile))
-        listed = {each.request: each for each in KnownErasures(f"file:{folder.requests}").read()}
-        assert (len(listed), listed["good"].problem) == (2, "")
         steps, problems = folder.eraser().requests()
         assert "good" in {each.erasure.request for each in steps}
         assert len(steps) + len(problems) == 2
+        seen += len(problems)
         for each in steps:
             each.erasure.report()
-        try:
-            folder.eraser().delays("r1")
-        except HiveAcidError:
-            seen += 1
+            each.erasure.left(datetime.now(UTC))
+            if each.erasure.request == "r1":
+                with suppress(HiveAcidError):
+                    each.delays()
     assert seen > 100
     assert folder.persons == 10
 
@@ -412,6 +396,7 @@ def test_hostile_certificates_are_errors_of_this_package(folder: Folder) -> None
     folder.erase()
     whole = folder.certificate()
     assert whole is not None
+    whole |= {name: whole[name][:1] for name in ("files", "places", "keys")}
     contents = [b"", b"[" * 100_000, b"\xff", b'{"format":' + b"9" * 5000 + b"}"]
     contents += [json.dumps(each).encode() for each in mutations(whole)]
     seen = 0

@@ -18,7 +18,7 @@ from hiveacid.upkeep.erasure.search import Searched
 
 _SALTED = "BLAKE2b, 16 bytes, keyed by the salt"
 _KEYED = "BLAKE2b, 16 bytes, keyed by the HMAC-SHA256 of the salt with the key of the signature"
-_NUMBERS = range(1 << 63)
+_LARGEST_NUMBER = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ class Certificate(Obligation):
         for table in self.tables:
             TableRef.parse(table.table)
             TableIdentity.of_text(table.identity)
-            if table.write_id not in _NUMBERS:
+            if not 0 <= table.write_id <= _LARGEST_NUMBER:
                 raise ValueError(f"{table.write_id} is no write id.")
 
     @property
