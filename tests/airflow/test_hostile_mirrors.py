@@ -112,20 +112,19 @@ def test_the_polls_of_a_server_and_of_an_owner_are_limited() -> None:
 def test_a_poll_that_is_late_gives_its_place_to_the_dag_with_the_fewest_polls() -> None:
     async def run() -> None:
         threads, release = PollThreads(total=1, late_after=0.05), threading.Event()
-        begun: list[str] = []
+        begun: asyncio.Queue[str] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
 
         def poll(owner: str) -> bool:
-            begun.append(owner)
+            loop.call_soon_threadsafe(begun.put_nowait, owner)
             return release.wait(60)
 
-        def begin(owner: str) -> "asyncio.Future[Any]":
-            return asyncio.ensure_future(threads.run(Server(owner, "x"), partial(poll, owner), 60))
-
-        running = [begin(owner) for owner in ("a", "a", "a", "b")]
+        running = [
+            asyncio.ensure_future(threads.run(Server(owner, "x"), partial(poll, owner), 60))
+            for owner in ("a", "a", "a", "b")
+        ]
         async with asyncio.timeout(20):
-            while len(begun) < 2:
-                await asyncio.sleep(0.01)
-        assert begun[:2] == ["a", "b"]
+            assert [await begun.get(), await begun.get()] == ["a", "b"]
         release.set()
         await asyncio.gather(*running)
 
