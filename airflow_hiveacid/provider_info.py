@@ -194,9 +194,9 @@ def _options() -> dict[str, Any]:
             example="hdfs://nn1:8020/privacy/erasures",
         ),
         "erasure_key_file": _option(
-            "A file of the workers with the secret key that signs certificates of erasures, of at least "
-            "16 bytes. If empty, certificates have no signature. Where the web server has the file, too, "
-            "the page checks them.",
+            "A file of the workers with the secret key that signs requests and certificates of erasures, "
+            "of at least 16 bytes. With a key, those without its signature are invalid; without one, they "
+            "can be forged. Where the web server has the file, too, the page checks them.",
             example="/etc/airflow/erasure.key",
         ),
         "spark_history_url": _option(

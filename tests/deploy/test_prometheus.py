@@ -25,10 +25,10 @@ from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.table_rules import located
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.consumers import Consumer
-from hiveacid.records.erasures import Erasure, ErasureRecord
+from hiveacid.records.erasures import ErasedTable, Erasure, ErasureRecord
 from hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
 from hiveacid.rules.compaction import CompactionType
-from hiveacid.rules.names import Delta
+from hiveacid.rules.names import Delta, LocatedTable, TableIdentity
 from tests.deploy.prometheus import Prometheus, PrometheusMissing, program
 from tests.deploy.test_monitoring import DASHBOARD, RULES, from_airflow, rules, targets
 from tests.upkeep.acid_folders import AcidFolders
@@ -280,6 +280,8 @@ def make_busy(client: MetastoreClient, stack: ExitStack) -> None:
 def request_erasure(folder: Path) -> None:
     """Make a request to erase keys, ten days before its deadline."""
     now = datetime.now(UTC)
+    identity = TableIdentity(created=1, id=None)
+    table = LocatedTable(name="shop.orders", location="file:/w/orders", identity=identity)
     erasure = Erasure(
         request=folder.name,
         user="os:root",
@@ -288,9 +290,9 @@ def request_erasure(folder: Path) -> None:
         source="a file",
         salt="00",
         hashes="",
-        tables=(),
+        tables=(ErasedTable(table=table, column="customer", type="bigint"),),
     )
-    ErasureRecord(f"file:{folder}").write(1, erasure)
+    ErasureRecord(f"file:{folder}", None).write(1, erasure)
 
 
 def note_followers(table: AcidFolders) -> None:
