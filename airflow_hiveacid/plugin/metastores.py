@@ -1,7 +1,6 @@
 """The metastores on the page, as Airflow's configuration and connections name them."""
 
 import asyncio
-import json
 import logging
 import threading
 import time
@@ -17,6 +16,7 @@ from airflow.providers.common.compat.sdk import conf
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.plugin.certificate import Certificate
 from hiveacid.errors import InvalidJob, StorageUnreachable
+from hiveacid.foreign.text import parse_json
 from hiveacid.jobs import codec
 from hiveacid.jobs.options import AllowedLocations, MetastoreOptions
 from hiveacid.jobs.report import ErrorReport
@@ -469,7 +469,7 @@ def page_policy() -> CompactionPolicy:
     where = f"[{_SECTION}] page_policy"
     text: str = conf.get(_SECTION, "page_policy", fallback="{}")
     try:
-        data = json.loads(text)
+        data = parse_json(text)
     except ValueError as error:
         raise InvalidJob(f"{where} is not JSON: {error}.") from error
     policy: CompactionPolicy = codec.decode(CompactionPolicy, data, where)

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hiveacid.errors import InvalidJob, NewerRecord
+from hiveacid.foreign.text import parse_json
 from hiveacid.jobs.fields import ParameterValue, decode_value, encode_value
 from hiveacid.rules.formats import Evidence, Obligation, newer_part
 from hiveacid.rules.texts import did_you_mean
@@ -84,7 +85,7 @@ def read_evidence(class_: type[EvidenceT], data: Any, where: str) -> EvidenceT:
 def _mapping(data: Any, where: str) -> dict[str, Any]:
     if isinstance(data, bytes):
         try:
-            data = json.loads(data)
+            data = parse_json(data)
         except (ValueError, RecursionError) as error:
             raise InvalidJob(f"{where} cannot be read: {error}") from error
     if not isinstance(data, Mapping):

@@ -1,6 +1,7 @@
 """Files of one partition, or of a table without partitions, and their reading by a snapshot."""
 
 import io
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -42,6 +43,8 @@ from hiveacid.storage.hidden_folder import TableOfFolder
 
 # Notes are small files, and each request to an object store takes long.
 _READERS = 8
+# Of a length in a side file.
+_LENGTH = 8
 
 
 def list_files(
@@ -397,9 +400,10 @@ def _length(
     if note is None:
         return file.size
     with storage.open_input(note.path) as lengths:
-        trailer = lengths.read()
-    whole = len(trailer) // 8 * 8
-    return int.from_bytes(trailer[whole - 8 : whole], "big", signed=True) if whole else 0
+        # By itself: while its writer appends, it may be longer than in the listing.
+        whole = lengths.seek(0, os.SEEK_END) // _LENGTH
+        lengths.seek(max(whole - 1, 0) * _LENGTH)
+        return int.from_bytes(lengths.read(_LENGTH), "big", signed=True) if whole else 0
 
 
 def _is_raw(storage: ReadOnlyStorage, directory: Base | Delta, file: FileStatus) -> bool:

@@ -22,6 +22,7 @@ from hiveacid.orc.format.statistics import DATES, DECIMALS, INTEGERS, STRINGS
 from hiveacid.orc.format.streams import StreamKind, StripeFooter
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.records.erasures import HeldFile, now_text
+from hiveacid.records.staged_changes import LARGEST_MANIFEST
 from hiveacid.rules.names import (
     ACID_VERSION_FILE,
     CONSUMER_CURSORS,
@@ -59,7 +60,6 @@ _NOTE_FOLDERS = frozenset(
     {RUN_NOTES, STREAM_PLACES, CONSUMER_CURSORS, MIRROR_NOTES, STAGED_CHANGES, VIEW_REPORTS}
 )
 _ORC, _CHECKSUM = b"ORC", b"crc\0"
-_LARGEST_NOTE = 64 << 20
 _MOST_SEARCHES = 3
 _UNKNOWN = "It is neither an ORC file nor a file that Hive or this package writes beside the data."
 _LINK = "It is, or is behind, a symbolic link, which is not followed."
@@ -221,9 +221,9 @@ class TableSearch:
         plain = name.removeprefix(UNFINISHED_PREFIX)
         is_note = plain in _SIDE_FILES or not _NOTE_FOLDERS.isdisjoint(path.split("/"))
         is_side_file = any(known in plain for known in _SIDE_FILES)
-        if not (is_note or is_side_file) or size > _LARGEST_NOTE:
+        if not (is_note or is_side_file) or size > LARGEST_MANIFEST:
             return FileFindings(problem=_UNKNOWN)
-        content = storage.read_small(path, _LARGEST_NOTE)
+        content = storage.read_small(path, LARGEST_MANIFEST)
         named = content is not None and self.keys.is_named_in(content)
         return FileFindings(problem=_NAMED if named else "")
 
