@@ -11,8 +11,9 @@ from hiveacid.errors import TooLarge
 
 T = TypeVar("T")
 
-# Rows take time even if they take no bytes.
+# Rows take time even if they take no bytes, and so do bytes that are decoded.
 _ROWS_OF_NOTHING, _ROWS_OF_A_BYTE = 100_000_000, 64
+_PLAIN_OF_NOTHING, _PLAIN_OF_A_BYTE = 2 << 30, 512
 
 
 class _Budget:
@@ -82,6 +83,20 @@ def require_few_rows(rows: int, size: int) -> None:
     """
     if not 0 <= rows <= _ROWS_OF_NOTHING + _ROWS_OF_A_BYTE * size:
         raise TooLarge(f"A file of {size} bytes claims to have {rows} rows.")
+
+
+def require_few_bytes(plain: float, size: int) -> None:
+    """Refuse a file with so many bytes that decoding them has no end in practice.
+
+    Args:
+        plain: The bytes that are decoded.
+        size: Its own bytes.
+
+    Raises:
+        TooLarge: They are too many.
+    """
+    if plain > _PLAIN_OF_NOTHING + _PLAIN_OF_A_BYTE * size:
+        raise TooLarge(f"A file of {size} bytes has more than {plain / (1 << 30):.0f} GiB of values.")
 
 
 class Threads(ThreadPoolExecutor):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pyarrow import parquet, types
 
 from hiveacid.errors import CorruptFile, DataError, TooLarge, UnsupportedFile
-from hiveacid.foreign.budget import require_few_rows, spend
+from hiveacid.foreign.budget import require_few_bytes, require_few_rows, spend
 from hiveacid.foreign.parquet_sizes import Encoding, Page, Pages, check_footer, rows_begun
 
 MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
@@ -29,12 +29,14 @@ TAIL = 8
 _GUESSED_FOOTER = 64 << 10
 _LARGEST_FOOTER = 16 << 20
 MOST_ROWS = 65_536
+# Of a batch of readers of data sets.
+_ROWS_OF_OTHERS = 131_072
 # The decoded rows of a batch, unless a single row has more.
 _BATCH = 32 << 20
 # What is held at once: pages, dictionaries, and a batch. Large files have large values.
 _AT_ONCE, _SHARE_OF_FILE = 64 << 20, 4
 # A reader of a column takes as much.
-_COLUMN = 16 << 10
+_COLUMN = 4 << 10
 # Shorter texts of a dictionary are repeated by the library.
 _SHORT = 256 << 10
 # Old writers count too few bytes of a column.
@@ -106,9 +108,12 @@ class ParquetInput:
             TooLarge: A row, or a page, needs too much memory.
         """
         schema = self._schema(int96)
+        decoded = 0
         for number in range(len(self._chunks)):
             for batch in self._batches(number, columns, rows, int96):
+                decoded += batch.nbytes + sum(map(_length, batch.columns))
                 with self._named():
+                    require_few_bytes(decoded, self.size)
                     parts = _parts(batch, self._limit)
                 for part in parts:
                     yield _plain(part, schema)
@@ -117,23 +122,26 @@ class ParquetInput:
         """Refuse a file of which a library without limits would hold too much at once.
 
         Args:
-            limit: The most bytes of a column of a row group.
+            limit: The most bytes of the columns of a batch, and of the repeated texts of a row group.
 
         Raises:
             CorruptFile: Its pages are no pages.
             TooLarge: It has more.
         """
         for number in range(len(self._chunks)):
+            held = 0.0
             for leaf, column in enumerate(self._leaves):
                 chunk = self._chunk(number, leaf)
-                size = chunk.pages.dictionary + chunk.whole
-                if column.physical_type == _TEXT and chunk.pages.dictionary * chunk.values > limit:
-                    # Each text is decoded only once.
-                    texts = self._batches(number, [column.path], MOST_ROWS, "ns")
-                    for batch in texts:
-                        size += sum(map(_length, batch.columns))
-                        self._require(size <= limit, f"The texts of {column.path} are too long.")
-                self._require(size <= limit, f"The column {column.path} needs {size:.0f} bytes.")
+                rows = min(self.metadata.row_group(number).num_rows, _ROWS_OF_OTHERS)
+                held += chunk.pages.dictionary + chunk.largest + chunk.held(rows)
+                self._require(held <= limit, f"Its columns need {held:.0f} bytes at once.")
+                if not chunk.repeats(rows) or chunk.pages.dictionary * chunk.values <= limit:
+                    continue
+                # Each text is decoded only once.
+                texts = 0
+                for batch in self._batches(number, [column.path], MOST_ROWS, "ns"):
+                    texts += sum(map(_length, batch.columns))
+                    self._require(texts <= limit, f"The texts of {column.path} are too long.")
 
     def _require(self, holds: bool, problem: str) -> None:
         if not holds:
@@ -186,13 +194,15 @@ class ParquetInput:
     ) -> Iterator[pa.RecordBatch]:
         """Decode rows, of which texts of dictionaries are not repeated yet."""
         wanted = None if columns is None else [*columns]
+        names = frozenset(wanted or ())
         leaves = [
             leaf
             for leaf, column in enumerate(self._leaves)
-            if wanted is None or _is_part(column.path, wanted)
+            if wanted is None or not names.isdisjoint(_names_in(column.path))
         ]
         chunks = [self._chunk(number, leaf) for leaf in leaves]
         with self._named():
+            require_few_bytes(sum(chunk.plain for chunk in chunks), self.size)
             rows = self._rows_at_once(chunks, rows)
         held = _Held(self.size, {chunk.begin: chunk.content for chunk in chunks})
         with self._decoding():
@@ -219,7 +229,7 @@ class ParquetInput:
         pages = sum(_COLUMN + chunk.pages.dictionary + chunk.largest for chunk in chunks)
         if pages > self._limit:
             raise TooLarge(f"Its pages need {pages:.0f} bytes at once.")
-        if sum(chunk.total + chunk.repeated(rows) for chunk in chunks) <= _BATCH:
+        if sum(chunk.total + chunk.texts(rows) for chunk in chunks) <= _BATCH:
             return rows
         while (held := sum(chunk.held(rows) for chunk in chunks)) > _BATCH and rows > 1:
             rows = max(rows // 4, 1)
@@ -273,8 +283,10 @@ def _place(chunk: Any) -> tuple[int, int, int]:
     return begin, chunk.total_compressed_size, chunk.num_values
 
 
-def _is_part(path: str, columns: Sequence[str]) -> bool:
-    return any(path == column or path.startswith(f"{column}.") for column in columns)
+def _names_in(path: str) -> list[str]:
+    """Return the columns that a path may be a part of; the names of columns may have dots."""
+    parts = path.split(".")
+    return [".".join(parts[: end + 1]) for end in range(len(parts))]
 
 
 class _Chunk:
@@ -305,6 +317,11 @@ class _Chunk:
         return max((page.plain for page in self.pages.data), default=0)
 
     @cached_property
+    def plain(self) -> int:
+        """The plain bytes of its pages."""
+        return sum(page.plain for page in self.pages.data)
+
+    @cached_property
     def values(self) -> int:
         """The number of values in its pages."""
         return sum(page.values for page in self.pages.data)
@@ -314,15 +331,11 @@ class _Chunk:
         """The decoded bytes of all its pages, without the texts that rows repeat."""
         return float(self._costs.sum())
 
-    @property
-    def whole(self) -> float:
-        """The bytes of its pages that a reader of batches may hold, whatever its batches are."""
-        plain = sum(page.plain for page in self.pages.data)
-        return self.total if self._levels or self._longest_with_prefix else plain
-
-    def repeated(self, rows: int) -> int:
-        """Return the bytes of the texts of a dictionary, if the library repeats them in rows."""
-        return 0 if self.repeats(rows) or not self._is_text else rows * self.pages.dictionary
+    def texts(self, rows: int) -> int:
+        """Return the bytes of texts of so many rows that the library takes from other places."""
+        repeated = 0 if self.repeats(rows) or not self._is_text else self.pages.dictionary
+        prefixes = 0 if self._levels else self._longest_with_prefix
+        return rows * (repeated + prefixes)
 
     def repeats(self, rows: int) -> bool:
         """Whether rows may repeat so long texts that they are read by their numbers."""
@@ -331,11 +344,9 @@ class _Chunk:
     def held(self, rows: int) -> float:
         """Return the decoded bytes of so many rows in any place."""
         held = self._in_any_place(rows)
-        if not self._levels:
-            if not self._is_text:
-                return min(held, rows * self._width)
-            held += rows * self._longest_with_prefix
-        return held + self.repeated(rows)
+        if not self._levels and not self._is_text:
+            held = min(held, rows * self._width)
+        return held + self.texts(rows)
 
     @cached_property
     def _costs(self) -> _Numbers:

@@ -28,7 +28,7 @@ _LONG_LIST = 15
 _SCHEMA, _CHILDREN = 2, 5
 # The elements of the lists in a footer by the fields that lead there. The library reads these, whatever
 # the list itself says about them.
-_ELEMENTS = {
+_ELEMENTS: dict[tuple[int, ...], int] = {
     **dict.fromkeys([(4,), (5,), (7,), (4, 1), (4, 4), (4, 1, 3, 8), (4, 1, 3, 13)], _STRUCT),
     **dict.fromkeys([(4, 1, 3, 16, 2), (4, 1, 3, 16, 3)], _I64),
     **dict.fromkeys([(4, 1, 3, 2), (4, 1, 3, 17, 2)], _I32),

@@ -1,7 +1,6 @@
 """JSON of others: its values are objects in memory, each as large as thirty bytes of text."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 # Of a value in brackets; a million values take about 100 MB.
@@ -12,7 +11,7 @@ def parse_json(
     text: str | bytes | bytearray,
     *,
     most: int = MOST_VALUES,
-    **hooks: Callable[[Any], Any],
+    **hooks: Any,
 ) -> Any:
     """Parse a text.
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from hiveacid.errors import CorruptFile, InvalidJob, NewerRecord
+from hiveacid.errors import CorruptFile, InvalidJob, NewerRecord, TooLarge
 from hiveacid.jobs.erase_job import Wait
 from hiveacid.records.erasures import ErasedTable, Erasure, ErasureFolder
 
@@ -123,6 +123,8 @@ class KnownErasures:
             record = self._folder.open(name).read()
         except InvalidJob:
             return None  # A name that no request can have, such as that of a folder for trash.
+        except TooLarge as error:
+            return KnownErasure(request=name, problem=str(error))
         except (CorruptFile, NewerRecord) as error:
             # It must not hide the deadlines of others.
             return KnownErasure(request=name, problem=error.what)

@@ -3,7 +3,6 @@
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
@@ -11,6 +10,7 @@ from itertools import chain
 from typing import Any, BinaryIO
 
 from hiveacid.errors import BadMetadataFile, CorruptFile, UnsupportedFile, VersionGone
+from hiveacid.foreign.budget import Threads
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.rules.directory import (
     AcidDirectory,
@@ -208,7 +208,7 @@ def read_notes(
         names: The directories; those of other writers have no note and are skipped.
     """
     noted = [note.path for note in map(state.sidecar, names) if note is not None]
-    with ThreadPoolExecutor(_READERS) as pool:
+    with Threads(_READERS) as pool:
         notes = list(pool.map(partial(_read_note, storage), noted))
     return {
         path.partition("/")[0]: note
@@ -476,7 +476,7 @@ class DirectorySizes:
     def list_contents(self, names: Iterable[str]) -> None:
         """List the content of directories known by name only; some may be missing by now."""
         new = self.unlisted.intersection(names)
-        with ThreadPoolExecutor(_LISTERS) as pool:
+        with Threads(_LISTERS) as pool:
             listings = pool.map(lambda name: list(self.storage.walk(name)), new)
             for name, listed in zip(new, listings, strict=True):
                 if listed or self.storage.exists(name):

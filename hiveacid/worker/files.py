@@ -101,15 +101,16 @@ def bounded(schema: pa.Schema, batches: Iterable[pa.RecordBatch], what: str) -> 
     rows, size = 0, 0
     columns: list[list[pa.Array]] = [[] for _ in names]
     for batch in batches:
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows > MOST_ROWS or size > MOST_BYTES:
-            raise SparkNeeded(f"more than {MOST_ROWS} rows or {MOST_BYTES >> 20} MB in {what}")
         try:
             batch.validate(full=True)
             for column, values, kind in zip(columns, batch.columns, kinds, strict=True):
                 column.append(_converted(values, kind))
+                size += column[-1].nbytes
         except pa.ArrowException as error:
             raise SparkNeeded(f"values of {what} that are not valid: {error}") from error
+        rows += batch.num_rows
+        if rows > MOST_ROWS or size > MOST_BYTES:
+            raise SparkNeeded(f"more than {MOST_ROWS} rows or {MOST_BYTES >> 20} MB in {what}")
     chunked = [pa.chunked_array(each, kind) for each, kind in zip(columns, kinds, strict=True)]
     return pa.table(dict(zip(names, chunked, strict=True)))
 

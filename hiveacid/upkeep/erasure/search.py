@@ -61,6 +61,8 @@ _NOTE_FOLDERS = frozenset(
 )
 _ORC, _CHECKSUM = b"ORC", b"crc\0"
 _MOST_SEARCHES = 3
+# Of the rows of a column in a stripe.
+_LARGEST_INDEX = 32 << 20
 _UNKNOWN = "It is neither an ORC file nor a file that Hive or this package writes beside the data."
 _LINK = "It is, or is behind, a symbolic link, which is not followed."
 _BOUND = "Its statistics have a key as the smallest or the largest value."
@@ -306,7 +308,7 @@ class TableSearch:
                     if stream.column in numbers and stream.kind == StreamKind.ROW_INDEX:
                         source.seek(stream.offset)
                         encoded = source.read(stream.length)
-                        index = Message.decode(tail.compression.decompress(encoded))
+                        index = Message.decode(tail.compression.decompress(encoded, _LARGEST_INDEX))
                         for entry in index.all_data(1):
                             statistics = Message.decode(entry).data(2)
                             if statistics is not None:
