@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
+from reprlib import Repr
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hiveacid.errors import InvalidJob, NewerRecord
@@ -25,6 +26,10 @@ ObligationT = TypeVar("ObligationT", bound=Obligation)
 _Unknown = type[InvalidJob] | type[NewerRecord] | None
 # The attribute of a class with its tag, and the key of a JSON object with the same tag.
 _TAG_KEYS = {"tag": "job", "kind": "kind"}
+# A value of others in an error may be a megabyte long.
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = 300
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 20
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -175,9 +180,9 @@ def _decode_tagged(choices: Sequence[Any], data: Any, where: str, unknown: _Unkn
     if isinstance(given, str) and (key, given) in known:
         return _decode_dataclass(known[key, given], data, where, unknown)
     if unknown is NewerRecord and isinstance(given, str):
-        raise NewerRecord(f"the unknown {key} {given!r} in {where}")
+        raise NewerRecord(f"the unknown {key} {_SHORT.repr(given)} in {where}")
     names = ", ".join(sorted(name for _, name in known))
-    raise InvalidJob(f"{where}.{key} must be one of {names}, not {given!r}.")
+    raise InvalidJob(f"{where}.{key} must be one of {names}, not {_SHORT.repr(given)}.")
 
 
 def _tag(class_: Any) -> tuple[str, str] | None:
@@ -235,4 +240,4 @@ def _hints(class_: Any) -> dict[str, Any]:
 
 
 def _wrong(expected: str, data: Any, where: str) -> InvalidJob:
-    return InvalidJob(f"{where} must be {expected}, not {data!r}.")
+    return InvalidJob(f"{where} must be {expected}, not {_SHORT.repr(data)}.")

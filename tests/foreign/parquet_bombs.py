@@ -46,7 +46,7 @@ def long_dictionary(rows: int, length: int, columns: int = 1) -> bytes:
     data = pa.compress(numbers, "zstd", asbytes=True)
     made = [
         Column(
-            f"c{number}",
+            "id" if columns == 1 else f"c{number}",
             [
                 Page(body, 1, len(word), pages.PLAIN, pages.DICTIONARY),
                 Page(data, rows, len(numbers), pages.RLE_DICTIONARY),
