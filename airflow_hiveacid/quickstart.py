@@ -22,6 +22,7 @@ from airflow_hiveacid.playground.local_airflow import LocalAirflow, own_folder, 
 from hiveacid.cli.command import until_ended
 from hiveacid.cli.output import print_table
 from hiveacid.errors import HiveAcidError
+from hiveacid.foreign.text import parse_json
 from hiveacid.jobs.job_json import to_json
 from hiveacid.jobs.options import METASTORE_VARIABLE
 from hiveacid.jobs.sources import PathSource
@@ -190,7 +191,7 @@ def merge_report(airflow_home: Path) -> dict[str, Any]:
         (value,) = database.execute(
             "SELECT value FROM xcom WHERE task_id = 'merge' AND key = 'return_value'"
         ).fetchone()
-    report: dict[str, Any] = json.loads(value)
+    report: dict[str, Any] = parse_json(value)
     return report
 
 

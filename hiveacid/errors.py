@@ -484,6 +484,15 @@ class VersionGone(DataError):
     default_remedy = "Read a newer version."
 
 
+class TooLarge(UnsupportedFile):
+    """A file of others, or a text, would need more memory or time than a reader spends on it."""
+
+    default_remedy = (
+        "If it is damaged or forged, remove it, or bring it back from a copy. If it is valid, read it"
+        " with Spark."
+    )
+
+
 class BeyondArrow(UnsupportedFile):
     """A file holds values that only Spark, not Arrow, can represent or convert to a new type."""
 

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from hiveacid.errors import ClusterUnreachable, InvalidConnection, KerberosLibraryMissing
+from hiveacid.foreign.text import parse_json
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -320,7 +321,7 @@ class YarnApplications:
                 method=method,
             )
             try:
-                parsed = json.loads(ask(request, TIMEOUT_SECONDS))
+                parsed = parse_json(ask(request, TIMEOUT_SECONDS))
             except urllib.error.HTTPError as error:
                 with error:
                     if error.code == 404:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hiveacid.errors import DemoFailed, UserError
+from hiveacid.foreign.text import parse_json
 from hiveacid.metastore.dev.embedded import GuardedProcess, free_port
 from hiveacid.metastore.dev.loopback import HOST, require_loopback
 
@@ -183,7 +184,7 @@ class LocalAirflow:
     @property
     def login(self) -> str:
         """The user's name and password."""
-        return f"{_USER}, password {json.loads(self._passwords.read_text())[_USER]}"
+        return f"{_USER}, password {parse_json(self._passwords.read_text())[_USER]}"
 
     def run(self, *command: str) -> str:
         """Run a command of Airflow and return its output.
@@ -310,7 +311,7 @@ class LocalAirflow:
         try:
             url = f"{self.url}/api/v2/monitor/health"
             with urllib.request.urlopen(url, timeout=10) as answer:
-                health: dict[str, Any] = json.load(answer)
+                health: dict[str, Any] = parse_json(answer.read())
         except OSError:
             return False
         for name in {*names} - {_SERVER}:

@@ -1,6 +1,5 @@
 """Permissions of a user of the page: the visible tables and DAG runs."""
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from sqlalchemy import select
 
 from airflow_hiveacid.plugin.metastores import Measured, instance_id
 from hiveacid.errors import HiveAcidError
+from hiveacid.foreign.text import parse_json
 from hiveacid.jobs.erase_job import EraseJob, Wait
 from hiveacid.jobs.job import SHOW, Access, accesses_of
 from hiveacid.jobs.options import dag_of
@@ -74,7 +74,7 @@ def tables_of_dag(dag_id: str) -> DagTables | None:
         return None
     # Of 3.1 it is a text where the column is not compressed.
     data: Any = serialized.data
-    return tables_of(json.loads(data) if isinstance(data, str) else data)
+    return tables_of(parse_json(data) if isinstance(data, str) else data)
 
 
 def tables_of(serialized: Mapping[str, Any]) -> DagTables:

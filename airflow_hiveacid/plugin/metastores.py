@@ -1,7 +1,6 @@
 """The metastores on the page, as Airflow's configuration and connections name them."""
 
 import asyncio
-import json
 import logging
 import threading
 import time
@@ -17,6 +16,8 @@ from airflow.providers.common.compat.sdk import conf
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.plugin.certificate import Certificate
 from hiveacid.errors import InvalidJob, StorageUnreachable
+from hiveacid.foreign.budget import foreign_bytes
+from hiveacid.foreign.text import parse_json
 from hiveacid.jobs import codec
 from hiveacid.jobs.options import AllowedLocations, MetastoreOptions
 from hiveacid.jobs.report import ErrorReport
@@ -59,17 +60,27 @@ class FileAccess:
     client gives up, and counts as one of the few until then; callers do not wait for it.
     """
 
-    def __init__(self, seconds: float, *, most: int = 16, most_of_table: int = 4) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        *,
+        most: int = 16,
+        most_of_table: int = 4,
+        most_bytes: int = 1 << 20,
+    ) -> None:
         """Set the limits.
 
         Args:
             seconds: The time that a caller waits for a look.
+            most_bytes: The bytes of notes and records that a look may parse: while a thread parses, the
+                other routes of Airflow wait.
             most: The most looks at one time.
             most_of_table: The most of them at one table.
         """
         self._seconds = seconds
         self._most = most
         self._most_of_table = most_of_table
+        self._most_bytes = most_bytes
         self._running: dict[tuple[str, Hashable], Future[Any]] = {}
         # Threads are used again: each has a connection of its own to a metastore.
         self._idle: list[SimpleQueue[Callable[[], None]]] = []
@@ -128,7 +139,8 @@ class FileAccess:
     ) -> None:
         ended: Callable[[], None]
         try:
-            ended = partial(reading.set_result, read())
+            with foreign_bytes(self._most_bytes):
+                ended = partial(reading.set_result, read())
         except BaseException as error:  # noqa: BLE001
             ended = partial(reading.set_exception, error)  # A panic in Rust is no Exception.
         with self._lock:
@@ -262,7 +274,7 @@ _SECTION = "hive_acid"
 # A user waits for an answer on one table.
 PATIENCE_SECONDS = 20
 # In the background a table has more time: listing hundreds of thousands of files takes some minutes.
-_MEASURING = FileAccess(600, most_of_table=1)
+_MEASURING = FileAccess(600, most_of_table=1, most_bytes=64 << 20)
 # A limit for browsers: a write may have thousands of partitions.
 _MOST_DIRECTORIES, _MOST_NAMES = 1000, 5
 
@@ -469,7 +481,7 @@ def page_policy() -> CompactionPolicy:
     where = f"[{_SECTION}] page_policy"
     text: str = conf.get(_SECTION, "page_policy", fallback="{}")
     try:
-        data = json.loads(text)
+        data = parse_json(text)
     except ValueError as error:
         raise InvalidJob(f"{where} is not JSON: {error}.") from error
     policy: CompactionPolicy = codec.decode(CompactionPolicy, data, where)

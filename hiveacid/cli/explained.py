@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import singledispatch
 
 from hiveacid.errors import DataError, HiddenFiles, InvalidJob, TableExists
+from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.definition_jobs import (
     AnalyzeJob,
     CreateTableAsJob,
@@ -356,7 +356,7 @@ def partitions_to_read(
         cells = (place[0] or "", *_sizes(state))
         return (*cells, ranges(_chosen_buckets(state))) if bucketed else cells
 
-    with ThreadPoolExecutor(_LISTERS) as pool:
+    with Threads(_LISTERS) as pool:
         listed = [*zip(places, pool.map(cells_of, places), strict=True)]
     rows: Rows = [found for _, found in listed if not isinstance(found, str)]
     problems: dict[str, Cell] = {
@@ -491,7 +491,7 @@ def explain_partitions(client: MetastoreClient, job: PartitionsJob) -> Answer:
         files = ReadOnlyStorage.of(places[name]).list_files(recursive=True, missing_ok=True)
         return (name, len(files), sum(file.size for file in files))
 
-    with ThreadPoolExecutor(_LISTERS) as pool:
+    with Threads(_LISTERS) as pool:
         rows: Rows = [*pool.map(cells_of, [name for name in touched if name in places])]
     drops = job.action == "drop"
     asked: Sequence[LockComponent] = ()

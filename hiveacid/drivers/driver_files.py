@@ -3,14 +3,16 @@
 import csv
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from hiveacid.errors import CorruptFile, EmptySource
+from hiveacid.errors import CorruptFile, DataError, EmptySource
 from hiveacid.jobs.fields import columns_of_schema, require_header
 from hiveacid.jobs.sources import PathSource
+from hiveacid.orc.format.envelope import column_names
+from hiveacid.orc.format.tail import OrcTail
 from hiveacid.rules.directory import HEAD, kind_of_file, mistaken_for
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -101,7 +103,7 @@ class DriverFiles:
             return True
         try:
             return any(_may_name(file, source.format, name) for file in _files(path))
-        except (OSError, ValueError):
+        except (DataError, OSError, ValueError):
             return True
 
 
@@ -201,8 +203,12 @@ def _may_name(file: str, format_: str, name: str) -> bool:
         # A name can be spelled with escapes as well.
         spelled = (b"\\u", *(f"{quote}{name}{quote}".encode() for quote in "'\""))
         return any(part in text for part in spelled)
-    # Arrow takes a second to import.
-    from pyarrow import orc, parquet
+    with open(file, "rb") as opened:
+        if format_ == "orc":
+            names: Sequence[str] = column_names(OrcTail.read(opened).types)
+        else:
+            # Arrow takes a second to import.
+            from hiveacid.foreign.parquet import ParquetInput
 
-    schema = orc.ORCFile(file).schema if format_ == "orc" else parquet.read_schema(file)
-    return name in {each.lower() for each in schema.names}
+            names = ParquetInput(opened, file).names
+    return name in {each.lower() for each in names}

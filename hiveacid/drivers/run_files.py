@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from hiveacid.errors import InvalidJob
+from hiveacid.foreign.text import parse_json
 from hiveacid.jobs import codec
 from hiveacid.jobs.report import Report
 from hiveacid.jobs.stream_job import StreamProgress
@@ -114,7 +115,7 @@ class RunFiles:
     def _read(self, name: str, limit: int) -> Any:
         content = ReadOnlyStorage.of(self._folder).read_small(name, limit)
         try:
-            return None if content is None else json.loads(content)
+            return None if content is None else parse_json(content)
         except (ValueError, RecursionError):
             return None
 

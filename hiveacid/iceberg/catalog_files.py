@@ -5,11 +5,9 @@ Java, which pyiceberg's own access would start.
 """
 
 import io
-import json
 import os
 import posixpath
 import re
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -19,9 +17,10 @@ from pyiceberg.io import InputFile, InputStream, OutputFile
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 from pyiceberg.utils.decimal import decimal_required_bytes
-from zstandard import ZstdDecompressor, ZstdError
 
 from hiveacid.errors import IcebergRefused
+from hiveacid.foreign.compressed import first_zstd_frame, gunzipped, inflated
+from hiveacid.foreign.text import parse_json
 from hiveacid.jobs.options import AllowedLocations
 from hiveacid.rules.location import Location
 from hiveacid.storage.filesystems import filesystem_of
@@ -37,9 +36,10 @@ from hiveacid.storage.hdfs import HdfsFileSystem
 MAGIC = b"Obj\x01"
 _SYNC = 16
 _VARINT_BYTES = 10
-_CHUNK = 1 << 20
 # Writers begin another block after some entries.
 _LARGEST_BLOCK = 32 << 20
+# Types in a schema, of which each becomes an object.
+_MOST_TYPES = 100_000
 _PARTITION_ID = 102
 # The types in files that pyiceberg reads as logical types.
 _LOGICAL = {"date": "int", "time-micros": "long", "timestamp-micros": "long"}
@@ -88,15 +88,7 @@ def require_valid(data: bytes, budget: Budget) -> None:
     """
     try:
         _visit_file(data, budget)
-    except (
-        IndexError,
-        KeyError,
-        TypeError,
-        ValueError,
-        RecursionError,
-        zlib.error,
-        ZstdError,
-    ) as error:
+    except (IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise AvroInvalid(f"it is no valid Avro file ({type(error).__name__})") from None
 
 
@@ -108,7 +100,7 @@ def _visit_file(data: bytes, budget: Budget) -> None:
     sync = data[position : position + _SYNC]
     position += _SYNC
     codec = header.get("avro.codec", b"").decode()
-    visit, is_empty = _Schema(budget).record(json.loads(header["avro.schema"]))
+    visit, is_empty = _Schema(budget).record(parse_json(header["avro.schema"], most=_MOST_TYPES))
     if is_empty:
         raise AvroInvalid("its records have no fields")
     while position < len(data):
@@ -140,28 +132,16 @@ def _header(data: bytes, position: int, budget: Budget) -> tuple[dict[str, bytes
 
 
 def _decompress(codec: str, block: bytes, budget: Budget) -> bytes:
-    # One byte more, in order to recognize a block with further ones.
-    limit = min(budget.bytes, _LARGEST_BLOCK) + 1
     if codec == "null":
         return block
-    if codec == "deflate":
-        found = zlib.decompressobj(-15).decompress(block, limit)
-    elif codec == "zstandard":
-        found = _decompress_zstandard(block, limit)
-    else:
+    if codec not in ("deflate", "zstandard"):
         raise AvroInvalid("its compression is not supported")
-    if len(found) > _LARGEST_BLOCK:
-        raise AvroInvalid("a block is too large")
+    try:
+        found = (inflated if codec == "deflate" else first_zstd_frame)(block, _LARGEST_BLOCK)
+    except ValueError:
+        raise AvroInvalid("a block is too large, or does not decompress") from None
     budget.spend(bytes=len(found))
     return found
-
-
-def _decompress_zstandard(block: bytes, limit: int) -> bytes:
-    found = bytearray()
-    with ZstdDecompressor().stream_reader(block) as reader:
-        while len(found) < limit and (part := reader.read(min(_CHUNK, limit))):
-            found += part
-    return bytes(found)
 
 
 def _integer(data: bytes, position: int) -> tuple[int, int]:
@@ -450,14 +430,10 @@ class _MetadataFile(PyArrowFile):
         """Decompress metadata, as pyiceberg does later."""
         if not self.location.endswith(".gz.metadata.json"):
             return data
-        stream = zlib.decompressobj(wbits=31)
         try:
-            found = stream.decompress(data, LARGEST_JSON + 1)
-        except zlib.error:
-            found = b""
-        if not found or stream.unused_data:
-            raise IcebergRefused(f"{self.location} is not compressed by gzip.")
-        return found
+            return gunzipped(data, LARGEST_JSON)
+        except ValueError as error:
+            raise IcebergRefused(f"{self.location} cannot be read: {error}.") from None
 
 
 def _contains(folder: str, location: str) -> bool:

@@ -6,7 +6,6 @@ pyiceberg. So the comparison also finds errors of the export that has written th
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from threading import Event
@@ -30,6 +29,7 @@ from hiveacid.errors import (
     TableNotFound,
     VersionGone,
 )
+from hiveacid.foreign.budget import Threads
 from hiveacid.iceberg.catalog_files import files_of
 from hiveacid.iceberg.data_limits import DataLimits
 from hiveacid.iceberg.guarded_catalog import locked_table
@@ -327,7 +327,7 @@ class Comparison:
                 self._stop.set()
                 raise
 
-        with ThreadPoolExecutor(1) as pool:
+        with Threads(1) as pool:
             other = pool.submit(guarded)
             try:
                 return hive(), other.result()

@@ -25,6 +25,7 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.schema import Schema
 
 from hiveacid.errors import CorruptFile, DataError, NanosecondsLost, ProofFailed
+from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.iceberg.data_file_task import (
     CopyShares,
     DataFileMeasures,
@@ -180,10 +181,13 @@ def _opened_parquet(task: DataFileTask) -> Iterator[tuple[BinaryIO, CopiedFooter
     path, columns = _location(task, file), task.parquet.columns.columns
     with translated_os_errors(path), ReadOnlyStorage.of(task.root).open_input(file.path) as source:
         try:
-            yield source, copied_footer(source, file.size, task.columns, columns, task.fields)
+            opened = ParquetInput(source, path)
+            yield source, copied_footer(opened, task.columns, columns, task.fields)
         except pa.ArrowException as error:
             raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
         except CorruptFile as error:
+            if path in error.what:
+                raise
             raise CorruptFile(f"{path}: {error.what}", remedy=error.remedy) from error
 
 
@@ -240,7 +244,7 @@ class _ParquetSource:
         (file,) = self._task.files
         path = _location(self._task, file)
         with translated_os_errors(path), self._storage.open_input(file.path) as source:
-            stored = parquet.read_schema(source)
+            stored = ParquetInput(source, path).schema
         names = self._task.columns.renamed(stored.names)
         complete = all(name.lower() in self._task.fields for name in names)
         flat = not any(field.type.num_fields for field in stored)

@@ -21,6 +21,7 @@ from hiveacid.errors import (
     NewerRecord,
     TableExists,
 )
+from hiveacid.foreign.text import parse_json
 from hiveacid.iceberg import attempt as attempts
 from hiveacid.iceberg.catalog_files import files_of
 from hiveacid.iceberg.guarded_catalog import require_finite
@@ -109,7 +110,7 @@ class Provenance(Obligation):
             NewerRecord: A newer version has written it.
         """
         try:
-            found = json.loads(text)
+            found = parse_json(text)
             cls.require_known(found, where, [each.name for each in fields(cls)])
             return cls(
                 partition=found["partition"],
@@ -142,17 +143,11 @@ def _metadata(storage: ReadOnlyStorage, name: str, size: int) -> bytes:
     if not name.endswith(".parquet"):
         return read_tail(storage, name, size).user_metadata.get(PROVENANCE, b"null")
     # Processes that copy stripes do not need it.
-
-    # Processes that copy stripes do not need it.
-    import pyarrow as pa
-    from pyarrow import parquet
+    from hiveacid.foreign.parquet import ParquetInput
 
     path = f"{storage.location.rstrip('/')}/{name}"
     with translated_os_errors(path), storage.open_input(name) as source:
-        try:
-            metadata = parquet.read_metadata(source).metadata or {}
-        except pa.ArrowInvalid as error:
-            raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
+        metadata = ParquetInput(source, path).metadata.metadata or {}
         found: bytes = metadata.get(PROVENANCE.encode(), b"null")
         return found
 
@@ -211,7 +206,7 @@ class MirroredColumns(Obligation):
             ValueError: The text has another form.
             NewerRecord: A newer version has written it.
         """
-        found = json.loads(text)
+        found = parse_json(text)
         try:
             cls.require_known(found, where, [each.name for each in fields(cls)])
             columns = tuple((name, type_) for name, type_ in found["columns"])

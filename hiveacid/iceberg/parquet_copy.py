@@ -6,7 +6,6 @@ its pages that Hive reads. The rows of other files are decoded.
 """
 
 import io
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import BinaryIO, TypeVar
@@ -20,8 +19,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, FloatType
 
 from hiveacid.errors import CorruptFile, ProofFailed
+from hiveacid.foreign.parquet import MAGIC, TAIL, ParquetInput, framed
+from hiveacid.foreign.text import parse_json
 from hiveacid.iceberg.data_file_task import DataFileMeasures
-from hiveacid.iceberg.parquet_footer import MAGIC, TAIL, ParquetFooter, SchemaNode
+from hiveacid.iceberg.parquet_footer import ParquetFooter, SchemaNode
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.orc.copying.transplant import ELEMENT, KEY, VALUE, FieldId
 from hiveacid.orc.format.tail import FIRST_GREGORIAN_DAY
@@ -103,7 +104,7 @@ class CopiedFooter:
                 raise CorruptFile("A Parquet file has become shorter while it was copied.")
             sink.write(piece)
             left -= len(piece)
-        end = _framed(encoded)
+        end = framed(encoded)[len(MAGIC) :]
         sink.write(end)
         return self.start + len(end)
 
@@ -148,14 +149,13 @@ class CopiedFooter:
 
     def _verify(self, encoded: bytes) -> None:
         """Compare the new footer, as Arrow reads it, with the old one."""
-        new = parquet.read_metadata(io.BytesIO(MAGIC + _framed(encoded)))
+        new = ParquetInput(io.BytesIO(framed(encoded)), "The copy").metadata
         if _pages(new) != _pages(self.metadata):
             raise ProofFailed("The new footer of a Parquet file describes other pages.")
 
 
 def copied_footer(
-    source: BinaryIO,
-    size: int,
+    file: ParquetInput,
     mapped: MappedColumns,
     columns: Sequence[HiveColumn],
     ids: Mapping[str, FieldId],
@@ -163,8 +163,7 @@ def copied_footer(
     """Return the footer of a file for its copy, or None if its rows must be decoded.
 
     Args:
-        source: The file.
-        size: Its length.
+        file: The file.
         mapped: The rule that finds the columns in the file.
         columns: The columns of the Hive table.
         ids: Their ids by their names in lower case.
@@ -172,16 +171,9 @@ def copied_footer(
     Raises:
         CorruptFile: The footer cannot be read.
     """
-    metadata = parquet.read_metadata(source)
-    source.seek(size - TAIL)
-    end = source.read(TAIL)
-    length = int.from_bytes(end[:4], "little")
-    start = size - TAIL - length
-    # Those of encrypted files end with other letters.
-    if end[4:] != MAGIC or start < len(MAGIC):
-        return None
-    source.seek(start)
-    footer = ParquetFooter.decode(source.read(length))
+    metadata = file.metadata
+    start = file.size - TAIL - len(file.footer)
+    footer = ParquetFooter.decode(file.footer)
     stored = [node.name for node in footer.root.children]
     # A file with the columns under other names needs other paths of its columns, too.
     if [*mapped.renamed(stored)] != stored or len({*stored}) < len(stored):
@@ -260,7 +252,7 @@ class _Walk:
 
     def _column(self, type_: Primitive | Decimal, place: int) -> None:
         column = self._metadata.schema.column(place)
-        logical = json.loads(column.logical_type.to_json())
+        logical = parse_json(column.logical_type.to_json())
         physical = column.physical_type
         form = physical, logical["Type"], logical.get("bitWidth")
         time = None
@@ -340,10 +332,6 @@ def _pages(metadata: parquet.FileMetaData) -> list[object]:
             for chunk in chunks
         ),
     ]
-
-
-def _framed(footer: bytes) -> bytes:
-    return footer + len(footer).to_bytes(4, "little") + MAGIC
 
 
 def _only(values: Mapping[int, T], kept: Collection[int]) -> dict[int, T]:

@@ -15,9 +15,6 @@ from thrift.transport.TTransport import TMemoryBuffer
 
 from hiveacid.errors import CorruptFile
 
-MAGIC = b"PAR1"
-# Its length and the magic bytes.
-TAIL = 8
 # Fields of the structs of a footer.
 _SCHEMA, _USER_METADATA = 2, 5
 _REPETITION, _NAME, _CHILDREN, _CONVERTED, _FIELD_ID = 3, 4, 5, 6, 9

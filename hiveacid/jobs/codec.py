@@ -10,9 +10,11 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
+from reprlib import Repr
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hiveacid.errors import InvalidJob, NewerRecord
+from hiveacid.foreign.text import parse_json
 from hiveacid.jobs.fields import ParameterValue, decode_value, encode_value
 from hiveacid.rules.formats import Evidence, Obligation, newer_part
 from hiveacid.rules.texts import did_you_mean
@@ -24,6 +26,10 @@ ObligationT = TypeVar("ObligationT", bound=Obligation)
 _Unknown = type[InvalidJob] | type[NewerRecord] | None
 # The attribute of a class with its tag, and the key of a JSON object with the same tag.
 _TAG_KEYS = {"tag": "job", "kind": "kind"}
+# A value of others in an error may be a megabyte long.
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = 300
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 20
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -84,7 +90,7 @@ def read_evidence(class_: type[EvidenceT], data: Any, where: str) -> EvidenceT:
 def _mapping(data: Any, where: str) -> dict[str, Any]:
     if isinstance(data, bytes):
         try:
-            data = json.loads(data)
+            data = parse_json(data)
         except (ValueError, RecursionError) as error:
             raise InvalidJob(f"{where} cannot be read: {error}") from error
     if not isinstance(data, Mapping):
@@ -174,9 +180,9 @@ def _decode_tagged(choices: Sequence[Any], data: Any, where: str, unknown: _Unkn
     if isinstance(given, str) and (key, given) in known:
         return _decode_dataclass(known[key, given], data, where, unknown)
     if unknown is NewerRecord and isinstance(given, str):
-        raise NewerRecord(f"the unknown {key} {given!r} in {where}")
+        raise NewerRecord(f"the unknown {key} {_SHORT.repr(given)} in {where}")
     names = ", ".join(sorted(name for _, name in known))
-    raise InvalidJob(f"{where}.{key} must be one of {names}, not {given!r}.")
+    raise InvalidJob(f"{where}.{key} must be one of {names}, not {_SHORT.repr(given)}.")
 
 
 def _tag(class_: Any) -> tuple[str, str] | None:
@@ -234,4 +240,4 @@ def _hints(class_: Any) -> dict[str, Any]:
 
 
 def _wrong(expected: str, data: Any, where: str) -> InvalidJob:
-    return InvalidJob(f"{where} must be {expected}, not {data!r}.")
+    return InvalidJob(f"{where} must be {expected}, not {_SHORT.repr(data)}.")

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from hiveacid.errors import InvalidJob
+from hiveacid.foreign.text import parse_json
 from hiveacid.jobs import (  # noqa: F401 - importing a module makes its jobs known.
     definition_jobs,
     erase_job,
@@ -36,7 +37,7 @@ def from_json(text: str) -> Job:
         InvalidJob: The text is not JSON, a key is missing or unknown, or a value has the wrong type.
     """
     try:
-        data = json.loads(text, object_pairs_hook=_unique)
+        data = parse_json(text, object_pairs_hook=_unique)
     except RecursionError:
         raise InvalidJob("The job is not valid JSON: it is nested too deeply.") from None
     except ValueError as error:

@@ -1,6 +1,5 @@
 """Jobs for changes that a person approves: staging, publishing and discarding a change of rows."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -8,6 +7,7 @@ from datetime import timedelta
 from typing import Any, ClassVar, Self
 
 from hiveacid.errors import InvalidJob
+from hiveacid.foreign.text import parse_json
 from hiveacid.jobs import codec
 from hiveacid.jobs.checks import QUARANTINE, Check, Holds, NoRows, Passes
 from hiveacid.jobs.export_job import ranges_of
@@ -191,7 +191,7 @@ class _StagedJob(Job):
         """
         if isinstance(staged, str) and staged.lstrip().startswith("{"):
             try:
-                staged = json.loads(staged)
+                staged = parse_json(staged)
             except (ValueError, RecursionError) as error:
                 raise InvalidJob(f"staged is neither a report nor a name: {error}.") from error
         if isinstance(staged, Mapping):

@@ -14,6 +14,7 @@ from decimal import Decimal as Number
 from typing import Any
 
 from hiveacid.errors import TableReplaced
+from hiveacid.foreign.text import parse_json
 from hiveacid.metastore.alteration import (
     ACCURATE,
     Writer,
@@ -334,7 +335,7 @@ def _is_announced(raw: Any) -> bool:
 def _accurate_statistics(raw: Any) -> dict[str, Any]:
     """Return the metastore's promises for a table or a partition."""
     try:
-        accurate = json.loads((raw.parameters or {}).get(ACCURATE, "{}"))
+        accurate = parse_json((raw.parameters or {}).get(ACCURATE, "{}"))
     except ValueError:
         return {}
     return accurate if isinstance(accurate, dict) else {}

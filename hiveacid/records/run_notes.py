@@ -3,7 +3,6 @@
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,8 +20,10 @@ from hiveacid.errors import (
     ScriptChanged,
     StorageError,
     TableNotFound,
+    TooLarge,
     UnprovenRun,
 )
+from hiveacid.foreign.budget import Threads
 from hiveacid.jobs import codec
 from hiveacid.jobs.options import agent_info, run_of, source_token, unmarked_token
 from hiveacid.jobs.report import CheckResult, RunReport, TableReport
@@ -213,7 +214,7 @@ def find_evidence(
             and write_ids.is_valid(facts.write_id)
         ]
 
-    with ThreadPoolExecutor(_READERS) as pool:
+    with Threads(_READERS) as pool:
         found = [each for evidence in pool.map(evidence_in, locations) for each in evidence]
     return max(found, key=lambda each: each.is_whole, default=None)
 
@@ -467,7 +468,7 @@ class RunNoteFolder:
     def _read(self, names: Sequence[NoteName]) -> list[NoteFile]:
         if len(names) < 2:
             return [self._content(name) for name in names]
-        with ThreadPoolExecutor(_READERS) as pool:
+        with Threads(_READERS) as pool:
             return list(pool.map(self._content, names))
 
     def _understood(self, names: Sequence[NoteName]) -> list[NoteFile]:
@@ -481,7 +482,7 @@ class RunNoteFolder:
         path = NoteFile(name, None).path
         try:
             content = self._storage.read_small(path)
-        except (NotAFile, PermissionRefused):
+        except (NotAFile, PermissionRefused, TooLarge):
             content = None
         where = f"{self._storage.location.rstrip('/')}/{path}"
         try:

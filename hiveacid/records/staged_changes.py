@@ -21,6 +21,7 @@ from hiveacid.errors import (
     NotAFile,
     StagedChangeRefused,
     StorageError,
+    TooLarge,
 )
 from hiveacid.jobs import codec
 from hiveacid.jobs.checks import Check
@@ -445,7 +446,7 @@ class StagedChangeFolder:
             except StagedChangeRefused as error:
                 problems[name] = f"{error.what} Discard it."
                 continue
-            except NewerRecord as error:
+            except (NewerRecord, TooLarge) as error:
                 problems[name] = str(error)
                 continue
             if change is not None:

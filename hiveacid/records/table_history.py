@@ -4,14 +4,21 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from typing import Any, Self
 
-from hiveacid.errors import DataError, InvalidJob, StorageError, TableNotFound, VersionUnknown
+from hiveacid.errors import (
+    DataError,
+    InvalidJob,
+    StorageError,
+    TableNotFound,
+    TooLarge,
+    VersionUnknown,
+)
+from hiveacid.foreign.budget import Threads
 from hiveacid.jobs import codec
 from hiveacid.jobs.options import agent_info, run_of, unmarked_token
 from hiveacid.jobs.report import RunReport
@@ -64,9 +71,9 @@ from hiveacid.storage.listing import (
 
 # Notes are small files, and each request to an object store takes long.
 _READERS = 8
-# Notes of this package have some hundred bytes; forged ones may have a megabyte each. The limit for
-# calls without a time limit is as large as the notes of the largest table.
-_MOST_BYTES, _MOST_BYTES_OF_ALL = 32 << 20, 256 << 20
+# Notes of this package have some hundred bytes; forged ones may have a megabyte each. The limit is as
+# large as the notes of the largest table.
+_MOST_BYTES = 256 << 20
 # Writer codes in ORC footers; many programs use the library with code 0.
 _ORC_JAVA, _ENGINES = 0, {2: "Presto", 4: "Trino"}
 
@@ -82,7 +89,6 @@ class NoteReading:
     def __init__(self, seconds: float, since: float | None) -> None:
         self.since = since
         self._deadline = time.monotonic() + seconds
-        self._most = _MOST_BYTES if seconds < float("inf") else _MOST_BYTES_OF_ALL
         self._bytes = 0
         self._places: dict[str | None, tuple[DirectorySizes, str]] = {}
 
@@ -97,14 +103,14 @@ class NoteReading:
 
     def notes_of(self, traces: Sequence[Trace]) -> dict[TraceKey, dict[str, Any]]:
         """Return one note per trace, by key: notes of one trace differ only in their files."""
-        with ThreadPoolExecutor(_READERS) as pool:
+        with Threads(_READERS) as pool:
             notes = pool.map(self._note_of, traces)
             pairs = zip(traces, notes, strict=True)
             return {trace.key: note for trace, note in pairs if note is not None}
 
     def with_details(self, directories: Iterable[HistoryDirectory]) -> list[HistoryDirectory]:
         """Return the directories with rows from their notes, or engines from their footers."""
-        with ThreadPoolExecutor(_READERS) as pool:
+        with Threads(_READERS) as pool:
             return list(pool.map(self._with_details, directories))
 
     def _note_of(self, trace: Trace) -> dict[str, Any] | None:
@@ -121,7 +127,10 @@ class NoteReading:
         if not self._is_noted(directory) or self._is_older(directory) or self._enough:
             return None
         folder, prefix = self._places[directory.partition]
-        content = folder.storage.read_small(f"{prefix}{directory.name}/{SIDECAR_FILE}")
+        try:
+            content = folder.storage.read_small(f"{prefix}{directory.name}/{SIDECAR_FILE}")
+        except TooLarge:
+            return None
         # Concurrent updates of several threads may make it inexact, which is sufficient.
         self._bytes += len(content or b"")
         return None if content is None else parse_note(content)
@@ -140,7 +149,7 @@ class NoteReading:
 
     @property
     def _enough(self) -> bool:
-        return self.late or self._bytes > self._most
+        return self.late or self._bytes > _MOST_BYTES
 
     def _with_details(self, directory: HistoryDirectory) -> HistoryDirectory:
         note = self._note(directory)
@@ -198,7 +207,7 @@ def table_history(
         ref: The table.
         limit: The maximum number of entries.
         directories: Whether to read all their directories, too, for the rows of each.
-        seconds: The time limit. After it, or after a maximum total size of notes, the other entries
+        seconds: The time limit. After it, or after the bytes that the request may parse, the other entries
             lack the facts from their notes.
 
     Raises:
@@ -292,7 +301,7 @@ class OldestVersion:
         oldest = cls(dropped.version, dropped.time.timestamp()) if dropped else cls()
         ordered = sorted(partitions, key=lambda each: each.newest_beginning, reverse=True)
         ending: tuple[Location, str] | None = None
-        with ThreadPoolExecutor(_READERS) as pool:
+        with Threads(_READERS) as pool:
             for start in range(0, len(ordered), _READERS):
                 some = ordered[start : start + _READERS]
                 if some[0].newest_beginning <= oldest.version:
@@ -330,7 +339,7 @@ def oldest_version(
         return versions_of(storage, files, seen, snapshot.txns, flat=flat)
 
     locations = partition_locations(client, table).values() if table.partition_keys else ()
-    with ThreadPoolExecutor(_READERS) as pool:
+    with Threads(_READERS) as pool:
         return OldestVersion.of(table, list(pool.map(versions, locations or [table.folder])))
 
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from hiveacid.errors import MalformedName, UnsupportedTable, VersionGone
+from hiveacid.foreign.text import parse_json
 from hiveacid.rules.directory import AcidDirectory
 from hiveacid.rules.formats import Obligation
 from hiveacid.rules.names import (
@@ -143,7 +144,7 @@ class ReaderNote(Obligation):
             NewerRecord: A newer version has written it.
         """
         try:
-            note = json.loads(text)
+            note = parse_json(text)
             cls.require_known(note, where, [each.name for each in fields(cls)])
             return cls(int(note["high_watermark"]), tuple(map(int, note["locks"])))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):

@@ -6,13 +6,13 @@ Spark driver and in a test. A directory has one of four outcomes: it is read, it
 see it.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 
 from hiveacid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
+from hiveacid.foreign.text import parse_json
 from hiveacid.rules.names import (
     CONVERTED_BASE,
     FLUSH_LENGTH_SUFFIX,
@@ -192,7 +192,7 @@ def parse_metadata_file(text: str) -> str:
         BadMetadataFile: The text is invalid.
     """
     try:
-        marker = json.loads(text)
+        marker = parse_json(text)
         version, data_format = marker["thisFileVersion"], marker["dataFormat"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadMetadataFile(f"The marker file {text[:200]!r} cannot be read.") from error

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from hiveacid.errors import MalformedName
+from hiveacid.foreign.text import parse_json
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.directory import FileStatus
 from hiveacid.rules.names import LARGEST_NOTE, Base, Delta, parse_directory
@@ -77,7 +78,7 @@ def parse_note(text: bytes) -> dict[str, Any] | None:
     if len(text) > LARGEST_NOTE:
         return None
     try:
-        note = json.loads(text)
+        note = parse_json(text)
     except (ValueError, RecursionError):
         return None
     return note if isinstance(note, dict) else None

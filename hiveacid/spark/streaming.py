@@ -26,6 +26,7 @@ from hiveacid.errors import (
     StorageError,
     StreamOvertaken,
 )
+from hiveacid.foreign.text import parse_json
 from hiveacid.jobs.fields import header_options
 from hiveacid.jobs.job import paths_of, paths_written
 from hiveacid.jobs.options import MetastoreOptions, marked_token
@@ -180,7 +181,7 @@ class StreamMeasures:
         reported = []
         with suppress(PySparkException, Py4JError):
             # Spark's own classes for progress reports need a hundred calls each.
-            reported = [json.loads(progress.json()) for progress in query._jsq.recentProgress()]
+            reported = [parse_json(progress.json()) for progress in query._jsq.recentProgress()]
         for progress in reported:
             batch_id = progress["batchId"]
             if "addBatch" in progress["durationMs"] and batch_id in self._applied:
@@ -327,7 +328,7 @@ class StreamCheckpoint:
                 f"The checkpoint {self._storage.location} has batches, but no file metadata."
             )
         try:
-            query_id = json.loads(content)["id"]
+            query_id = parse_json(content)["id"]
         except (ValueError, KeyError, TypeError, RecursionError):
             query_id = None
         if not isinstance(query_id, str) or not query_id:
@@ -383,7 +384,7 @@ class StreamCheckpoint:
         entries = []
         for path in paths:
             try:
-                for entry in map(json.loads, islice(self._lines(path), 1, None)):
+                for entry in map(parse_json, islice(self._lines(path), 1, None)):
                     if entry["batchId"] in wanted:
                         entries.append([entry["batchId"], entry["path"], entry["timestamp"]])
             except (ValueError, KeyError, TypeError, RecursionError):
@@ -417,7 +418,7 @@ class StreamCheckpoint:
 def _offset(line: bytes) -> Any:
     """Parse an offset, so that the order of keys is irrelevant; an invalid one remains text."""
     try:
-        return json.loads(line)
+        return parse_json(line)
     except (ValueError, RecursionError):
         return line.decode(errors="replace")
 

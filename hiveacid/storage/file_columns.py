@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from pyarrow import parquet
-
+from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.orc.format.envelope import column_names
 from hiveacid.orc.format.tail import row_types
@@ -31,9 +30,6 @@ def stored_names(
     """
     if format is StorageFormat.ORC:
         return column_names(read_tail(storage, path, size).types)
-    with (
-        translated_os_errors(f"{storage.location.rstrip('/')}/{path}"),
-        storage.open_input(path) as source,
-    ):
-        names: list[str] = parquet.read_schema(source).names
-        return names
+    location = f"{storage.location.rstrip('/')}/{path}"
+    with translated_os_errors(location), storage.open_input(path) as source:
+        return ParquetInput(source, location).names

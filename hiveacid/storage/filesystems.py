@@ -9,7 +9,6 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, thread_time
@@ -27,6 +26,7 @@ from hiveacid.errors import (
     StorageUnreachable,
     address_without_secrets,
 )
+from hiveacid.foreign.budget import Threads
 from hiveacid.rules.location import Location
 from hiveacid.storage.hdfs import HdfsFileSystem, LoginRefused, hdfs_of
 
@@ -55,7 +55,7 @@ def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
         limit = _COMPUTED if 2 * computed > spent else _SHORT
         is_short = spent < limit * len(done) + _SLACK
     if left := listed[len(done) :]:
-        with ThreadPoolExecutor(min(THREADS, len(left))) as pool:
+        with Threads(min(THREADS, len(left))) as pool:
             done += pool.map(work, left)
     return done
 

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, cast
 from pyarrow import fs  # noqa: TID253
 
 from hiveacid.errors import DirectoryMissing, NotAFile, OutsideTable, StorageError
+from hiveacid.foreign.budget import spend
 from hiveacid.rules.directory import FileStatus
 from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
@@ -196,6 +197,7 @@ class ReadOnlyStorage:
 
         Raises:
             NotAFile: Something else is there.
+            TooLarge: It exceeds the budget of the request.
         """
         info = self._info(path)
         if info.type == fs.FileType.NotFound:
@@ -204,6 +206,7 @@ class ReadOnlyStorage:
             raise NotAFile(f"{self._show(path)} is not a file.")
         if info.size > limit:
             return None
+        spend(info.size, self._show(path))
         try:
             with translated_errors(self._show(path)), self.open_input(path) as source:
                 content = source.read(limit + 1)

@@ -1,8 +1,8 @@
 """Files of one partition, or of a table without partitions, and their reading by a snapshot."""
 
 import io
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, BinaryIO
 
 from hiveacid.errors import BadMetadataFile, CorruptFile, UnsupportedFile, VersionGone
+from hiveacid.foreign.budget import Threads
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.rules.directory import (
     AcidDirectory,
@@ -43,6 +44,8 @@ from hiveacid.storage.hidden_folder import TableOfFolder
 
 # Notes are small files, and each request to an object store takes long.
 _READERS = 8
+# Of a length in a side file.
+_LENGTH = 8
 
 
 def list_files(
@@ -206,7 +209,7 @@ def read_notes(
         names: The directories; those of other writers have no note and are skipped.
     """
     noted = [note.path for note in map(state.sidecar, names) if note is not None]
-    with ThreadPoolExecutor(_READERS) as pool:
+    with Threads(_READERS) as pool:
         notes = list(pool.map(partial(_read_note, storage), noted))
     return {
         path.partition("/")[0]: note
@@ -398,9 +401,10 @@ def _length(
     if note is None:
         return file.size
     with storage.open_input(note.path) as lengths:
-        trailer = lengths.read()
-    whole = len(trailer) // 8 * 8
-    return int.from_bytes(trailer[whole - 8 : whole], "big", signed=True) if whole else 0
+        # By itself: while its writer appends, it may be longer than in the listing.
+        whole = lengths.seek(0, os.SEEK_END) // _LENGTH
+        lengths.seek(max(whole - 1, 0) * _LENGTH)
+        return int.from_bytes(lengths.read(_LENGTH), "big", signed=True) if whole else 0
 
 
 def _is_raw(storage: ReadOnlyStorage, directory: Base | Delta, file: FileStatus) -> bool:
@@ -473,7 +477,7 @@ class DirectorySizes:
     def list_contents(self, names: Iterable[str]) -> None:
         """List the content of directories known by name only; some may be missing by now."""
         new = self.unlisted.intersection(names)
-        with ThreadPoolExecutor(_LISTERS) as pool:
+        with Threads(_LISTERS) as pool:
             listings = pool.map(lambda name: list(self.storage.walk(name)), new)
             for name, listed in zip(new, listings, strict=True):
                 if listed or self.storage.exists(name):

@@ -9,7 +9,7 @@ location from the beginning.
 import io
 import os
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from hiveacid.errors import PermissionRefused, StorageError
+from hiveacid.foreign.budget import Threads
 from hiveacid.rules.location import Location
 from hiveacid.storage.filesystems import S3_TRIES, s3_endpoint, s3_place
 
@@ -210,7 +211,7 @@ class UploadedFile(io.RawIOBase):
         self._buffer = bytearray()
         self._sent: list[Future[str]] = []
         self._written = 0
-        self._pool = ThreadPoolExecutor(_PARTS_AT_ONCE)
+        self._pool = Threads(_PARTS_AT_ONCE)
 
     @property
     def upload(self) -> Upload:

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from pyarrow import orc, parquet
 
+from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable, StorageFormat
 from hiveacid.orc.copying.spark_files import copy_readable
 from hiveacid.orc.format.tail import OrcTail
@@ -124,7 +125,7 @@ class RowFormat:
             ):
                 sink = file.sink
                 if form is StorageFormat.PARQUET:
-                    rows = parquet.read_metadata(source).num_rows
+                    rows = ParquetInput(source, flat.path).metadata.num_rows
                 elif form is StorageFormat.ORC:
                     tail = OrcTail.read(source)
                     rows = tail.rows

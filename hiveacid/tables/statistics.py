@@ -1,7 +1,6 @@
 """ANALYZE TABLE: compute statistics of a snapshot and store them so that readers may trust them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from decimal import Context
 from decimal import Decimal as Number
@@ -19,6 +18,7 @@ from hiveacid.errors import (
     UnsupportedTable,
     UserError,
 )
+from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.jobs.report import AnalyzedColumn, AnalyzedPartition, AnalyzeReport
 from hiveacid.metastore.alteration import Writer
@@ -315,7 +315,7 @@ class _PartitionAnalysis:
 
     def _tails(self, files: Sequence[DataFile]) -> Iterator[tuple[DataFile, OrcTail]]:
         """Read the tails of files, some at a time: thousands of them would fill the memory."""
-        with ThreadPoolExecutor(_READERS) as pool:
+        with Threads(_READERS) as pool:
             for start in range(0, len(files), _AT_A_TIME):
                 batch = files[start : start + _AT_A_TIME]
                 yield from zip(batch, pool.map(self._tail, batch), strict=True)

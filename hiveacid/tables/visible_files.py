@@ -4,18 +4,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyarrow import orc
 
 from hiveacid.errors import CorruptFile, HiveAcidError, UnsupportedFile
 from hiveacid.metastore.catalog import HivePartition, HiveTable, clustering_columns, require_orc
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.orc.format.column_view import read_columns
 from hiveacid.orc.format.envelope import EnvelopeColumn, RowOperation
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.records.table_history import version_of
@@ -486,15 +485,15 @@ def _read(file: AcidFile, write_ids: ValidWriteIdList) -> Ids:
     folder, name = split(file.path)
     with Storage.of(folder).open_input(name) as source:
         try:
-            # The file may go on after its valid part.
-            known: Any = orc.ORCFile(pa.BufferReader(source.read(file.size)))
-            # Some compactions of Hive write all names in lower case.
-            by_lower = {name.lower(): name for name in known.schema.names}
-            names = [by_lower.get(name.lower(), name) for name in _COLUMNS]
-            table = known.read(columns=names)
-            columns = [table[name].cast(pa.int64()) for name in names]
-        except (OSError, pa.ArrowException) as error:
+            # The file may go on after its valid part, and some compactions of Hive write all names in
+            # lower case.
+            batches = list(read_columns(source, _COLUMNS, file.size))
+            parts_of = [
+                [each.column(name).cast(pa.int64()) for each in batches] for name in _COLUMNS
+            ]
+        except (CorruptFile, OSError, pa.ArrowException) as error:
             raise CorruptFile(f"{file.path} cannot be read as ORC: {error}") from error
+    columns = [pa.chunked_array(parts, pa.int64()) for parts in parts_of]
     if any(column.null_count for column in columns):
         raise CorruptFile(f"{file.path} holds events without a row id.")
     operation, *parts, current = map(np.asarray, columns)

@@ -3,7 +3,6 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,6 +20,7 @@ from hiveacid.errors import (
     UnsupportedMetastore,
     UnsupportedTable,
 )
+from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.options import unmarked_token
 from hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
@@ -704,7 +704,7 @@ class Survey:
                     self._listed(table.ref, partition.folder), {"": partition.name}, now
                 )
         else:
-            with ThreadPoolExecutor(1) as pool:
+            with Threads(1) as pool:
                 # Thousands of partitions take both sides their time.
                 listing = pool.submit(self._listed, table.ref, table.folder)
                 locations, located_at = self._locations(table, now, before)

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+from hiveacid.foreign.budget import Threads
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import partition_locations
@@ -143,7 +143,7 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
     if table.partition_keys:
         locations = dict(partition_locations(client, table).items())
     describe = partial(_describe_partition, snapshot, table)
-    with ThreadPoolExecutor(_READERS) as pool:
+    with Threads(_READERS) as pool:
         parts = list(pool.map(describe, locations, locations.values()))
     oldest = OldestVersion.of(table, (part.versions for part in parts))
     return TableDetail(

@@ -5,7 +5,6 @@ that Spark might read differently needs Spark, which may also know a file that t
 """
 
 import io
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,10 +15,13 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow import compute as pc
-from pyarrow import orc, parquet, types
+from pyarrow import types
 
 from hiveacid.errors import EmptySource, HiveAcidError, SparkNeeded, StorageError
+from hiveacid.foreign.parquet import ParquetInput
+from hiveacid.foreign.text import parse_json
 from hiveacid.jobs.sources import PathSource
+from hiveacid.orc.format.batches import read_batches, schema_of
 from hiveacid.orc.format.envelope import TypeKind, kind_of
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.rules.location import Location
@@ -54,7 +56,7 @@ def rows_of_files(source: PathSource) -> tuple[pa.Table, int]:
         raise _missing(source)
     with _readable(source.path):
         open_file = _open_parquet if source.format == "parquet" else _open_orc
-        opened = [open_file(content) for _, content in contents]
+        opened = [open_file(*named) for named in contents]
         schema, _ = opened[0]
         if any((s.names, s.types) != (schema.names, schema.types) for s, _ in opened):
             raise SparkNeeded(f"files of {source.path} with different columns")
@@ -100,15 +102,16 @@ def bounded(schema: pa.Schema, batches: Iterable[pa.RecordBatch], what: str) -> 
     rows, size = 0, 0
     columns: list[list[pa.Array]] = [[] for _ in names]
     for batch in batches:
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows > MOST_ROWS or size > MOST_BYTES:
-            raise SparkNeeded(f"more than {MOST_ROWS} rows or {MOST_BYTES >> 20} MB in {what}")
         try:
             batch.validate(full=True)
             for column, values, kind in zip(columns, batch.columns, kinds, strict=True):
                 column.append(_converted(values, kind))
+                size += column[-1].nbytes
         except pa.ArrowException as error:
             raise SparkNeeded(f"values of {what} that are not valid: {error}") from error
+        rows += batch.num_rows
+        if rows > MOST_ROWS or size > MOST_BYTES:
+            raise SparkNeeded(f"more than {MOST_ROWS} rows or {MOST_BYTES >> 20} MB in {what}")
     chunked = [pa.chunked_array(each, kind) for each, kind in zip(columns, kinds, strict=True)]
     return pa.table(dict(zip(names, chunked, strict=True)))
 
@@ -200,29 +203,30 @@ def _missing(source: PathSource) -> EmptySource:
 
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 _SPARK_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+_ROWS = 8192
 _Opened = tuple[pa.Schema, Iterator[pa.RecordBatch]]
 
 
-def _open_parquet(content: bytes) -> _Opened:
-    file = parquet.ParquetFile(pa.BufferReader(content))
-    schema: pa.Schema = file.schema_arrow
+def _open_parquet(name: str, content: bytes) -> _Opened:
+    file = ParquetInput(io.BytesIO(content), name)
+    schema = file.schema
     # Spark trusts its own description: a number may be an interval, and a text a char.
     if written := (file.metadata.metadata or {}).get(_SPARK_SCHEMA):
-        fields = [(f["name"], f["type"], f["metadata"]) for f in json.loads(written)["fields"]]
+        fields = [(f["name"], f["type"], f["metadata"]) for f in parse_json(written)["fields"]]
         own: list[tuple[str, str, object]] = [
             (field.name, str(hive_type(_kind(field.type))), {}) for field in schema
         ]
         if own != [(name, _SPARK_NAMES.get(str(t), str(t)), more) for name, t, more in fields]:
             raise SparkNeeded("a file with types of Spark")
-    return schema, file.iter_batches(batch_size=8192)
+    return schema, file.batches(rows=_ROWS)
 
 
-def _open_orc(content: bytes) -> _Opened:
-    tail = OrcTail.read(io.BytesIO(content), len(content))
+def _open_orc(_: str, content: bytes) -> _Opened:
+    source = io.BytesIO(content)
+    tail = OrcTail.read(source)
     if {TypeKind.CHAR, TypeKind.VARCHAR} & {*map(kind_of, tail.types)}:
         raise SparkNeeded("columns of the type char or varchar")
-    file = orc.ORCFile(pa.BufferReader(content))
-    return file.schema, (file.read_stripe(number) for number in range(file.nstripes))
+    return schema_of(tail.types), read_batches(source, tail, rows=_ROWS)
 
 
 # Lines of CSV and JSON. A value is read here only in the form that all writers have in common.
@@ -317,7 +321,7 @@ def _fields_of_csv(line: str, separator: str) -> list[str | None]:
 
 
 def _fields_of_json(line: str, columns: Mapping[str, HiveType]) -> list[str | None]:
-    found = json.loads(
+    found = parse_json(
         line,
         object_pairs_hook=_object,
         parse_int=_Number,

@@ -8,6 +8,8 @@ from typing import Any
 import click
 from dbt_common.invocation import get_invocation_id
 
+from hiveacid.foreign.text import parse_json
+
 # Beside dbt's own artifacts: the first invocation of a chain of retries.
 _FILE = "hiveacid_run.json"
 _RESULTS = "run_results.json"
@@ -66,7 +68,7 @@ def run_token(project: str, run: str, node: dict[str, Any]) -> str:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads(file.read_text())
+        found = parse_json(file.read_text())
     except FileNotFoundError:
         return {}
     return found if isinstance(found, dict) else {}

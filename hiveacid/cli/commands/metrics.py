@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from hiveacid.cli import target
 from hiveacid.cli.command import Command, until_ended
 from hiveacid.errors import HiveAcidError, MetastoreError, UserError
+from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.job import SHOW, Access
 from hiveacid.metastore.authorizer import may_access, system_user
 from hiveacid.rules.names import TableRef
@@ -75,7 +76,7 @@ class MetricsServer(ThreadingHTTPServer):
         self._scrape = scrape
         self._names = {_LOCAL_NAME, host.lower(), *map(str.lower, names)}
         self._lock = Lock()
-        self._worker = ThreadPoolExecutor(1)
+        self._worker = Threads(1)
         self._running: Future[str] | None = None
         try:
             super().__init__(address, _Handler)

@@ -16,6 +16,7 @@ from hiveacid.cli.commands.versions import show_history
 from hiveacid.cli.output import outcome_counts, print_report, progress_on_stderr
 from hiveacid.cli.selection import print_answer, selected
 from hiveacid.errors import InvalidJob, UserError
+from hiveacid.foreign.text import parse_json
 from hiveacid.jobs import codec
 from hiveacid.jobs.fields import ParameterValue, decode_value
 from hiveacid.jobs.job import accesses_of
@@ -244,7 +245,7 @@ def _parameter(given: str) -> tuple[str, ParameterValue]:
     if not found:
         raise UserError("--param needs a name and a value.", remedy="Write --param id=7.")
     try:
-        data = json.loads(text)
+        data = parse_json(text)
     except json.JSONDecodeError:
         return name, text
     return name, decode_value(data, f"--param {name}")
@@ -258,7 +259,7 @@ def _checks(file: str | None) -> "tuple[Check, ...]":
         return ()
     text = _content(file)
     try:
-        return checks_of(json.loads(text))
+        return checks_of(parse_json(text))
     except json.JSONDecodeError as error:
         raise InvalidJob(f"{file} is not JSON: {error}.") from error
 

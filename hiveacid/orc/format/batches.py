@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hiveacid.errors import BeyondArrow, CorruptFile
-from hiveacid.orc.format.compression import Codec, Source, read_exactly
+from hiveacid.orc.format.compression import Codec, Compression, Source, read_exactly
 from hiveacid.orc.format.envelope import TypeField, TypeKind, kind_of
 from hiveacid.orc.format.protobuf import Message, read_varint, unzigzag
-from hiveacid.orc.format.statistics import BINARIES, COUNT, STRINGS
+from hiveacid.orc.format.statistics import BINARIES, COUNT, STRINGS, count_statistics
 from hiveacid.orc.format.streams import DICTIONARIES, WIDTHS, StreamKind, StripeFooter
 from hiveacid.orc.format.tail import MAGIC, MOST_DIGITS, OrcTail, Stripe, most_rows
 
@@ -577,6 +577,16 @@ def read_batches(
         returned = ref(lent)
         del lent
         _wait_until_gone(returned)
+
+
+def schema_of(types: tuple[bytes, ...]) -> Any:
+    """Return the library's schema for ORC types."""
+    from pyarrow.orc import ORCFile
+
+    nothing = (count_statistics(0).encode(),) * len(types)
+    tail = OrcTail.new(types, Compression(Codec.NONE, 64 << 10), 0)
+    empty = MAGIC + replace(tail, file_statistics=nothing).encode(len(MAGIC))
+    return ORCFile(io.BytesIO(empty)).schema
 
 
 def _wait_until_gone(lent: "ref[_LentFile]") -> None:

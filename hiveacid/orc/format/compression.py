@@ -10,6 +10,7 @@ from functools import cache, lru_cache
 from typing import Any, Protocol
 
 from hiveacid.errors import CorruptFile, UnsupportedFile
+from hiveacid.foreign.compressed import inflated, unsnapped, unzstd
 from hiveacid.orc.format.protobuf import read_varint
 from hiveacid.rules.row_id import RowId
 
@@ -277,29 +278,22 @@ class Compression:
 
     def _decompress_block(self, body: bytes) -> bytes:
         """Decode a chunk; an oversized one yields hardly more than one block."""
-        most = self.block_size + 1
         plain: bytes
         try:
             if self.codec is Codec.ZLIB:
-                inflate = zlib.decompressobj(-15)
-                plain = inflate.decompress(body, most)
-                if len(plain) < most and not inflate.eof:
-                    raise ValueError("it is cut short")
+                plain = inflated(body, self.block_size)
             elif self.codec is Codec.SNAPPY:
                 size, _ = read_varint(body, 0)
                 if size > self.block_size:
                     raise ValueError(f"it claims to have {size} bytes")
-                plain = _pyarrow().decompress(body, size, "snappy", asbytes=True)
+                plain = unsnapped(body, size)
             elif self.codec is Codec.ZSTD:
-                pa = _pyarrow()
-                stream = pa.CompressedInputStream(pa.BufferReader(body), "zstd")
-                # Its method for bytes never frees them after an error.
-                plain = stream.read_buffer(most).to_pybytes()
+                plain = unzstd(body, self.block_size)
             elif self.codec is Codec.LZ4:
-                plain = _decompress_lz4(body, most)
+                plain = _decompress_lz4(body, self.block_size + 1)
             else:
                 raise UnsupportedFile(f"ORC files compressed with {self.codec.name} are not read.")
-        except (zlib.error, OSError, ValueError, IndexError) as error:
+        except (ValueError, IndexError) as error:
             raise CorruptFile(
                 f"A compressed part of an ORC file does not decode: {error}."
             ) from error

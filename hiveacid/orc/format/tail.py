@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from hiveacid.errors import CorruptFile, UnsupportedFile, UnsupportedTable
+from hiveacid.foreign.budget import require_few_rows, spend
 from hiveacid.orc.format.compression import Codec, Compression, Source, read_exactly
 from hiveacid.orc.format.envelope import (
     EnvelopeColumn,
@@ -126,6 +127,7 @@ def check_stripes(
         groups = claimed // stride if stride else 0
         if claimed > most_rows(length) or groups > _MOST_GROUPS:
             raise CorruptFile(f"A stripe of {length} bytes claims to have {claimed} rows.")
+    require_few_rows(rows, content)
     if sum(claimed for _, _, claimed in places) != rows:
         raise CorruptFile(f"The stripes of the ORC file do not have {rows} rows as declared.")
 
@@ -310,6 +312,7 @@ class OrcTail:
             raise CorruptFile("The ORC file is shorter than its own footer.")
         if wanted > LARGEST_PART:
             raise UnsupportedFile(f"The tail of the ORC file has {wanted >> 20} MB.")
+        spend(wanted, "The tail of an ORC file")
         if wanted > len(end):
             end = read_exactly(source, size - wanted, wanted)
         metadata_start = len(end) - wanted

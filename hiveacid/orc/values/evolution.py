@@ -5,21 +5,17 @@ a field that the table lacks is omitted. Only type changes with an unambiguous r
 all others require Spark's reader.
 """
 
-import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from hiveacid.errors import BeyondArrow, UnsupportedFile
-from hiveacid.orc.format.compression import Codec, Compression
+from hiveacid.orc.format.batches import schema_of
 from hiveacid.orc.format.envelope import TypeField, TypeKind
 from hiveacid.orc.format.protobuf import Message
-from hiveacid.orc.format.statistics import count_statistics
-from hiveacid.orc.format.tail import MAGIC, OrcTail
 
 _TEXTS = (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR)
 _NEVER_TEXT = (TypeKind.LIST, TypeKind.MAP, TypeKind.STRUCT, TypeKind.UNION, TypeKind.BINARY)
@@ -59,7 +55,7 @@ def evolved(batches: Iterable[Any], old: Sequence[bytes], new: tuple[bytes, ...]
 
     if _has_other_blanks(old, new):
         raise BeyondArrow("A CHAR column has other blanks behind its texts than it had before.")
-    schema = _schema(new)
+    schema = schema_of(new)
     for batch in batches:
         # The columns of the envelope always have the same order, regardless of their names.
         columns = [
@@ -182,16 +178,6 @@ def _subcolumns(type_: Message) -> dict[str, int]:
         return dict(zip(map(str, range(len(columns))), columns, strict=True))
     names = [name.decode().lower() for name in type_.all_data(TypeField.FIELD_NAMES)]
     return dict(zip(names, columns, strict=True))
-
-
-def _schema(types: tuple[bytes, ...]) -> Any:
-    """Return the library's schema for ORC types."""
-    from pyarrow import orc
-
-    nothing = (count_statistics(0).encode(),) * len(types)
-    tail = OrcTail.new(types, Compression(Codec.NONE, 64 << 10), 0)
-    empty = MAGIC + replace(tail, file_statistics=nothing).encode(len(MAGIC))
-    return orc.ORCFile(io.BytesIO(empty)).schema
 
 
 def _converted(values: Any, type_: Any) -> Any:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyarrow import parquet
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -23,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 from hiveacid.errors import TypeMismatch
+from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.rules.location import below
 from hiveacid.spark.failures import translated_spark_errors
@@ -74,7 +74,7 @@ class KeptRows:
 
         def read(path: str) -> pa.Table:
             with self._storage.open_input(path) as source:
-                return parquet.read_table(source, columns=[name])
+                return pa.Table.from_batches(ParquetInput(source, path).batches([name]))
 
         return pa.concat_tables(in_threads(read, self._paths))[name]
 
@@ -185,7 +185,7 @@ def _name(number: int) -> str:
 
 def _size(storage: Storage, path: str) -> tuple[int, int]:
     with storage.open_input(path) as source:
-        tail = parquet.read_metadata(source)
+        tail = ParquetInput(source, path).metadata
     groups = range(tail.num_row_groups)
     return tail.num_rows, sum(tail.row_group(number).total_byte_size for number in groups)
 

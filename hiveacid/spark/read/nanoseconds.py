@@ -8,12 +8,12 @@ first.
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import BinaryIO
 
-from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from hiveacid.errors import NanosecondsLost, UserError
+from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.jobs.table_properties import NANOSECONDS, REFUSE, TRUNCATE
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat
 from hiveacid.orc.format.envelope import with_column_names
@@ -139,37 +139,34 @@ def finer_column_in(columns: Collection[str], file: InspectedFile) -> str | None
     tail = None if file.format is StorageFormat.PARQUET else read_tail(storage, name, file.size)
     with storage.open_input(name) as source:
         if tail is None:
-            return _finer_column_of_parquet(source, columns, file.columns)
+            return _finer_column_of_parquet(source, file.path, columns, file.columns)
         named = replace(tail, types=with_column_names(tail.types, file.columns))
         return finer_column(source, named, columns)
 
 
 def _finer_column_of_parquet(
-    source: Any, columns: Collection[str], table: MappedColumns
+    source: BinaryIO, path: str, columns: Collection[str], table: MappedColumns
 ) -> str | None:
     # Distant times of 96 bits overflow a number of nanoseconds, but the overflowed value has the
     # correct remainder.
-    coarse, fine = (
-        parquet.ParquetFile(source, coerce_int96_timestamp_unit=unit) for unit in ("us", "ns")
-    )
-    stored: list[str] = fine.schema_arrow.names
+    file = ParquetInput(source, path)
+    stored = file.names
     shown = dict(zip(stored, table.renamed(stored), strict=True))
-    times = stored_times(fine.metadata)
+    times = stored_times(file.metadata)
     names = [
         name
         for name in stored
         if shown[name].lower() in columns and any(time.unit == "ns" for time in times.get(name, ()))
     ]
-    for group in range(fine.num_row_groups):
-        for name in names:
-            forms = [time for time in times[name] if time.unit != "day"]
-            columns_read = [
-                file.read_row_group(group, columns=[name]).column(0) for file in (coarse, fine)
-            ]
-            for micros, nanos in zip(*(column.chunks for column in columns_read), strict=True):
-                leaves = zip(forms, timestamps_in(micros), timestamps_in(nanos), strict=True)
-                if any(_is_finer(form, few, many) for form, few, many in leaves):
-                    return shown[name]
+    for name in names:
+        forms = [time for time in times[name] if time.unit != "day"]
+        coarse, fine = (file.batches([name], int96=unit) for unit in ("us", "ns"))
+        for micros, nanos in zip(coarse, fine, strict=True):
+            leaves = zip(
+                forms, timestamps_in(micros.column(0)), timestamps_in(nanos.column(0)), strict=True
+            )
+            if any(_is_finer(form, few, many) for form, few, many in leaves):
+                return shown[name]
     return None
 
 

@@ -1,7 +1,6 @@
 """Reading tables of any kind in one transaction."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
@@ -9,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hiveacid.errors import UnknownColumn
+from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.sources import CHANGE, DELETE, INSERT, ChangesSource
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -188,7 +188,7 @@ class TableReader(FilesReader):
         if not table.partition_keys:
             return [], NO_LISTINGS
         names = query.partitions(spark, table, self._client.get_partition_names(table.ref))
-        with ThreadPoolExecutor(1) as beside:
+        with Threads(1) as beside:
             # The metastore needs as long to describe many partitions as they take to be listed.
             listed = beside.submit(usual_listings, table, names)
             return self._client.get_partitions(table, names), listed.result()

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
-from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructType
 
 from hiveacid.errors import DataError
 from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat, layout_of
+from hiveacid.orc.format.column_view import read_columns
+from hiveacid.orc.format.tail import OrcTail
 from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.names import DEFAULT_PARTITION, parse_partition_name
 from hiveacid.rules.partitions import named_partition, texts_in_rows
@@ -458,9 +459,9 @@ def _with_bucket_number(frame: DataFrame, layout: BucketLayout) -> DataFrame:
 
 def _count(file: FlatFile) -> int:
     with Storage.of(file.root).open_input(file.path) as source:
-        return int(orc.ORCFile(source).nrows)
+        return OrcTail.read(source).rows
 
 
 def _read(file: FlatFile, names: Sequence[str]) -> pa.Table:
     with Storage.of(file.root).open_input(file.path) as source:
-        return orc.ORCFile(source).read(columns=list(names))
+        return pa.Table.from_batches(read_columns(source, names))

@@ -5,11 +5,11 @@ insert-only table by the files that only one version reads.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
 
 from hiveacid.errors import VersionGone
+from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.report import PartitionDifference
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
@@ -151,7 +151,7 @@ def count_differences(
         inserted, deleted = (added, gone) if then is first else (gone, added)
         return PartitionDifference(partition.name, inserted=inserted, deleted=deleted)
 
-    with ThreadPoolExecutor(_READERS) as pool:
+    with Threads(_READERS) as pool:
         found = [one for one in pool.map(count, visible.partitions) if one.inserted or one.deleted]
     return tuple(sorted(found, key=lambda one: one.partition or ""))
 

@@ -4,16 +4,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyarrow import parquet, types
+from pyarrow import types
 
-from hiveacid.errors import CorruptFile, UnsupportedFile
+from hiveacid.errors import UnsupportedFile
+from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.orc.format.streams import UTC
 from hiveacid.rules.schema import AS_STORED, MappedColumns
 from hiveacid.storage.filesystems import translated_os_errors
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.tables.scan.times import StoredTime, of_parquet, stored_times
-
-_MOST_ROWS = 65_536
 
 
 @dataclass(frozen=True)
@@ -50,12 +49,9 @@ class ParquetFile:
             UnsupportedFile: Its timestamps are nested and in a zone other than UTC.
         """
         path = f"{self.storage.location.rstrip('/')}/{self.path}"
-        try:
-            with translated_os_errors(path), self.storage.open_input(self.path) as source:
-                wanted = {name.lower() for name in columns}
-                yield from _batches(source, self.columns, wanted, path)
-        except pa.ArrowException as error:
-            raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
+        with translated_os_errors(path), self.storage.open_input(self.path) as source:
+            wanted = {name.lower() for name in columns}
+            yield from _batches(ParquetInput(source, path), self.columns, wanted, path)
 
 
 def parquet_rows(storage: ReadOnlyStorage, name: str) -> int:
@@ -64,7 +60,7 @@ def parquet_rows(storage: ReadOnlyStorage, name: str) -> int:
     Raises:
         CorruptFile: The file cannot be read.
     """
-    return int(_footer(storage, name).num_rows)
+    return int(_opened(storage, name).metadata.num_rows)
 
 
 def times_of_file(storage: ReadOnlyStorage, name: str) -> dict[str, tuple[StoredTime, ...]]:
@@ -73,34 +69,30 @@ def times_of_file(storage: ReadOnlyStorage, name: str) -> dict[str, tuple[Stored
     Raises:
         CorruptFile: The file cannot be read.
     """
-    return stored_times(_footer(storage, name))
+    return stored_times(_opened(storage, name).metadata)
 
 
-def _footer(storage: ReadOnlyStorage, name: str) -> parquet.FileMetaData:
+def _opened(storage: ReadOnlyStorage, name: str) -> ParquetInput:
     path = f"{storage.location.rstrip('/')}/{name}"
-    try:
-        with translated_os_errors(path), storage.open_input(name) as source:
-            return parquet.read_metadata(source)
-    except pa.ArrowException as error:
-        raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
+    with translated_os_errors(path), storage.open_input(name) as source:
+        return ParquetInput(source, path)
 
 
 def _batches(
-    source: pa.NativeFile, columns: MappedColumns, wanted: set[str], path: str
+    file: ParquetInput, columns: MappedColumns, wanted: set[str], path: str
 ) -> Iterator[pa.RecordBatch]:
-    file = parquet.ParquetFile(source, coerce_int96_timestamp_unit="us")
     times = stored_times(file.metadata)
-    stored = file.schema_arrow.names
+    stored = file.names
     shown = dict(zip(stored, columns.renamed(stored), strict=True))
     names = [name for name in stored if shown[name].lower() in wanted] or stored[:1]
     for name in names:
         zones = {time.zone for time in times.get(name, ())} - {UTC}
-        if zones and not types.is_timestamp(file.schema_arrow.field(name).type):
+        if zones and not types.is_timestamp(file.schema.field(name).type):
             raise UnsupportedFile(
                 f"{path}: {name} holds timestamps within other values, by the clock of {zones.pop()}.",
                 remedy="Let Hive copy the rows into an ORC table.",
             )
-    for batch, fine in _fine_batches(source, file, names, times):
+    for batch, fine in _fine_batches(file, names, times):
         fine_columns = dict(zip(fine.schema.names, fine.columns, strict=True))
         yield pa.RecordBatch.from_arrays(
             [
@@ -112,20 +104,13 @@ def _batches(
 
 
 def _fine_batches(
-    source: pa.NativeFile,
-    file: parquet.ParquetFile,
-    names: Sequence[str],
-    times: Mapping[str, Sequence[StoredTime]],
+    file: ParquetInput, names: Sequence[str], times: Mapping[str, Sequence[StoredTime]]
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
     """Read batches, each with its columns of timestamps of 96 bits as nanoseconds."""
-    fine = parquet.ParquetFile(source, metadata=file.metadata, coerce_int96_timestamp_unit="ns")
     in_96_bits = [
         name for name in names if any(time.physical == "INT96" for time in times.get(name, ()))
     ]
-    yield from paired(
-        file.iter_batches(_MOST_ROWS, columns=names, use_threads=False),
-        fine.iter_batches(_MOST_ROWS, columns=in_96_bits, use_threads=False),
-    )
+    yield from paired(file.batches(names, int96="us"), file.batches(in_96_bits, int96="ns"))
 
 
 def paired(

@@ -1,6 +1,5 @@
 """Queries of SQL on transactional tables by Python's DB-API, which DuckDB answers without Java."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -8,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from hiveacid.errors import UserError
+from hiveacid.foreign.text import parse_json
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -164,7 +164,7 @@ def _names_of_tables(duck: Any, sql: str) -> set[tuple[str, str]]:
         UserError: The text has another statement, or no valid one.
     """
     [(text,)] = duck.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
-    parsed = json.loads(text)
+    parsed = parse_json(text)
     if parsed["error"]:
         if parsed["error_type"] == "parser":
             raise UserError(f"The query is not valid: {parsed['error_message']}.")

@@ -5,7 +5,6 @@ data that is read from a file has its timestamps in the type TIMESTAMP, which ho
 exactly; `as_unit` converts them into Arrow's own.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pyarrow import (
 )
 
 from hiveacid.errors import CorruptFile, UnsupportedFile
+from hiveacid.foreign.text import parse_json
 from hiveacid.orc.format.streams import UTC
 from hiveacid.orc.format.tail import FIRST_GREGORIAN_DAY
 from hiveacid.orc.values.timestamps import SECONDS_OF_2015
@@ -88,7 +88,7 @@ def stored_times(footer: parquet.FileMetaData) -> dict[str, tuple[StoredTime, ..
 
 
 def _form(leaf: parquet.ColumnSchema, marks: Mapping[bytes, bytes]) -> StoredTime | None:
-    logical = json.loads(leaf.logical_type.to_json())
+    logical = parse_json(leaf.logical_type.to_json())
     if leaf.physical_type != "INT96" and logical["Type"] not in ("Timestamp", "Date"):
         return None
     instant = leaf.physical_type == "INT96" or logical.get("isAdjustedToUTC", False)

@@ -3,7 +3,6 @@
 import itertools
 import traceback
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -19,6 +18,7 @@ from hiveacid.errors import (
     SparkNeeded,
     StorageError,
 )
+from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.job import Access
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.report import CompactReport, ErrorReport, PartitionReport
@@ -234,7 +234,7 @@ class TableCompactor:
             return self._compact(table, partitions[request.partition], request)
 
         # Each thread has its own tasks, and its own connection to the metastore.
-        with ThreadPoolExecutor(max(1, min(self._job.parallel, len(requests)))) as pool:
+        with Threads(max(1, min(self._job.parallel, len(requests)))) as pool:
             running = [
                 pool.submit(self._scheduler.in_thread(compact), request) for request in requests
             ]

@@ -9,7 +9,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -22,6 +21,7 @@ from hiveacid.errors import (
     TableNotFound,
     UnsupportedTable,
 )
+from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import (
     CleanJob,
@@ -226,7 +226,7 @@ class WarehouseMaintainer:
 
     def _each(self, run: Callable[[_Item], None], items: Iterable[_Item]) -> None:
         """Run a step for several tables concurrently."""
-        with ThreadPoolExecutor(self._maintenance.parallel) as pool:
+        with Threads(self._maintenance.parallel) as pool:
             running = [pool.submit(self._scheduler.in_thread(run), item) for item in items]
             try:
                 for each in running:

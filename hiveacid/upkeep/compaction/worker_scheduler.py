@@ -11,12 +11,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
 from hiveacid.errors import HiveAcidError, WorkerFailed
+from hiveacid.foreign.budget import Threads
 from hiveacid.rules.exit_status import Memory, explained
 from hiveacid.upkeep.compaction import task_process
 from hiveacid.upkeep.compaction.scheduling import Caught, Scheduler, Tasks
@@ -123,7 +123,7 @@ class _WorkerTasks(Tasks):
         effort = self._size if effort is None else effort
         if self._inline_effort is None or effort < self._inline_effort:
             return [self._inline(caught, item) for item in items]
-        with ThreadPoolExecutor(self._count) as threads:
+        with Threads(self._count) as threads:
             try:
                 return list(threads.map(partial(self._in_process, caught), items))
             except BaseException:

@@ -1,17 +1,22 @@
 """The records of an Avro file, which may be damaged or forged: Iceberg's manifests are such files."""
 
-import json
-import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pyarrow as pa
+from hiveacid.foreign.compressed import inflated, unzstd
+from hiveacid.foreign.text import parse_json
 
 AVRO = b"Obj\x01"
 _SYNC = 16
 _LONGEST_NUMBER = 10
 # Writers begin another block after some entries.
-_LARGEST_BLOCK = 64 << 20
+_LARGEST_BLOCK = 32 << 20
+# Of all blocks, and by each byte of the file.
+_LARGEST, _RATIO = 256 << 20, 64
+# Types in a schema, and values in a record, of which each is an object.
+_MOST_TYPES, _MOST_OF_RECORD = 100_000, 1_000_000
+# Values of all records, which take a microsecond each, and by each byte of the file.
+_MOST_VALUES, _VALUES_OF_A_BYTE = 2_000_000, 2
 
 
 class AvroFile:
@@ -32,6 +37,7 @@ class AvroFile:
             raise ValueError("it is no Avro file")
         self._content = content
         cursor = _Cursor(content, len(AVRO))
+        cursor.values = _MOST_TYPES
         entries = cursor.items(lambda: (cursor.text().decode(), cursor.text()))
         self.header: dict[str, bytes] = dict(entries)
         self._sync = cursor.take(_SYNC)
@@ -39,16 +45,24 @@ class AvroFile:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield the records; logical types are left as they are stored."""
-        schema = json.loads(self.header["avro.schema"])
+        schema = parse_json(self.header["avro.schema"], most=_MOST_TYPES)
         codec = self.header.get("avro.codec", b"null").decode()
         cursor = _Cursor(self._content, self._begin)
+        values = _MOST_VALUES + _VALUES_OF_A_BYTE * len(self._content)
+        size_left = _LARGEST + _RATIO * len(self._content)
         while cursor.at < len(self._content):
             count, size = cursor.number(), cursor.number()
             block = _Cursor(_decompressed(codec, cursor.take(size)), 0)
+            size_left -= len(block.data)
             if cursor.take(_SYNC) != self._sync:
                 raise ValueError("the length of a block is wrong")
             for _ in range(block.limited(count)):
+                block.values = min(values, _MOST_OF_RECORD)
+                before = block.values
                 yield block.value(schema)
+                values -= before - block.values
+            if size_left < 0:
+                raise ValueError("its blocks are too large")
             if block.at != len(block.data):
                 raise ValueError("a block has other values than its schema")
 
@@ -58,6 +72,8 @@ class _Cursor:
 
     def __init__(self, data: bytes, at: int) -> None:
         self.data, self.at = data, at
+        # That may still be read.
+        self.values = _MOST_OF_RECORD
 
     def take(self, size: int) -> bytes:
         if not 0 <= size <= len(self.data) - self.at:
@@ -83,15 +99,22 @@ class _Cursor:
             raise ValueError("the number of values is wrong")
         return count
 
+    def spend(self, values: int) -> None:
+        self.values -= values
+        if self.values < 0:
+            raise ValueError("it has too many values")
+
     def items(self, read: Callable[[], Any]) -> list[Any]:
         found: list[Any] = []
         while count := self.number():
             if count < 0:
                 self.number()  # The size of the block.
-            found += (read() for _ in range(self.limited(abs(count))))
+            self.spend(self.limited(abs(count)))
+            found += (read() for _ in range(abs(count)))
         return found
 
     def value(self, schema: Any) -> Any:
+        self.spend(1)
         if isinstance(schema, list):
             return self.value(schema[self.limited(self.number())])
         kind = schema if isinstance(schema, str) else schema["type"]
@@ -118,18 +141,11 @@ class _Cursor:
 
 
 def _decompressed(codec: str, block: bytes) -> bytes:
-    # One byte more, in order to recognize a larger block.
-    limit = _LARGEST_BLOCK + 1
     match codec:
         case "null":
-            found = block
+            return block
         case "deflate":
-            found = zlib.decompressobj(-15).decompress(block, limit)
+            return inflated(block, _LARGEST_BLOCK)
         case "zstandard":
-            with pa.CompressedInputStream(pa.BufferReader(block), "zstd") as stream:
-                found = stream.read(limit)
-        case _:
-            raise ValueError(f"its compression {codec} is not supported")
-    if len(found) > _LARGEST_BLOCK:
-        raise ValueError("a block is too large")
-    return found
+            return unzstd(block, _LARGEST_BLOCK)
+    raise ValueError(f"its compression {codec} is not supported")

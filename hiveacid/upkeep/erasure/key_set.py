@@ -1,6 +1,5 @@
 """The keys of a request as a set: by their salted hashes, and by their values where these are known."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from pyarrow import compute as pc
 from pyarrow import types
 
 from hiveacid.errors import TypeMismatch
+from hiveacid.foreign.text import parse_json
 from hiveacid.records.erasures import hash_of_key
 from hiveacid.rules.schema import Char, HiveType, Primitive, Varchar
 from hiveacid.rules.schema import Decimal as DecimalType
@@ -25,6 +25,7 @@ _INT64 = range(-(1 << 63), 1 << 63)
 # Texts are searched for keys from this length on.
 _SHORTEST_WORD = 6
 _WORD = re.compile(r"[^\s\"'(),;:=\[\]{}<>]+")
+_PART = re.compile("[^/]+")
 
 
 def is_key_type(type_: HiveType) -> bool:
@@ -126,18 +127,13 @@ class KeySet:
         except UnicodeDecodeError:
             return True  # Not a text: it may contain anything.
         try:
-            leaves = _texts_in(json.loads(text))
+            leaves = _texts_in(parse_json(text))
         except (ValueError, RecursionError):
             leaves = iter([text])
         return any(self._is_in(leaf) for leaf in leaves)
 
     def _is_in(self, leaf: str) -> bool:
-        words = _WORD.findall(leaf)
-        parts = {
-            leaf,
-            *(part for word in words for part in (word, *word.split("/"), word.strip(".,'`"))),
-        }
-        return any(part in self for part in parts if len(part) >= _SHORTEST_WORD)
+        return any(part in self for part in _parts(leaf) if len(part) >= _SHORTEST_WORD)
 
     @cached_property
     def _known(self) -> tuple[pa.Array, pa.Array] | None:
@@ -149,6 +145,15 @@ class KeySet:
             pa.array([number for number in numbers if number in _INT64], pa.int64()),
             pa.array(sorted(self.texts), pa.string()),
         )
+
+
+def _parts(leaf: str) -> Iterator[str]:
+    """Yield a text, its words, and their parts, which may be millions."""
+    yield leaf
+    for word in _WORD.finditer(leaf):
+        yield word[0]
+        yield word[0].strip(".,'`")
+        yield from (part[0] for part in _PART.finditer(word[0]))
 
 
 def _texts_in(value: object) -> Iterator[str]:

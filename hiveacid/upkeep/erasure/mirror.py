@@ -5,16 +5,16 @@ the hashes of keys do not find. So bounds are not compared: each must belong to 
 exists, because all of these are searched. The bounds of a removed file, or of one elsewhere, count.
 """
 
-import json
 import re
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-import pyarrow.parquet as pq
-
+from hiveacid.foreign.compressed import gunzipped
+from hiveacid.foreign.parquet import ParquetInput
+from hiveacid.foreign.text import parse_json
 from hiveacid.rules.location import Location
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import DataFile
@@ -26,6 +26,9 @@ _GZIP = b"\x1f\x8b"
 _METADATA = (".metadata.json", ".metadata.json.gz")
 _NOTES = frozenset({"_attempt.json", "version-hint.text"})
 _LARGEST = 256 << 20
+# Metadata without compression: those of most tables, and for each byte of compressed ones.
+_LARGEST_PLAIN, _RATIO = 16 << 20, 16
+_MOST_VALUES = 1_000_000
 # The properties of a snapshot with the name and the version of the Hive table.
 _SOURCE, _VERSION = "hiveacid.table", "hiveacid.write-id"
 # The end of a Puffin file: the size of the description of its parts, flags, and the magic number.
@@ -33,7 +36,7 @@ _PUFFIN_END = 12
 _POSITIONS = "deletion-vector-v1"
 _LOCATION = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
 _KINDS = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}
-_INVALID = (ValueError, LookupError, TypeError, RecursionError, zlib.error)
+_INVALID = (ValueError, LookupError, TypeError, AttributeError)
 _KEYS = "Rows have keys."
 _BOUNDS = "It has bounds of columns of a file that does not exist below the folder: {}."
 _SKETCHES = "It has statistics of a snapshot without the delete, or of an unknown snapshot."
@@ -84,13 +87,14 @@ class MirrorSearch(TableSearch):
             return FileFindings(problem=_KEYS if self._is_in_parquet(storage, path) else "")
         if not size or (start == _CHECKSUM and name.endswith(".crc")):
             return FileFindings()
-        content = storage.read_small(path, _LARGEST)
+        is_known = start in (AVRO, _PUFFIN) or name in _NOTES or name.endswith(_METADATA)
+        content = storage.read_small(path, _LARGEST) if is_known else None
         if content is None:
             return FileFindings(problem=_UNKNOWN)
         if start == AVRO:
             return FileFindings(problem=self._in_manifest(AvroFile(content)))
         if start == _PUFFIN:
-            return FileFindings(problem=self._in_statistics(storage, content))
+            return FileFindings(problem=self._in_statistics(content))
         if name in _NOTES:
             return FileFindings(problem=_NAMED if self.keys.is_named_in(content) else "")
         # The metadata of a table have names, counters, and locations, and no values of columns.
@@ -99,9 +103,10 @@ class MirrorSearch(TableSearch):
 
     def _is_in_parquet(self, storage: ReadOnlyStorage, path: str) -> bool:
         wanted = self.column.name.lower()
-        with storage.open_input(path) as source, pq.ParquetFile(source) as opened:
-            names = [name for name in opened.schema_arrow.names if name.lower() == wanted]
-            batches = opened.iter_batches(columns=names) if names else ()
+        with storage.open_input(path) as source:
+            opened = ParquetInput(source, path)
+            names = [name for name in opened.names if name.lower() == wanted]
+            batches = opened.batches(names) if names else ()
             return any(
                 self.keys.mask(column).any() for batch in batches for column in batch.columns
             )
@@ -117,17 +122,22 @@ class MirrorSearch(TableSearch):
                 return _BOUNDS.format(file["file_path"])
         return ""
 
-    def _in_statistics(self, storage: ReadOnlyStorage, content: bytes) -> str:
+    def _in_statistics(self, content: bytes) -> str:
         """Return why a file of statistics counts: they are made of all values of a column."""
         end = len(content) - _PUFFIN_END
         size = int.from_bytes(content[end : end + 4], "little")
-        described = json.loads(content[end - size : end])
+        described = parse_json(content[max(end - size, 0) : end], most=_MOST_VALUES)
         of = {each["snapshot-id"] for each in described["blobs"] if each["type"] != _POSITIONS}
-        summaries = _summaries(storage, self.listed)
         known = [
-            each for each in of if int(summaries.get(each, {}).get(_VERSION, -1)) >= self.deleted_by
+            each
+            for each in of
+            if int(self._known_summaries.get(each, {}).get(_VERSION, -1)) >= self.deleted_by
         ]
         return "" if len(known) == len(of) else _SKETCHES
+
+    @cached_property
+    def _known_summaries(self) -> dict[int, Mapping[str, str]]:
+        return _summaries(ReadOnlyStorage.of(self.location), self.listed)
 
 
 def _summaries(storage: ReadOnlyStorage, paths: Iterable[str]) -> dict[int, Mapping[str, str]]:
@@ -138,7 +148,10 @@ def _summaries(storage: ReadOnlyStorage, paths: Iterable[str]) -> dict[int, Mapp
         # The search names a file that is no metadata of a table.
         with suppress(*_INVALID):
             for each in _parsed(content or b"{}").get("snapshots", ()):
-                found[each["snapshot-id"]] = dict(each["summary"])
+                summary = each["summary"]
+                found[each["snapshot-id"]] = {
+                    name: str(summary[name]) for name in (_SOURCE, _VERSION) if name in summary
+                }
     return found
 
 
@@ -165,6 +178,6 @@ def _parts(location: str) -> tuple[str, str, str]:
 def _parsed(content: bytes) -> dict[str, Any]:
     """Parse the metadata of a table, which may be compressed; return nothing for other content."""
     if content.startswith(_GZIP):
-        content = zlib.decompressobj(31).decompress(content, _LARGEST)
-    found = json.loads(content)
+        content = gunzipped(content, min(_LARGEST_PLAIN + _RATIO * len(content), _LARGEST))
+    found = parse_json(content, most=_MOST_VALUES)
     return found if isinstance(found, dict) else {}

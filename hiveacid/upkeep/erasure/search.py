@@ -22,6 +22,7 @@ from hiveacid.orc.format.statistics import DATES, DECIMALS, INTEGERS, STRINGS
 from hiveacid.orc.format.streams import StreamKind, StripeFooter
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.records.erasures import HeldFile, now_text
+from hiveacid.records.staged_changes import LARGEST_MANIFEST
 from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
     ACID_VERSION_FILE,
@@ -60,8 +61,9 @@ _NOTE_FOLDERS = frozenset(
     {RUN_NOTES, STREAM_PLACES, CONSUMER_CURSORS, MIRROR_NOTES, STAGED_CHANGES, VIEW_REPORTS}
 )
 _ORC, _CHECKSUM = b"ORC", b"crc\0"
-_LARGEST_NOTE = 64 << 20
 _MOST_SEARCHES = 3
+# Of the rows of a column in a stripe.
+_LARGEST_INDEX = 32 << 20
 _UNKNOWN = "It is neither an ORC file nor a file that Hive or this package writes beside the data."
 _LINK = "It is, or is behind, a symbolic link, which is not followed."
 _BOUND = "Its statistics have a key as the smallest or the largest value."
@@ -222,9 +224,9 @@ class TableSearch:
         plain = name.removeprefix(UNFINISHED_PREFIX)
         is_note = plain in _SIDE_FILES or not _NOTE_FOLDERS.isdisjoint(path.split("/"))
         is_side_file = any(known in plain for known in _SIDE_FILES)
-        if not (is_note or is_side_file) or size > _LARGEST_NOTE:
+        if not (is_note or is_side_file) or size > LARGEST_MANIFEST:
             return FileFindings(problem=_UNKNOWN)
-        content = storage.read_small(path, _LARGEST_NOTE)
+        content = storage.read_small(path, LARGEST_MANIFEST)
         named = content is not None and self.keys.is_named_in(content)
         return FileFindings(problem=_NAMED if named else "")
 
@@ -307,7 +309,7 @@ class TableSearch:
                     if stream.column in numbers and stream.kind == StreamKind.ROW_INDEX:
                         source.seek(stream.offset)
                         encoded = source.read(stream.length)
-                        index = Message.decode(tail.compression.decompress(encoded))
+                        index = Message.decode(tail.compression.decompress(encoded, _LARGEST_INDEX))
                         for entry in index.all_data(1):
                             statistics = Message.decode(entry).data(2)
                             if statistics is not None:

@@ -1,0 +1,109 @@
+"""How much of the files of others one request may parse, and threads that share its budget."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from threading import Lock
+from typing import Any, TypeVar
+
+from hiveacid.errors import TooLarge
+
+T = TypeVar("T")
+
+# Rows take time even if they take no bytes, and so do bytes that are decoded.
+_ROWS_OF_NOTHING, _ROWS_OF_A_BYTE = 100_000_000, 64
+_PLAIN_OF_NOTHING, _PLAIN_OF_A_BYTE = 2 << 30, 512
+
+
+class _Budget:
+    def __init__(self, most: int) -> None:
+        self.most = self.left = most
+        self._lock = Lock()
+
+    def spend(self, size: int) -> bool:
+        with self._lock:
+            if size > self.left:
+                return False
+            self.left -= size
+            return True
+
+
+_current: ContextVar[_Budget | None] = ContextVar("hiveacid_foreign_bytes", default=None)
+
+
+@contextmanager
+def foreign_bytes(most: int) -> Iterator[None]:
+    """Limit the notes, records, and tails of files that are parsed inside of the block.
+
+    Args:
+        most: Their bytes in all.
+    """
+    token = _current.set(_Budget(most))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def spend(size: int, what: str) -> None:
+    """Subtract a part from the budget of the request, if it has one.
+
+    Args:
+        size: Its bytes.
+        what: Its name for the error.
+
+    Raises:
+        TooLarge: Less is left.
+    """
+    budget = _current.get()
+    if budget is not None and not budget.spend(size):
+        raise TooLarge(
+            f"{what} has {size} bytes, and all that is parsed for one answer may have"
+            f" {budget.most >> 10} KiB.",
+            remedy="Use the command hiveacid, which has no such limit.",
+        )
+
+
+def has_left(size: int) -> bool:
+    """Return whether so many bytes are left."""
+    budget = _current.get()
+    return budget is None or size <= budget.left
+
+
+def require_few_rows(rows: int, size: int) -> None:
+    """Refuse a file with so many rows that reading them has no end in practice.
+
+    Args:
+        rows: The number of its rows.
+        size: Its bytes.
+
+    Raises:
+        TooLarge: They are too many.
+    """
+    if not 0 <= rows <= _ROWS_OF_NOTHING + _ROWS_OF_A_BYTE * size:
+        raise TooLarge(f"A file of {size} bytes claims to have {rows} rows.")
+
+
+def require_few_bytes(plain: float, size: int) -> None:
+    """Refuse a file with so many bytes that decoding them has no end in practice.
+
+    Args:
+        plain: The bytes that are decoded.
+        size: Its own bytes.
+
+    Raises:
+        TooLarge: They are too many.
+    """
+    if plain > _PLAIN_OF_NOTHING + _PLAIN_OF_A_BYTE * size:
+        raise TooLarge(
+            f"A file of {size} bytes has more than {plain / (1 << 30):.0f} GiB of values."
+        )
+
+
+class Threads(ThreadPoolExecutor):
+    """Threads whose work is part of the request that started them."""
+
+    def submit(self, work: Callable[..., T], /, *given: Any, **named: Any) -> "Future[T]":
+        """Start work."""
+        return super().submit(copy_context().run, work, *given, **named)
