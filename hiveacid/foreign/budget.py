@@ -96,7 +96,9 @@ def require_few_bytes(plain: float, size: int) -> None:
         TooLarge: They are too many.
     """
     if plain > _PLAIN_OF_NOTHING + _PLAIN_OF_A_BYTE * size:
-        raise TooLarge(f"A file of {size} bytes has more than {plain / (1 << 30):.0f} GiB of values.")
+        raise TooLarge(
+            f"A file of {size} bytes has more than {plain / (1 << 30):.0f} GiB of values."
+        )
 
 
 class Threads(ThreadPoolExecutor):
