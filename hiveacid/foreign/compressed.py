@@ -87,5 +87,5 @@ def _inflated(data: bytes, limit: int, form: int) -> tuple[bytes, bytes]:
 
 def _short(plain: bytes, limit: int) -> bytes:
     if len(plain) > limit:
-        raise ValueError(f"it has more than {limit} bytes without compression")
+        raise ValueError(f"it is too large: more than {limit} bytes without compression")
     return plain

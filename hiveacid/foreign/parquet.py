@@ -242,6 +242,9 @@ class ParquetInput:
         """Add the location to errors."""
         try:
             yield
+        except CorruptFile as error:
+            what = f"{self._name} cannot be read as Parquet: {error.what}"
+            raise CorruptFile(what, remedy=error.remedy) from error
         except DataError as error:
             raise type(error)(f"{self._name}: {error.what}", remedy=error.remedy) from error
 
@@ -267,7 +270,7 @@ def _footer(source: BinaryIO, size: int) -> bytes:
         raise UnsupportedFile("It is encrypted.")
     length = int.from_bytes(end[-TAIL:-4], "little")
     if len(end) < TAIL or end[-4:] != MAGIC or length + TAIL > size:
-        raise CorruptFile("It cannot be read as Parquet: it has no footer.")
+        raise CorruptFile("It has no footer.")
     if length > _LARGEST_FOOTER:
         raise TooLarge(f"Its footer has {length} bytes.")
     if length + TAIL > len(end):
