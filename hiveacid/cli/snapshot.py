@@ -51,7 +51,7 @@ def _snapshot_of_path(arguments: argparse.Namespace) -> VisibleTable:
     compactor = arguments.write_id_kind == "compactor"
     kind = CompactorWriteIdList if compactor else ValidWriteIdList
     path = arguments.path
-    # Whoever runs the command names the folder.
+    # The user of the command names the folder.
     root = Storage.of(Location(path if _SCHEME.match(path) else os.path.abspath(path)))
     partitioned = _is_partition_folder(root)
     partitions = _find_partitions(root, ()) if partitioned else [PartitionDirectory(None, {}, root)]

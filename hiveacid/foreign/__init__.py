@@ -5,5 +5,5 @@ few kilobytes can describe terabytes, or work without an end. So the libraries t
 called here only (ruff's rule TID251 names their functions), with limits for the bytes that they read,
 for those that they decompress, for the number and depth of values, and for the work in all.
 
-Limits of memory grow with the file: what is held at once is limited, not what a file describes.
+Limits of memory grow with the file: the memory held at once is limited, not the described content.
 """

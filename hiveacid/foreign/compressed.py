@@ -42,7 +42,7 @@ def unzstd(data: bytes, limit: int) -> bytes:
 
 
 def first_zstd_frame(data: bytes, limit: int) -> bytes:
-    """Decompress what pyiceberg decompresses, which ends with the first frame; see ``inflated``."""
+    """Decompress the part that pyiceberg decompresses, which ends with the first frame; see ``inflated``."""
     from zstandard import ZstdDecompressor, ZstdError
 
     found = bytearray()

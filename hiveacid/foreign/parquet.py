@@ -1,6 +1,6 @@
 """Parquet files of others, decoded within a limited memory.
 
-What a small file can describe: pages that decompress to gigabytes, a long text that each row repeats by
+A small file can describe pages that decompress to gigabytes, a long text that each row repeats by
 its number in a dictionary, lists with more elements than any memory, and more rows than time. So its
 footer is checked before the library parses it, and the headers of the pages of a row group before the
 library decodes them; both say how many rows are decoded at once.
@@ -33,7 +33,7 @@ MOST_ROWS = 65_536
 _ROWS_OF_OTHERS = 131_072
 # The decoded rows of a batch, unless a single row has more.
 _BATCH = 32 << 20
-# What is held at once: pages, dictionaries, and a batch. Large files have large values.
+# Held at once: pages, dictionaries, and a batch. Large files have large values.
 _AT_ONCE, _SHARE_OF_FILE = 64 << 20, 4
 # A reader of a column takes as much.
 _COLUMN = 4 << 10

@@ -1,4 +1,4 @@
-"""What a Parquet file declares, read before its library believes it.
+"""The declarations of a Parquet file, read before its library believes it.
 
 The library makes an object of each column that a footer lists, and memory for each page as its header
 says. Both are structs in the compact protocol of Thrift, which are walked over here, and not kept.

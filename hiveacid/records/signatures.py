@@ -1,7 +1,7 @@
 """The secret key of the installation, by which records are known as its own.
 
-Whoever can write into a folder of records can forge one. With a key, a record without its signature
-is invalid; without a key, a record is evidence only, and what it states is looked up again.
+Each writer of a folder of records can forge one. With a key, a record without its signature
+is invalid; without a key, a record is evidence only, and its statements are verified again.
 """
 
 import hashlib

@@ -473,7 +473,7 @@ def plain_location(location: TextT) -> TextT:
     scheme, authority, path = match.groups("")
     plain = re.sub("/+", "/", path)
     text = f"{scheme}{authority}{plain.rstrip('/') or ('' if authority else plain)}"
-    # The same place, so whoever may open the one may open the other.
+    # The same place: one permission opens both.
     return cast(TextT, text)
 
 

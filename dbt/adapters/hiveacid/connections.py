@@ -141,7 +141,7 @@ class Handle:
         Afterwards no read is open, for which the next statement of this thread could wait.
 
         Args:
-            sql: The statement. What comes from elsewhere into its text must not begin another one.
+            sql: The statement. Names and values from elsewhere in its text must not begin another one.
 
         Raises:
             SqlError: The text has several statements.

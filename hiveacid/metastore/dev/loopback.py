@@ -47,7 +47,7 @@ def require_loopback(port: int, server: str, failure: type[HiveAcidError]) -> No
 
 
 def _other_addresses() -> list[str]:
-    """Return addresses of this machine; whoever listens on all addresses answers at each of them.
+    """Return addresses of this machine; a server on all addresses answers at each of them.
 
     Linux has the first one on each machine, also on one without any network.
     """

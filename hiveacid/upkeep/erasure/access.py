@@ -11,7 +11,7 @@ from hiveacid.tables.locations import require_job_access
 
 @dataclass(frozen=True)
 class _Opened:
-    """What is opened: tables, and locations outside of their folders."""
+    """The opened tables, and locations outside of their folders."""
 
     tables: Sequence[str]
     paths_read: Sequence[str]
