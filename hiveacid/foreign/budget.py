@@ -1,4 +1,8 @@
-"""How much of the files of others one request may parse, and threads that share its budget."""
+"""The cost of files of others that one request may parse, and threads that share its budget.
+
+Costs are bytes that are parsed one by one. A long text in JSON is read at once, and costs a fraction of
+its bytes; a value costs several.
+"""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,6 +15,7 @@ from hiveacid.errors import TooLarge
 
 T = TypeVar("T")
 
+_BYTES_AT_ONCE, _COST_OF_A_VALUE = 64, 8
 # Rows take time even if they take no bytes, and so do bytes that are decoded.
 _ROWS_OF_NOTHING, _ROWS_OF_A_BYTE = 100_000_000, 64
 _PLAIN_OF_NOTHING, _PLAIN_OF_A_BYTE = 2 << 30, 512
@@ -37,7 +42,7 @@ def foreign_bytes(most: int) -> Iterator[None]:
     """Limit the notes, records, and tails of files that are parsed inside of the block.
 
     Args:
-        most: Their bytes in all.
+        most: Their cost in all.
     """
     token = _current.set(_Budget(most))
     try:
@@ -50,7 +55,7 @@ def spend(size: int, what: str) -> None:
     """Subtract a part from the budget of the request, if it has one.
 
     Args:
-        size: Its bytes.
+        size: Its cost.
         what: Its name for the error.
 
     Raises:
@@ -59,10 +64,20 @@ def spend(size: int, what: str) -> None:
     budget = _current.get()
     if budget is not None and not budget.spend(size):
         raise TooLarge(
-            f"{what} has {size} bytes, and all that is parsed for one answer may have"
-            f" {budget.most >> 10} KiB.",
+            f"{what} is too large: with it, a server would parse more than {budget.most >> 10} KiB for"
+            " one answer.",
             remedy="Use the command hiveacid, which has no such limit.",
         )
+
+
+def spend_text(size: int, what: str) -> None:
+    """Subtract a text, without its values; see ``spend``."""
+    spend(-(-size // _BYTES_AT_ONCE), what)
+
+
+def spend_values(count: int) -> None:
+    """Subtract the values of a text; see ``spend``."""
+    spend(count * _COST_OF_A_VALUE, "A note")
 
 
 def has_left(size: int) -> bool:

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from hiveacid.foreign.budget import spend_values
+
 # Of a value in brackets; a million values take about 100 MB.
 MOST_VALUES = 4_000_000
 
@@ -22,11 +24,13 @@ def parse_json(
 
     Raises:
         ValueError: It is no JSON, nested too deeply, or has too many values.
+        TooLarge: It exceeds the budget of the request.
     """
     signs: tuple[Any, ...] = ("[", "{", ",") if isinstance(text, str) else (b"[", b"{", b",")
     # Those in texts count as well, so that the count needs no parser.
     if (values := sum(map(text.count, signs))) > most:
         raise ValueError(f"it has {values} values, and at most {most} are read")
+    spend_values(values)
     try:
         return json.loads(text, **hooks)
     except RecursionError:

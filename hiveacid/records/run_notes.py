@@ -482,11 +482,10 @@ class RunNoteFolder:
         path = NoteFile(name, None).path
         try:
             content = self._storage.read_small(path)
-        except (NotAFile, PermissionRefused, TooLarge):
-            content = None
-        where = f"{self._storage.location.rstrip('/')}/{path}"
-        try:
+            where = f"{self._storage.location.rstrip('/')}/{path}"
             note = None if content is None else RunNote.parse(content, where)
+        except (NotAFile, PermissionRefused, TooLarge):
+            note = None
         except NewerRecord as newer:
             return NoteFile(name, None, newer)
         is_own = note is not None and note.is_of(name.digest, name.txn_id)

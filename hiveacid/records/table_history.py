@@ -129,11 +129,11 @@ class NoteReading:
         folder, prefix = self._places[directory.partition]
         try:
             content = folder.storage.read_small(f"{prefix}{directory.name}/{SIDECAR_FILE}")
+            # Concurrent updates of several threads may make it inexact, which is sufficient.
+            self._bytes += len(content or b"")
+            return None if content is None else parse_note(content)
         except TooLarge:
             return None
-        # Concurrent updates of several threads may make it inexact, which is sufficient.
-        self._bytes += len(content or b"")
-        return None if content is None else parse_note(content)
 
     def _is_noted(self, directory: HistoryDirectory) -> bool:
         folder, prefix = self._places[directory.partition]

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, cast
 from pyarrow import fs  # noqa: TID253
 
 from hiveacid.errors import DirectoryMissing, NotAFile, OutsideTable, StorageError
-from hiveacid.foreign.budget import spend
+from hiveacid.foreign.budget import spend_text
 from hiveacid.rules.directory import FileStatus
 from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
@@ -206,7 +206,7 @@ class ReadOnlyStorage:
             raise NotAFile(f"{self._show(path)} is not a file.")
         if info.size > limit:
             return None
-        spend(info.size, self._show(path))
+        spend_text(info.size, self._show(path))
         try:
             with translated_errors(self._show(path)), self.open_input(path) as source:
                 content = source.read(limit + 1)

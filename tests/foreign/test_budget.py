@@ -19,10 +19,10 @@ def test_a_budget_counts_all_files(tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / name).write_bytes(bytes(400_000))
     storage = ReadOnlyStorage.of(str(tmp_path))
-    with foreign_bytes(_MOST):
+    with foreign_bytes(16 << 10):
         assert storage.read_small("a")
         assert storage.read_small("b")
-        with pytest.raises(TooLarge, match=r"c has 400000 bytes.*1024 KiB.*command hiveacid"):
+        with pytest.raises(TooLarge, match=r"c is too large: .*16 KiB.*command hiveacid"):
             storage.read_small("c")
     assert storage.read_small("c")
 
@@ -50,7 +50,19 @@ def test_json_has_few_values_that_are_not_deep(text: str | bytes) -> None:
         parse_json(text, most=2 if text == "[1,2,3]" else 4_000_000)
 
 
-def test_of_a_hundred_hostile_records_an_answer_parses_one_mebibyte(tmp_path: Path) -> None:
+def test_an_answer_shows_requests_of_many_keys(tmp_path: Path) -> None:
+    hashes = " ".join(f"{number:032x}" for number in range(100_000))
+    with foreign_bytes(_MOST):
+        for number in range(15):
+            (tmp_path / str(number)).write_text(f'{{"hashes": "{hashes}"}}')
+            content = ReadOnlyStorage.of(str(tmp_path)).read_small(str(number), 1 << 28)
+            assert content is not None
+            assert parse_json(content)["hashes"] == hashes
+
+
+def test_of_a_hundred_hostile_records_an_answer_parses_no_more_than_its_budget(
+    tmp_path: Path,
+) -> None:
     for number in range(100):
         record = tmp_path / f"r{number:03}" / "record"
         record.mkdir(parents=True)
