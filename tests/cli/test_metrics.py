@@ -184,7 +184,7 @@ def test_clients_that_wait_share_a_scrape(monkeypatch):
         return f"{scrapes[-1]}"
 
     may_end = Event()
-    monkeypatch.setattr(metrics_server, "ThreadPoolExecutor", Worker)
+    monkeypatch.setattr(metrics_server, "Threads", Worker)
     with serving(scrape) as server, ThreadPoolExecutor(clients) as pool:
         answers = [pool.submit(get, server.url) for _ in range(clients)]
         all_wait.wait(60)

@@ -74,7 +74,9 @@ class KeptRows:
 
         def read(path: str) -> pa.Table:
             with self._storage.open_input(path) as source:
-                return pa.Table.from_batches(ParquetInput(source, path).batches([name]))
+                file = ParquetInput(source, path)
+                schema = pa.schema([file.schema.field(name)])
+                return pa.Table.from_batches(file.batches([name]), schema)
 
         return pa.concat_tables(in_threads(read, self._paths))[name]
 

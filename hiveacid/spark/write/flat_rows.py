@@ -15,6 +15,7 @@ from pyspark.sql.types import IntegerType, StringType, StructType
 
 from hiveacid.errors import DataError
 from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat, layout_of
+from hiveacid.orc.format.batches import schema_of
 from hiveacid.orc.format.column_view import read_columns
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.rules.constraints import WriteRules
@@ -464,4 +465,7 @@ def _count(file: FlatFile) -> int:
 
 def _read(file: FlatFile, names: Sequence[str]) -> pa.Table:
     with Storage.of(file.root).open_input(file.path) as source:
+        if not (tail := OrcTail.read(source)).rows:
+            schema = schema_of(tail.types)
+            return pa.schema([schema.field(name) for name in names]).empty_table()
         return pa.Table.from_batches(read_columns(source, names))
