@@ -385,7 +385,7 @@ def mirror_job(table: str, target: str, keys: Sequence[str], *, after: str = "0"
     It is a merge by the keys, in which null equals null::
 
         >>> mirror_job("shop.orders", "archive.orders", ["id"]).on
-        't.`id` <=> s.`id`'
+        '`t`.`id` <=> `s`.`id`'
 
     Args:
         table: The followed table, "database.table".

@@ -201,8 +201,8 @@ def test_the_evidence_is_that_of_the_metastore(client, hms):
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
-def test_a_dry_run_shows_that_acid_is_switched_off(client, hms):
-    hms.supports_acid = False
+def test_a_dry_run_shows_that_acid_is_switched_off(client, hms, monkeypatch):
+    monkeypatch.setattr(hms, "supports_acid", False)
     evidence = Evidence.of(client)
     assert ("name.of.the.setting" in evidence.refusal) == client.features.has_queue
     assert client.get_tables("default") == []
