@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self, TypeVar, cast
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from hiveacid.errors import InvalidJob, MalformedName
 from hiveacid.rules.row_id import MAX_WRITER_ID
@@ -491,10 +491,12 @@ def split_location(folder: TextT, location: TextT) -> tuple[TextT, str]:
 
     Returns:
         The folder and the path if the location is inside of the folder; else the location and "".
+        A path with ".." may lead out of the folder.
     """
     root, place = plain_location(folder), plain_location(location)
     path = place.removeprefix(f"{root}/")
-    return (root, path) if path != place else (place, "")
+    is_inside = path != place and ".." not in unquote(path).split("/")
+    return (root, path) if is_inside else (place, "")
 
 
 # Reference to a table for files outside of the metastore

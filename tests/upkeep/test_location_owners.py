@@ -39,6 +39,18 @@ def grant(*, user, table, columns, action):
     return (table, action) in GRANTED
 
 
+def recorded_calls(client, monkeypatch):
+    """The names of the calls of a client from now on."""
+    called = []
+    call = client.call
+    monkeypatch.setattr(
+        client,
+        "call",
+        lambda what, *given, **more: called.append(what.name) or call(what, *given, **more),
+    )
+    return called
+
+
 @pytest.fixture
 def granted(monkeypatch):
     """The permissions of the authorizer: only those that a test adds."""
@@ -109,13 +121,7 @@ def test_no_table_is_created_at_its_default_folder_if_another_one_is_there(
 def test_a_new_table_in_an_unused_folder_costs_no_call_for_a_single_table(
     client, database, parts, monkeypatch
 ):
-    called = []
-    call = client.call
-    monkeypatch.setattr(
-        client,
-        "call",
-        lambda what, *given, **more: called.append(what.name) or call(what, *given, **more),
-    )
+    called = recorded_calls(client, monkeypatch)
     run_ddl(client, create(f"{database}.mine", None))
     assert not {name for name in called if name.startswith("get_partition")}
     run_ddl(client, create(f"{database}.other", f"{parts.table.folder}_other"))
@@ -154,13 +160,7 @@ def test_no_other_table_is_listed_while_the_lock_is_held(
         "RENAME": RenameTableJob(target=str(salaries.ref), new_name=f"{database}.y"),
         "DROP DATABASE": DropDatabaseJob(target=database, cascade=True),
     }[statement]
-    called = []
-    call = client.call
-    monkeypatch.setattr(
-        client,
-        "call",
-        lambda what, *given, **more: called.append(what.name) or call(what, *given, **more),
-    )
+    called = recorded_calls(client, monkeypatch)
     run_ddl(client, job)
     before, under = called[: called.index("lock")], called[called.index("lock") :]
     assert any(name.startswith("get_partition") for name in before)
@@ -323,13 +323,7 @@ def test_tables_in_the_folders_of_their_names_are_not_compared(
     client, database, salaries, granted, monkeypatch
 ):
     granted |= {(f"{database}.salaries", "read")}
-    called = []
-    call = client.call
-    monkeypatch.setattr(
-        client,
-        "call",
-        lambda what, *given, **more: called.append(what.name) or call(what, *given, **more),
-    )
+    called = recorded_calls(client, monkeypatch)
     require_job_access(client, "dag:d", salaries.ref)
     assert called == ["get_table_req", "get_database", *["get_config_value"] * 2]
 
@@ -367,6 +361,20 @@ def test_a_partition_elsewhere_that_is_added_after_the_check_is_not_opened(
         client.get_partitions(parts.table)
     with pytest.raises(AccessRefused, match=rf"{parts.ref} leads to .*salaries/deep"):
         partition_locations(client, parts.table)
+
+
+@pytest.mark.parametrize("up", ["..", "%2E%2E", "x/../.."])
+def test_a_partition_that_leads_out_of_the_folder_of_its_table_is_elsewhere(
+    client, database, salaries, granted, up
+):
+    parts = AcidFolders.create(client, f"{database}.parts", [])
+    granted.add((str(parts.ref), "read"))
+    require_job_access(client, "dag:d", parts.ref)
+    parts.add("p=1", location=f"{parts.table.folder}/{up}/salaries")
+    with pytest.raises(AccessRefused, match=rf"{parts.ref} leads to"):
+        client.get_partitions(parts.table)
+    with pytest.raises(AccessRefused, match=rf"may not read {salaries.ref}"):
+        require_job_access(client, "dag:d", parts.ref)
 
 
 def test_a_table_that_the_process_creates_again_is_permitted_at_its_new_location(
