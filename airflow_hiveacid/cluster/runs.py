@@ -347,7 +347,7 @@ class ClusterRun(SparkRun):
 
     @property
     def _files(self) -> RunFiles:
-        # What a task of Airflow has deferred with, after it was made from a definition.
+        # Airflow stored this location when the task was deferred, after the definition was checked.
         return RunFiles(Location(self.submitted.report)).of(self.submitted.application_id)
 
     def _push_started(self) -> None:

@@ -26,8 +26,8 @@ _LONGEST_VARINT = 10
 _LONG_LIST = 15
 # The fields of a footer, and of the elements of its schema.
 _SCHEMA, _CHILDREN = 2, 5
-# The elements of the lists in a footer by the fields that lead there. The library reads these, whatever
-# the list itself says about them.
+# The elements of the lists in a footer by the fields that lead there. The library reads these even if
+# the list declares another type.
 _ELEMENTS: dict[tuple[int, ...], int] = {
     **dict.fromkeys([(4,), (5,), (7,), (4, 1), (4, 4), (4, 1, 3, 8), (4, 1, 3, 13)], _STRUCT),
     **dict.fromkeys([(4, 1, 3, 16, 2), (4, 1, 3, 16, 3)], _I64),
