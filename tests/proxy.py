@@ -5,6 +5,8 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Protocol
 
@@ -103,10 +105,16 @@ class Proxy:
 
     def spare(self, client: MetastoreClient) -> MetastoreClient:
         """Do no harm to the questions by which a client gets to know the metastore."""
-        times, self._times = self._times, 0
-        assert client.features
-        self._times = times
+        with self.sparing():
+            assert client.features
         return client
+
+    @contextmanager
+    def sparing(self) -> Iterator[None]:
+        """Do no harm meanwhile."""
+        times, self._times = self._times, 0
+        yield
+        self._times = times
 
     def let_through(self) -> None:
         """Deliver a delayed request that has not arrived yet, for any waiting client."""

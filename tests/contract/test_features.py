@@ -1,7 +1,7 @@
 """What a client learns of a metastore, and what it does where that is not known."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from hiveacid.rules.features import HIVE_4
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from tests.fakes.metastore import REAL_AND_FAKE
+from tests.proxy import Harm, Proxy
 
 FAKE_4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
@@ -92,6 +93,24 @@ def test_probes_find_what_is_known_of_apache_s_metastores_and_leave_nothing(
     expected = HIVE_4 if hms.version != "3.1.3" else dict.fromkeys(HIVE_4, False)
     assert found == {name: expected[name] for name in found}
     assert state() == before
+
+
+@REAL_AND_FAKE
+@pytest.mark.parametrize("harm", [Harm.FAIL, Harm.LOSE, Harm.GARBLE])
+@pytest.mark.parametrize("call", ["lock", "show_locks", "unlock"])
+def test_a_probe_leaves_no_lock_where_calls_fail_at_first(
+    hms: Any, client: MetastoreClient, call: str, harm: Harm
+) -> None:
+    before = client.show_locks()
+    with closing(Proxy(hms, call, harm=harm, arrives=call == "lock", times=2)) as proxy:
+
+        def connect(deadline: Deadline) -> Connection:
+            return Connection(Endpoint.parse(proxy.uri)[0], hms.options, deadline)
+
+        found = Probes(connect, Deadline(60), "tests").features()
+    assert proxy.cuts or hms.version == "3.1.3"  # There, no such lock exists.
+    assert found["has_excl_write"] == (hms.version != "3.1.3")
+    assert client.show_locks() == before
 
 
 @REAL_AND_FAKE

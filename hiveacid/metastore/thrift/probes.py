@@ -27,6 +27,7 @@ _CALLS = {
     "batches_write_events": idl_txns.add_write_notification_log_in_batch,
     "refuses_requests": idl_txns.mark_refused,
 }
+_TRIES = 4
 _DATABASE, _PARTITION = "hiveacid_probe", "ds=Ab"
 
 
@@ -83,9 +84,10 @@ class Probes:
         self._knows(idl_txns.lock, request)
         # The answer may have been lost: the lock is held or not.
         mine = idl_txns.ShowLocksRequest(dbname=_DATABASE, tablename=table)
-        locks = self._call(idl_txns.show_locks, mine).locks or ()
+        locks = self._surely(idl_txns.show_locks, mine).locks or ()
         for lock in locks:
-            self._call(idl_txns.unlock, idl_txns.UnlockRequest(lockid=lock.lockid))
+            with suppress(ServerException):  # It has ended.
+                self._surely(idl_txns.unlock, idl_txns.UnlockRequest(lockid=lock.lockid))
         yield "has_excl_write", any(lock.type == LockType.EXCL_WRITE for lock in locks)
         yield "keeps_case_of_partitions", any(lock.partname == _PARTITION for lock in locks)
 
@@ -104,6 +106,14 @@ class Probes:
                     pass
                 return True
         return False
+
+    def _surely(self, call: Call, *arguments: Any) -> Any:
+        """Repeat a call that may be repeated, so that no lock is left because an answer was lost."""
+        for _ in range(_TRIES - 1):
+            with suppress(AnswerLost, TApplicationException):
+                return self._call(call, *arguments)
+            self._close()
+        return self._call(call, *arguments)
 
     def _call(self, call: Call, *arguments: Any) -> Any:
         if self._connection is None or not self._connection.is_open():

@@ -26,12 +26,19 @@ class Behind:
 
     def __init__(self, client: MetastoreClient, stack: ExitStack) -> None:
         self.uri, self._stack = client.options.uris, stack
+        self._proxies: list[Proxy] = []
 
     def __call__(self, call: str, harm: Harm, **options: int | bool) -> MetastoreClient:
         proxy = Proxy(self, call, harm=harm, **options)  # type: ignore[arg-type]
         self._stack.enter_context(closing(proxy))
         self.uri = proxy.uri
-        return self._stack.enter_context(MetastoreClient(MetastoreOptions(uris=proxy.uri)))
+        self._proxies.append(proxy)
+        harmed = self._stack.enter_context(MetastoreClient(MetastoreOptions(uris=proxy.uri)))
+        with ExitStack() as sparing:
+            for each in self._proxies:
+                sparing.enter_context(each.sparing())
+            assert harmed.features
+        return harmed
 
 
 @pytest.fixture
