@@ -193,11 +193,13 @@ def _options() -> dict[str, Any]:
             "and sensors that name none. It is outside of all tables.",
             example="hdfs://nn1:8020/privacy/erasures",
         ),
-        "erasure_key_file": _option(
-            "A file of the workers with the secret key that signs requests and certificates of erasures, "
-            "of at least 16 bytes. With a key, those without its signature are invalid; without one, they "
-            "can be forged. Where the web server has the file, too, the page checks them.",
-            example="/etc/airflow/erasure.key",
+        "signing_key_file": _option(
+            "A file of the workers with the secret key that signs records: requests and certificates of "
+            "erasures, staged changes, cursors of consumers, positions of streams, and notes on mirrors. It "
+            "has at least 16 bytes. With a key, records without its signature are invalid; without one, they "
+            "can be forged. Drivers in a cluster need the file at the same path. Where the web server has "
+            "it, too, the page checks the signatures.",
+            example="/etc/airflow/hiveacid.key",
         ),
         "spark_history_url": _option(
             "Spark's history server, for the link of a task to its application "

@@ -35,11 +35,12 @@ from hiveacid.errors import (
 )
 from hiveacid.jobs.definition_jobs import CreateViewJob
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.options import KERBEROS, token_of
+from hiveacid.jobs.options import KERBEROS, setting, setting_variable, token_of
 from hiveacid.jobs.report import Report
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.delegation import cancel_token, new_token
+from hiveacid.records.signatures import KEY_SETTING
 from hiveacid.rules.exit_status import explained_in
 from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import VIEW_REPORTS, TableRef
@@ -459,7 +460,7 @@ class ClusterRun(SparkRun):
         require_environment("env_vars", env_vars)
         require_environment("The token", secrets)
         # The driver writes timestamps by its clock, and Hive's have no zone.
-        environment = {"TZ": "UTC", **env_vars, **secrets}
+        environment = {"TZ": "UTC", **_key_setting(), **env_vars, **secrets}
         theirs = _spark_defaults() if given is None else Path(given)
         # The empty line ends a last line with a continuation, so that it does not absorb our first
         # line.
@@ -485,6 +486,12 @@ def _for_driver(job: Job) -> tuple[Job, dict[str, str]]:
     token_env = metastore.token_env
     token = token_env and token_of(token_env)
     return job, {token_env: token} if token_env and token else {}
+
+
+def _key_setting() -> dict[str, str]:
+    """Return the variable that names the key of signatures, whose file must be on the nodes as well."""
+    path = setting(KEY_SETTING)
+    return {setting_variable(KEY_SETTING): path} if path else {}
 
 
 def _spark_defaults() -> Path | None:

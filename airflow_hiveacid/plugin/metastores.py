@@ -27,6 +27,7 @@ from hiveacid.records.erasures import ErasureFolder
 from hiveacid.records.history_entries import HistoryDirectory, HistoryEntry
 from hiveacid.records.known_erasures import KnownErasure, KnownErasures
 from hiveacid.records.mirror_notes import KnownMirror, known_mirrors
+from hiveacid.records.signatures import SigningKey
 from hiveacid.records.staged_changes import KnownStagedChange, StagedChangeFolder
 from hiveacid.records.stream_places import StreamState, stream_states
 from hiveacid.records.table_history import (
@@ -374,7 +375,7 @@ class Metastore:
         with self._connect() as client:
             described = client.get_table(ref)
             now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
-        return known_mirrors(described, now, time.time())
+        return known_mirrors(described, now, time.time(), SigningKey.readable())
 
     def staged(self, table: str) -> list[KnownStagedChange]:
         """Return the staged changes of a table, which wait for an approval.
@@ -387,7 +388,7 @@ class Metastore:
         """
         with self._connect() as client:
             described = client.get_table(TableRef.parse(table))
-        return StagedChangeFolder(described).known()
+        return StagedChangeFolder(described, only_shows=True).known()
 
     def erasures(self, folder: str) -> list[KnownErasure]:
         """Return the requests to erase keys.

@@ -40,13 +40,17 @@ def setting(name: str) -> str:
     Raises:
         AccessRefused: Airflow's configuration cannot be read.
     """
-    variable = f"AIRFLOW__{_SECTION.upper()}__{name.upper()}"
-    given = os.environ.get(variable)
+    given = os.environ.get(setting_variable(name))
     if given is None:
         home = os.environ.get("AIRFLOW_HOME") or "~/airflow"
         file = os.environ.get("AIRFLOW_CONFIG") or f"{home}/airflow.cfg"
         given = _read(Path(os.path.expandvars(file)).expanduser()).get(name, "")
     return given.strip()
+
+
+def setting_variable(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return f"AIRFLOW__{_SECTION.upper()}__{name.upper()}"
 
 
 @cache

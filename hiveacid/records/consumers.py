@@ -25,6 +25,7 @@ from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import located, require_same_table
 from hiveacid.metastore.txn.owner import Snapshot
+from hiveacid.records.signatures import SignedRecord, SigningKey
 from hiveacid.records.table_history import oldest_version
 from hiveacid.rules.formats import Obligation
 from hiveacid.rules.lag import CONSUMER_NAME, consumer_token, last_final_version, require_consumer
@@ -43,7 +44,7 @@ _FILE = re.compile(rf"(?:{UNFINISHED_PREFIX}[0-9a-f]+_)?(?:begin|([0-9]{{1,18}})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor(Obligation):
+class Cursor(SignedRecord):
     """Progress of a consumer.
 
     Attributes:
@@ -69,19 +70,22 @@ class Cursor(Obligation):
         return f"{CONSUMER_CURSORS}/{self.consumer}/{'begin' if self.begins else self.version}.json"
 
     @classmethod
-    def parse(cls, path: str, content: bytes | None, folder: str = "") -> Self | None:
+    def parse(
+        cls, folder: str, path: str, content: bytes | None, key: SigningKey | None
+    ) -> Self | None:
         """Read a cursor; None unless the content is that of a cursor with this path.
 
         Args:
-            path: Its path.
+            folder: The folder of the table.
+            path: The path of the cursor below it.
             content: The content of its file.
-            folder: The folder of the table, for errors.
+            key: The key of the installation, if its signature must be valid.
 
         Raises:
             NewerRecord: A newer version has written it.
         """
         try:
-            cursor = codec.read_obligation(cls, content, f"The cursor {folder}{path}")
+            cursor = cls.parse_signed(content, f"{folder}/{path}", key)
         except InvalidJob:
             return None
         return cursor if cursor.path == path else None
@@ -126,13 +130,15 @@ def consumer_versions(table: HiveTable) -> dict[str, int]:
     Args:
         table: The table.
     """
-    return {name: version for name, (version, _) in _known_versions(table).items()}
+    key = SigningKey.configured()
+    return {name: version for name, (version, _) in _known_versions(table, key).items()}
 
 
-def _known_versions(table: HiveTable) -> dict[str, tuple[int, str]]:
+def _known_versions(table: HiveTable, key: SigningKey | None) -> dict[str, tuple[int, str]]:
     """Return the last version copied by each consumer; 0 with the reason if it is not known."""
     found: dict[str, list[Cursor | NewerRecord | None]] = {}
-    for path, cursor in _read_cursors(ReadOnlyStorage.of(table.folder), CONSUMER_CURSORS).items():
+    storage = ReadOnlyStorage.of(table.folder)
+    for path, cursor in _read_cursors(storage, CONSUMER_CURSORS, key).items():
         found.setdefault(path.split("/")[1], []).append(cursor)
     here = located(table)
     versions = {}
@@ -144,7 +150,7 @@ def _known_versions(table: HiveTable) -> dict[str, tuple[int, str]]:
         if newer is not None:
             versions[name] = 0, newer
         elif len(read) < len(cursors):
-            versions[name] = 0, "Its cursor cannot be read."
+            versions[name] = 0, _unreadable("Its cursor", key)
         elif newest is None or len(known) < len(read):
             versions[name] = 0, "Its cursor belongs to another creation of the table."
         elif len({each.targets for each in known}) > 1:
@@ -154,12 +160,15 @@ def _known_versions(table: HiveTable) -> dict[str, tuple[int, str]]:
     return versions
 
 
-def known_consumers(table: HiveTable, now: ValidWriteIdList) -> tuple[KnownConsumer, ...]:
+def known_consumers(
+    table: HiveTable, now: ValidWriteIdList, key: SigningKey | None
+) -> tuple[KnownConsumer, ...]:
     """Describe the consumers of a table; see ``consumer_versions``.
 
     Args:
         table: The table.
         now: The write ids that a new reader sees.
+        key: The key of the installation, if signatures must be valid.
     """
     newest = last_final_version(now)
     return tuple(
@@ -169,8 +178,13 @@ def known_consumers(table: HiveTable, now: ValidWriteIdList) -> tuple[KnownConsu
             behind=_count(now, version, newest),
             problem=problem,
         )
-        for name, (version, problem) in _known_versions(table).items()
+        for name, (version, problem) in _known_versions(table, key).items()
     )
+
+
+def _unreadable(what: str, key: SigningKey | None) -> str:
+    signed = "" if key is None else ", or lacks the signature of this installation"
+    return f"{what} cannot be read{signed}."
 
 
 def _count(now: ValidWriteIdList, after: int, newest: int) -> int:
@@ -193,7 +207,7 @@ def forget_consumer(client: MetastoreClient, ref: TableRef, name: str) -> bool:
     """
     require_consumer(name)
     storage, folder = Storage.of(client.get_table(ref).folder), f"{CONSUMER_CURSORS}/{name}"
-    found = _read_cursors(storage, folder)
+    found = _read_cursors(storage, folder, SigningKey.configured())
     for cursor in found.values():
         if isinstance(cursor, NewerRecord):
             raise cursor
@@ -234,6 +248,7 @@ class Consumer:
         self._client = client
         self._name = name
         self._targets = None if writes is None else _targets(writes)
+        self._key = SigningKey.configured()
         self._described = client.get_table(TableRef.parse(table))
         self._storage = Storage.of(self._described.folder)
         self._folder = f"{CONSUMER_CURSORS}/{name}"
@@ -357,7 +372,9 @@ class Consumer:
             return
         again = self._cursor is not None and self._cursor.path == cursor.path
         try:
-            self._storage.write_file(cursor.path, codec.to_bytes(cursor), replace=again)
+            place = f"{self._storage.location}/{cursor.path}"
+            signed = codec.to_bytes(cursor.signed(place, self._key))
+            self._storage.write_file(cursor.path, signed, replace=again)
         except StorageError:
             # The answer was lost, or another run was as fast; a different target raises here.
             if cursor.is_news_after(self._read()):
@@ -366,13 +383,13 @@ class Consumer:
 
     def _read(self) -> Cursor | None:
         cursors = []
-        for path, cursor in _read_cursors(self._storage, self._folder).items():
+        for path, cursor in _read_cursors(self._storage, self._folder, self._key).items():
             where = f"{self._storage.location}/{path}"
             if isinstance(cursor, NewerRecord):
                 raise cursor
             if cursor is None:
                 raise StorageError(
-                    f"{where} cannot be read as the cursor of a consumer.",
+                    _unreadable(f"The cursor {where} of a consumer", self._key),
                     remedy=f"Restore it, or run hiveacid consumers forget {self.table.name} "
                     f"{self._name}: then the consumer begins again at after= of its job.",
                 )
@@ -396,17 +413,17 @@ class Consumer:
 
 
 def _read_cursors(
-    storage: ReadOnlyStorage, folder: str
+    storage: ReadOnlyStorage, folder: str, key: SigningKey | None
 ) -> Mapping[str, Cursor | NewerRecord | None]:
     """Read the cursors below a folder, by path; None for an unreadable cursor."""
     paths = _paths(storage, folder)
     contents = {path: storage.read_small(path) for path in paths}
     if None in contents.values() and _paths(storage, folder) != paths:
-        return _read_cursors(storage, folder)  # Another run has moved a cursor meanwhile.
+        return _read_cursors(storage, folder, key)  # Another run has moved a cursor meanwhile.
 
     def read(path: str, content: bytes | None) -> Cursor | NewerRecord | None:
         try:
-            return Cursor.parse(path, content, f"{storage.location}/")
+            return Cursor.parse(storage.location, path, content, key)
         except NewerRecord as error:
             return error
 

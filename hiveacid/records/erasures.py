@@ -6,7 +6,6 @@ together with its place and its number, so that none can be forged, changed, or 
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -31,8 +30,7 @@ from hiveacid.jobs.erase_job import (
     token_of_request,
 )
 from hiveacid.records.numbered_file import NumberedFile
-from hiveacid.records.signatures import Signature, SigningKey
-from hiveacid.rules.formats import Obligation
+from hiveacid.records.signatures import SignedRecord, SigningKey
 from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import LocatedTable, TableRef, plain_location, same_place
 from hiveacid.rules.texts import parse_duration
@@ -110,7 +108,7 @@ class HeldFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Erasure(Obligation):
+class Erasure(SignedRecord):
     """State of a request.
 
     Attributes:
@@ -123,7 +121,7 @@ class Erasure(Obligation):
         source: A description of the source of the keys, without keys.
         salt: The salt of the hashes, in hexadecimal digits.
         hashes: The salted hashes of the keys, sorted, and separated by spaces: one text is written
-            much faster than a list of 100,000.
+            much faster than a list of 100,000. If the record is signed, the key is a part of the salt.
         tables: The tables.
         run_tokens: The run tokens of the deletes that were begun.
         txn_ids: The transactions of the deletes that were committed.
@@ -135,7 +133,6 @@ class Erasure(Obligation):
         waits: The causes that delay the certificate.
         checked_at: The time at which this was determined.
         certificate: The location of the certificate; None before it is issued.
-        signature: The signature of the rest, if a key was configured; the hashes are keyed by it, too.
     """
 
     request: str
@@ -158,7 +155,6 @@ class Erasure(Obligation):
     waits: tuple[Wait, ...] = ()
     checked_at: str | None = None
     certificate: str | None = None
-    signature: Signature | None = None
 
     @property
     def key_hashes(self) -> frozenset[str]:
@@ -354,23 +350,18 @@ class ErasureRecord:
             return None
         number, content = found
         try:
-            where = f"The request in {self.location}"
-            erasure = codec.read_obligation(Erasure, content, where)
+            erasure = Erasure.parse_signed(content, self._place(number), self._key)
             erasure.require_sound(self.location)
         except (InvalidJob, ValueError) as error:
             # Not its reason, which may have parts of the record.
+            what = "readable record of a request"
+            if self._key is not None:
+                what += " with the signature of this installation"
             raise CorruptFile(
-                f"{self.location} has no readable record of a request.",
-                remedy="Restore it from a backup, or make the request again under another name.",
+                f"{self.location} has no {what}.",
+                remedy="It is damaged, forged, or moved, or was written with another key or none:"
+                " restore it from a backup, or make the request again under another name.",
             ) from error
-        if self._key is not None and not self._key.has_signed(
-            erasure.signature, self._signed(number, erasure)
-        ):
-            raise CorruptFile(
-                f"The record in {self.location} does not have the signature of this installation.",
-                remedy="It is forged, changed, or moved, or was written with another key or none: make"
-                " the request again under another name.",
-            )
         return number, erasure
 
     def write(self, number: int, erasure: Erasure) -> None:
@@ -379,20 +370,16 @@ class ErasureRecord:
         Raises:
             ConflictError: Another process has replaced it meanwhile.
         """
-        if self._key is not None:
-            signature = self._key.sign(self._signed(number, erasure))
-            erasure = replace(erasure, signature=signature)
-        if not self._file.write(number, codec.to_bytes(erasure), follows=number > 1):
+        signed = erasure.signed(self._place(number), self._key)
+        if not self._file.write(number, codec.to_bytes(signed), follows=number > 1):
             raise ConflictError(
                 f"Another process works on the request {erasure.request}.",
                 remedy="Run it again; work that is done is not repeated.",
             )
 
-    def _signed(self, number: int, erasure: Erasure) -> bytes:
-        """The bytes that are signed: no record counts elsewhere, or as another state."""
-        record = codec.to_record(replace(erasure, signature=None))
-        named = {"place": plain_location(self.location), "number": number, "erasure": record}
-        return json.dumps(named, sort_keys=True, separators=(",", ":")).encode()
+    def _place(self, number: int) -> str:
+        """The location of a state, which also counts as no other state."""
+        return f"{self.location}/{self._file.path(number)}"
 
     def certificate(self) -> bytes | None:
         """Return the certificate, or None before it is issued."""

@@ -11,15 +11,24 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from hiveacid.errors import InvalidJob, MalformedSnapshot, NewerRecord
+from hiveacid.errors import (
+    CorruptFile,
+    HiveAcidError,
+    InvalidJob,
+    MalformedSnapshot,
+    NewerRecord,
+    NotAFile,
+    TooLarge,
+)
 from hiveacid.jobs import codec
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import located
 from hiveacid.records.numbered_file import NumberedFile
-from hiveacid.rules.formats import Obligation
+from hiveacid.records.signatures import SignedRecord, SigningKey
 from hiveacid.rules.lag import MirrorLag
 from hiveacid.rules.names import MIRROR_NOTES, LocatedTable, TableRef
 from hiveacid.rules.write_ids import ValidWriteIdList
@@ -31,7 +40,7 @@ _MOST_MIRRORS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorNote(Obligation):
+class MirrorNote(SignedRecord):
     """The last run of a mirror.
 
     Attributes:
@@ -101,14 +110,17 @@ def write_mirror_note(table: HiveTable, note: MirrorNote, *, is_new: bool) -> No
         StorageError: The folder of the Hive table cannot be written.
         NewerRecord: A newer version has written the last note on the mirror.
     """
-    storage = Storage.of(table.folder)
+    storage, key = Storage.of(table.folder), SigningKey.configured()
     file = NumberedFile(storage, note.folder)
     if (last := file.read()) is not None:
-        _read(storage, file.path(last[0]), last[1])
+        with suppress(InvalidJob):
+            MirrorNote.parse_signed(last[1], f"{storage.location}/{file.path(last[0])}", key)
     if is_new:
         _forget(storage, note.mirror, note.catalog, note.complete_at)
     # A run that was paused cannot replace the note of a later one.
-    file.write(int(note.complete_at * 1000), codec.to_bytes(note))
+    number = int(note.complete_at * 1000)
+    signed = note.signed(f"{storage.location}/{file.path(number)}", key)
+    file.write(number, codec.to_bytes(signed))
 
 
 def last_mirror_note(table: HiveTable, location: str) -> MirrorNote | None:
@@ -120,7 +132,7 @@ def last_mirror_note(table: HiveTable, location: str) -> MirrorNote | None:
     """
     notes = [
         note
-        for note in _notes(ReadOnlyStorage.of(table.folder)).values()
+        for note in _notes(ReadOnlyStorage.of(table.folder), SigningKey.configured()).values()
         if isinstance(note, MirrorNote)
         and note.location == location
         and note.table.is_same_as(located(table))
@@ -128,15 +140,18 @@ def last_mirror_note(table: HiveTable, location: str) -> MirrorNote | None:
     return max(notes, key=lambda note: note.complete_at, default=None)
 
 
-def known_mirrors(table: HiveTable, now: ValidWriteIdList, at: float) -> tuple[KnownMirror, ...]:
-    """Describe the mirrors of a table, by name; first those whose notes are of a newer version.
+def known_mirrors(
+    table: HiveTable, now: ValidWriteIdList, at: float, key: SigningKey | None
+) -> tuple[KnownMirror, ...]:
+    """Describe the mirrors of a table, by name; first those whose notes cannot be read.
 
     Args:
         table: The table.
         now: The write ids that a new reader sees.
         at: The present time, in seconds since 1970.
+        key: The key of the installation, if signatures must be valid.
     """
-    here, found = located(table), _notes(ReadOnlyStorage.of(table.folder))
+    here, found = located(table), _notes(ReadOnlyStorage.of(table.folder), key)
     notes = [
         note
         for note in found.values()
@@ -145,16 +160,16 @@ def known_mirrors(table: HiveTable, now: ValidWriteIdList, at: float) -> tuple[K
         and (note.table.name, note.table.location) == (here.name, here.location)
     ]
     nothing = ValidWriteIdList(None, 0)
-    newer = tuple(
+    unreadable = tuple(
         KnownMirror(
             name=folder.rpartition("/")[2],
             lag=MirrorLag.of(nothing, now, complete_at=at, at=at),
             problem=note.what,
         )
         for folder, note in found.items()
-        if isinstance(note, NewerRecord)
+        if isinstance(note, HiveAcidError)
     )
-    return newer + tuple(
+    return unreadable + tuple(
         KnownMirror(
             name=note.mirror,
             catalog=note.catalog,
@@ -178,7 +193,7 @@ def forget_mirror(client: MetastoreClient, ref: TableRef, name: str, catalog: st
     Args:
         client: The metastore.
         ref: The Hive table.
-        name: The Iceberg table.
+        name: The Iceberg table, or the name of the folder of a note that cannot be read.
         catalog: The name of its catalog; None matches any.
 
     Returns:
@@ -190,7 +205,7 @@ def forget_mirror(client: MetastoreClient, ref: TableRef, name: str, catalog: st
     storage = Storage.of(client.get_table(ref).folder)
     if _forget(storage, name, catalog):
         return True
-    for note in _notes(storage).values():
+    for note in _notes(storage, SigningKey.configured()).values():
         if isinstance(note, NewerRecord):
             raise note
     return False
@@ -199,42 +214,46 @@ def forget_mirror(client: MetastoreClient, ref: TableRef, name: str, catalog: st
 def _forget(storage: Storage, name: str, catalog: str | None, before: float = math.inf) -> bool:
     found = [
         folder
-        for folder, note in _notes(storage).items()
-        if isinstance(note, MirrorNote)
-        and note.mirror == name
-        and catalog in (None, note.catalog)
-        and note.complete_at < before
+        for folder, note in _notes(storage, SigningKey.configured()).items()
+        if (
+            note.mirror == name and catalog in (None, note.catalog) and note.complete_at < before
+            if isinstance(note, MirrorNote)
+            else folder.endswith(f"/{name}") and not isinstance(note, NewerRecord)
+        )
     ]
     for folder in found:
         storage.delete_directory(folder)
     return bool(found)
 
 
-def _notes(storage: ReadOnlyStorage) -> Mapping[str, MirrorNote | NewerRecord]:
-    """Read the newest note on each mirror, by folder; unreadable notes are left out."""
+def _notes(
+    storage: ReadOnlyStorage, key: SigningKey | None
+) -> Mapping[str, MirrorNote | HiveAcidError]:
+    """Read the newest note on each mirror, by folder; the error of one hides no others."""
     paths = _newest_paths(storage)
-    contents = {path: storage.read_small(path) for path in paths}
-    if None in contents.values() and _newest_paths(storage) != paths:
-        return _notes(storage)  # Another run has written its note meanwhile.
-    found: dict[str, MirrorNote | NewerRecord] = {}
-    for path, content in contents.items():
-        folder = path.rpartition("/")[0]
-        try:
-            note = _read(storage, path, content)
-        except NewerRecord as error:
-            found[folder] = error
-            continue
-        if note is not None and note.folder == folder and _is_readable(note):
-            found[folder] = note
-    return found
+    notes = {path.rpartition("/")[0]: _read(storage, path, key) for path in paths}
+    if any(isinstance(note, CorruptFile) for note in notes.values()):
+        # Another run may have written its note meanwhile.
+        return notes if _newest_paths(storage) == paths else _notes(storage, key)
+    return notes
 
 
-def _read(storage: ReadOnlyStorage, path: str, content: bytes | None) -> MirrorNote | None:
-    """Read a note; None if it is unreadable."""
+def _read(
+    storage: ReadOnlyStorage, path: str, key: SigningKey | None
+) -> MirrorNote | HiveAcidError:
+    place = f"{storage.location}/{path}"
     try:
-        return codec.read_obligation(MirrorNote, content, f"The note {storage.location}/{path}")
-    except InvalidJob:
-        return None
+        note = MirrorNote.parse_signed(storage.read_small(path), place, key)
+        if note.folder != path.rpartition("/")[0]:
+            raise InvalidJob(f"{place} is the note on another mirror.")
+        _require_readable(note)
+    except (NewerRecord, TooLarge) as error:
+        return error
+    except (InvalidJob, NotAFile, MalformedSnapshot):
+        # Not its text, which may have parts of the note.
+        signed = "" if key is None else ", or lacks the signature of this installation"
+        return CorruptFile(f"The note {place} on a mirror cannot be read{signed}.")
+    return note
 
 
 def _newest_paths(storage: ReadOnlyStorage) -> list[str]:
@@ -246,12 +265,10 @@ def _newest_paths(storage: ReadOnlyStorage) -> list[str]:
     return [f"{MIRROR_NOTES}/{mirror}/{number}.json" for mirror, number in few]
 
 
-def _is_readable(note: MirrorNote) -> bool:
-    try:
-        _write_ids(note)
-    except MalformedSnapshot:
-        return False
-    return math.isfinite(note.complete_at) and f"{note.mirror}{note.catalog}".isprintable()
+def _require_readable(note: MirrorNote) -> None:
+    _write_ids(note)
+    if not math.isfinite(note.complete_at) or not f"{note.mirror}{note.catalog}".isprintable():
+        raise InvalidJob("It has no time, or no name that can be shown.")
 
 
 def _write_ids(note: MirrorNote) -> ValidWriteIdList:

@@ -6,13 +6,18 @@ is invalid; without a key, a record is evidence only, and its statements are ver
 
 import hashlib
 import hmac
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
 from hiveacid.errors import InvalidJob
+from hiveacid.jobs import codec
 from hiveacid.jobs.options import setting
+from hiveacid.rules.formats import Obligation
+from hiveacid.rules.names import plain_location
 
+KEY_SETTING = "signing_key_file"
 _ALGORITHM = "HMAC-SHA256"
 _SHORTEST_KEY = 16
 _HASHES = b"hiveacid hashes of keys\0"
@@ -48,7 +53,7 @@ class SigningKey:
         Raises:
             InvalidJob: The file cannot be read, or the key is too short.
         """
-        path = setting("erasure_key_file")
+        path = setting(KEY_SETTING)
         if not path:
             return None
         try:
@@ -56,7 +61,8 @@ class SigningKey:
         except OSError as error:
             raise InvalidJob(
                 f"The key of signatures cannot be read: {error}.",
-                remedy="Set erasure_key_file of [hive_acid] to a readable file, or remove it.",
+                remedy=f"Set {KEY_SETTING} of [hive_acid] to a readable file, also on the nodes of drivers"
+                " in a cluster, or remove it.",
             ) from error
         if len(secret) < _SHORTEST_KEY:
             raise InvalidJob(f"The key in {path} has less than {_SHORTEST_KEY} bytes.")
@@ -91,6 +97,52 @@ class SigningKey:
 
     def _digest(self, content: bytes) -> bytes:
         return hmac.digest(self.secret, content, hashlib.sha256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedRecord(Obligation):
+    """Record with a signature that covers its place: a copy of it counts nowhere else.
+
+    Attributes:
+        signature: The signature of the place and the rest, if a key was configured.
+    """
+
+    signature: Signature | None = field(default=None, compare=False)
+
+    def signed(self, place: str, key: SigningKey | None) -> Self:
+        """Return the record with its signature; without one if there is no key.
+
+        Args:
+            place: The location of the record, which names nothing else.
+            key: The key of the installation.
+        """
+        unsigned = replace(self, signature=None)
+        if key is None:
+            return unsigned
+        return replace(self, signature=key.sign(unsigned._content(place)))
+
+    @classmethod
+    def parse_signed(cls, content: bytes | None, place: str, key: SigningKey | None) -> Self:
+        """Parse the content of a file, and verify its signature.
+
+        Args:
+            content: The content.
+            place: The location of the record.
+            key: The key of the installation; without one, the signature does not matter.
+
+        Raises:
+            InvalidJob: The content has another form, or not the signature of the installation.
+            NewerRecord: A newer version has written it.
+        """
+        record = codec.read_obligation(cls, content, place)
+        content_of_signature = replace(record, signature=None)._content(place)
+        if key is not None and not key.has_signed(record.signature, content_of_signature):
+            raise InvalidJob(f"{place} does not have the signature of this installation.")
+        return record
+
+    def _content(self, place: str) -> bytes:
+        named = {"place": plain_location(place), "record": codec.to_record(self)}
+        return json.dumps(named, sort_keys=True, separators=(",", ":")).encode()
 
 
 def key_of_hashes(salt: str, key: SigningKey | None) -> bytes:

@@ -31,8 +31,8 @@ from hiveacid.jobs.stage_jobs import is_name, require_plain_checks
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.proofs import digest_of
+from hiveacid.records.signatures import SignedRecord, SigningKey
 from hiveacid.rules.cleaning import has_ended
-from hiveacid.rules.formats import Obligation
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import STAGED_CHANGES, TableIdentity, TableRef
 from hiveacid.rules.row_id import MAX_WRITER_ID
@@ -208,7 +208,7 @@ class StagedStatement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedChange(Obligation):
+class StagedChange(SignedRecord):
     """Manifest of a staged change.
 
     Attributes:
@@ -301,25 +301,27 @@ class StagedChange(Obligation):
             warnings=tuple(each.warning for each in self.statements if each.warning),
         )
 
-    def to_bytes(self) -> bytes:
-        """Return the content of the manifest's file."""
-        return codec.to_bytes(self)
+    def to_bytes(self, table: HiveTable) -> bytes:
+        """Return the content of the manifest's file in the folder of one of the tables."""
+        key = SigningKey.configured()
+        return codec.to_bytes(self.signed(_place(table.folder, self.name), key))
 
     @classmethod
-    def parse(cls, content: bytes, name: str) -> Self:
+    def parse(cls, content: bytes, folder: str, name: str, key: SigningKey | None) -> Self:
         """Parse a manifest.
 
         Args:
             content: The content of its file.
+            folder: The folder of its table.
             name: The name of its folder.
+            key: The key of the installation, if its signature must be valid.
 
         Raises:
             StagedChangeRefused: It is no manifest, that of another change, or a forged one.
             NewerRecord: A newer version has written it.
         """
         try:
-            where = f"The manifest of the staged change {name}"
-            change = codec.read_obligation(cls, content, where)
+            change = cls.parse_signed(content, _place(folder, name), key)
             change._require_valid(name)
         except (InvalidJob, MalformedName, MalformedSnapshot, ValueError, OverflowError) as error:
             raise malformed(name, f"content that cannot be read: {error}") from error
@@ -345,6 +347,10 @@ class StagedChange(Obligation):
             if lacking := {*statement.reads} - read:
                 raise malformed(name, f"no definition of {min(lacking)}")
         require_plain_checks(self.checks)
+
+
+def _place(folder: str, name: str) -> str:
+    return f"{folder}/{STAGED_CHANGES}/{name}"
 
 
 def name_of(run_token: str, txn_id: int) -> str:
@@ -421,11 +427,13 @@ class StagedChangeFolder:
 
     Args:
         table: The table.
+        only_shows: Whether the caller acts on none of them, and may therefore lack the key of signatures.
     """
 
-    def __init__(self, table: HiveTable) -> None:
+    def __init__(self, table: HiveTable, *, only_shows: bool = False) -> None:
         self._storage = Storage.of(table.folder)
         self._table = table
+        self._key = SigningKey.readable() if only_shows else SigningKey.configured()
 
     def names(self) -> list[str]:
         """List the names of the staged changes."""
@@ -483,7 +491,7 @@ class StagedChangeFolder:
             return None
         if self._storage.is_link(f"{STAGED_CHANGES}/{name}/{file}"):
             raise malformed(name, "a symbolic link above it")
-        change = StagedChange.parse(content, name)
+        change = StagedChange.parse(content, self._table.folder, name, self._key)
         if self._table.ref.full_name not in change.tables:
             raise StagedChangeRefused(
                 f"The staged change {name} in the folder of {self._table.ref} is one of"

@@ -7,6 +7,7 @@ from hiveacid.errors import (
     CheckpointMismatch,
     InvalidJob,
     NewerRecord,
+    NotAFile,
     StorageError,
     StreamOvertaken,
 )
@@ -14,7 +15,8 @@ from hiveacid.jobs import codec
 from hiveacid.jobs.stream_job import StreamJob, StreamProgress, stream_token
 from hiveacid.records.numbered_file import NumberedFile
 from hiveacid.records.proofs import NoteName, digest_of
-from hiveacid.rules.formats import Evidence, Obligation
+from hiveacid.records.signatures import SignedRecord, SigningKey
+from hiveacid.rules.formats import Evidence
 from hiveacid.rules.names import RUN_NOTES, STREAM_PLACES, UNFINISHED_PREFIX
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 
@@ -85,7 +87,7 @@ class CheckpointState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamPlace(Obligation):
+class StreamPlace(SignedRecord):
     """Position of a stream in its first table.
 
     Attributes:
@@ -227,12 +229,15 @@ class StreamPlaces:
             return None
         number, content = found
         path = f"{self._storage.location}/{self._file.path(number)}"
+        key = SigningKey.configured()
         try:
-            return codec.read_obligation(StreamPlace, content, path)
+            return StreamPlace.parse_signed(content, path, key)
         except InvalidJob as error:
             raise StorageError(
-                f"{path} cannot be read as the place of a stream.",
-                remedy="Restore it; without it the applied batches are unknown.",
+                f"{path} cannot be read as the place of a stream"
+                + (", signed by this installation." if key is not None else "."),
+                remedy="Restore it; without it the applied batches are unknown. If it was written before the"
+                " key of signatures, remove it, and set reset_query to the query of the checkpoint.",
             ) from error
 
     def required(self) -> StreamPlace:
@@ -256,9 +261,10 @@ class StreamPlaces:
             StreamOvertaken: Another driver has done so.
             CheckpointMismatch: The place before it has vanished with its table.
         """
-        if not self._file.write(place.number, codec.to_bytes(place), follows=place.number > 0):
+        path = f"{self._storage.location}/{self._file.path(place.number)}"
+        signed = place.signed(path, SigningKey.configured())
+        if not self._file.write(place.number, codec.to_bytes(signed), follows=place.number > 0):
             self.required()
-            path = f"{self._storage.location}/{self._file.path(place.number)}"
             raise StreamOvertaken(f"Another driver of stream {place.name} has written {path}.")
 
     def read_state(self) -> StreamState | None:
@@ -303,7 +309,7 @@ def stream_states(storage: ReadOnlyStorage) -> list[StreamState]:
 def _state(storage: ReadOnlyStorage, path: str) -> StreamState | None:
     try:
         return codec.read_evidence(StreamState, storage.read_small(path), path)
-    except InvalidJob:
+    except (InvalidJob, NotAFile):
         return None
 
 
@@ -316,12 +322,13 @@ def digests_of_next_batches(storage: ReadOnlyStorage) -> set[str]:
     Args:
         storage: The folder of a table.
     """
-    digests = set()
+    digests, key = set(), SigningKey.configured()
     for path, size, _ in storage.walk(STREAM_PLACES):
         if size is None or not _PLACE.fullmatch(path):
             continue
         try:
-            place = codec.read_obligation(StreamPlace, storage.read_small(path), path)
+            content = storage.read_small(path)
+            place = StreamPlace.parse_signed(content, f"{storage.location}/{path}", key)
             digests.add(digest_of(place.next_token))
         except (InvalidJob, NewerRecord):
             notes = (

@@ -12,6 +12,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.proofs import NoteName, RunOutcome
 from hiveacid.records.run_notes import NoteFile, RunNoteFolder
+from hiveacid.records.signatures import SigningKey
 from hiveacid.records.staged_changes import (
     MANIFEST,
     StagedChange,
@@ -241,6 +242,7 @@ class Inspection:
         self, storage: ReadOnlyStorage, garbage: list[Garbage], keep: list[KeptPath]
     ) -> None:
         """Find staged changes that have expired, and the rest of those that were removed."""
+        key = SigningKey.configured()
         for name in names_below(storage):
             path = f"{STAGED_CHANGES}/{name}"
             if storage.is_link(path):
@@ -251,7 +253,7 @@ class Inspection:
                 content = None
             if content is not None or storage.exists(f"{path}/{MANIFEST}"):
                 try:
-                    change = StagedChange.parse(content or b"", name)
+                    change = StagedChange.parse(content or b"", storage.location, name, key)
                 except NewerRecord:
                     keep.append(KeptPath(path, _NEWER, waits_for=_STAGED))
                     continue

@@ -21,6 +21,7 @@ from hiveacid.records.history_entries import (
     traces_of,
 )
 from hiveacid.records.mirror_notes import KnownMirror, known_mirrors
+from hiveacid.records.signatures import SigningKey
 from hiveacid.records.table_history import OldestVersion
 from hiveacid.rules.directory import acid_state
 from hiveacid.rules.location import Location
@@ -146,6 +147,7 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
     with Threads(_READERS) as pool:
         parts = list(pool.map(describe, locations, locations.values()))
     oldest = OldestVersion.of(table, (part.versions for part in parts))
+    write_ids, key = snapshot.write_ids[ref.full_name], SigningKey.readable()
     return TableDetail(
         name=ref.full_name,
         kind=table.kind.value,
@@ -160,12 +162,12 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
         bases=sum(part.bases for part in parts),
         deltas=sum(part.deltas for part in parts),
         delete_deltas=sum(part.delete_deltas for part in parts),
-        newest_version=newest_version(snapshot.write_ids[ref.full_name]),
+        newest_version=newest_version(write_ids),
         oldest_version=oldest.version,
         oldest_version_at=oldest.at,
         last_compaction=_last_compaction(parts),
-        consumers=known_consumers(table, snapshot.write_ids[ref.full_name]),
-        mirrors=known_mirrors(table, snapshot.write_ids[ref.full_name], time.time()),
+        consumers=known_consumers(table, write_ids, key),
+        mirrors=known_mirrors(table, write_ids, time.time(), key),
     )
 
 

@@ -133,7 +133,7 @@ class Steps:
         if self.key is None and self.erasure.signature is not None:
             raise InvalidJob(
                 f"The request {self.erasure.request} is signed, and this process has no key.",
-                remedy="Set erasure_key_file of [hive_acid] to the file with the key of signatures.",
+                remedy="Set signing_key_file of [hive_acid] to the file with the key of signatures.",
             )
 
     def delays(self) -> tuple[Wait, ...]:

@@ -152,8 +152,8 @@ def keep_change(
             ),
             checks=options.checks,
         )
-        content = change.to_bytes()
-        if len(content) > LARGEST_MANIFEST:
+        contents = {table.folder: change.to_bytes(table) for table in tables.values()}
+        if max(map(len, contents.values())) > LARGEST_MANIFEST:
             raise UnsupportedTable(
                 f"The change of {change.tables[0]} has too many files to be staged.",
                 remedy="Change fewer partitions at a time.",
@@ -161,7 +161,8 @@ def keep_change(
         # That of the target last, which a publication reads.
         for table in reversed(tables.values()):
             owner.confirm_alive()
-            Storage.of(table.folder).write_file(f"{files.folder}/{MANIFEST}", content)
+            storage = Storage.of(table.folder)
+            storage.write_file(f"{files.folder}/{MANIFEST}", contents[table.folder])
         # A cleaner may have begun to remove the files if the transaction was lost before.
         owner.confirm_alive()
     except BaseException:

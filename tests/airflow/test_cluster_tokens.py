@@ -69,6 +69,14 @@ def test_a_driver_that_runs_keeps_its_token(cluster, context, tokens):
     assert (tokens.given, tokens.cancelled) == (1, 0)
 
 
+def test_a_driver_is_told_where_the_key_of_signatures_is(cluster, context, tokens, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE", "/etc/hiveacid.key")
+    deferred_by(delete(deferrable=True), context)
+    (application,) = cluster.applications
+    environment = cluster.seen(application).environment
+    assert environment["AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE"] == "/etc/hiveacid.key"
+
+
 @pytest.mark.parametrize("metastore", ["answers", "refuses"])
 def test_a_token_is_cancelled_where_nothing_was_submitted(context, tokens, metastore):
     def refuse(_: str) -> None:

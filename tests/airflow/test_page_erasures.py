@@ -128,7 +128,7 @@ def test_forged_entries_hide_no_other_request(shop, tmp_path, monkeypatch):
     key.write_text("0123456789abcdef")
     with Transaction(shop.client, reads=[TableRef.parse("default.orders")]):
         shop.erase("unsigned", "orders")
-    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ERASURE_KEY_FILE", str(key))
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE", str(key))
     shop.erase("r2", "visits")
     folder = Path(shop.folder.removeprefix("file:"))
     shutil.copytree(folder / "r2", folder / "copied")
@@ -136,7 +136,7 @@ def test_forged_entries_hide_no_other_request(shop, tmp_path, monkeypatch):
     (folder / "file" / "record").write_text("{}")
     shown = {each["request"]: each["problem"] for each in shop.listed()}
     assert shown.pop("r2") == ""
-    assert "does not have the signature" in shown.pop("unsigned")
+    assert "with the signature of this installation" in shown.pop("unsigned")
     assert sorted(shown) == ["copied", "file"]
     assert all(shown.values())
     # A server without the key shows what it cannot verify, and the requests of workers with one.
@@ -169,7 +169,7 @@ def test_a_request_that_is_made_again_is_read_again(shop):
 def test_a_certificate_is_shown_to_viewers_and_saved_by_others(shop, tmp_path, monkeypatch):
     key = tmp_path / "key"
     key.write_text("0123456789abcdef")
-    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ERASURE_KEY_FILE", str(key))
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE", str(key))
     assert shop.get(CERTIFICATE).status_code == 404
     shop.erase("done", "orders", "visits")
     shown = shop.get(CERTIFICATE).json()
@@ -188,7 +188,7 @@ def test_a_certificate_is_shown_to_viewers_and_saved_by_others(shop, tmp_path, m
     assert shop.get(CERTIFICATE).json()["signature"] == "invalid"
     key.unlink()
     assert shop.get(CERTIFICATE).json()["signature"] == "no key"
-    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ERASURE_KEY_FILE", "")
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE", "")
     assert shop.get(CERTIFICATE).json()["signature"] == "no key"
 
 

@@ -148,7 +148,7 @@ def test_a_signature_shows_a_changed_certificate(
 ) -> None:
     key = tmp_path / "key"
     key.write_text("a secret of thirty two characters")
-    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ERASURE_KEY_FILE", str(key))
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE", str(key))
     assert shell.erase()[0] == 0
     assert "signature: valid" in shell.verify()[1]
     path = shell.requests / "r1" / "certificate.json"
@@ -159,7 +159,7 @@ def test_a_signature_shows_a_changed_certificate(
     assert (status, "does not have its signature" in printed) == (KeysLeft.exit_code, True)
     key.write_text("short")
     assert "less than 16 bytes" in shell.verify()[1]
-    monkeypatch.delenv("AIRFLOW__HIVE_ACID__ERASURE_KEY_FILE")
+    monkeypatch.delenv("AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE")
     assert "signature: no key" in shell.verify()[1]
 
 
@@ -226,7 +226,7 @@ def test_a_verification_needs_the_signature_if_there_is_a_key(
     assert "signature: unsigned" in shell.verify()[1]
     key = tmp_path / "key"
     key.write_text("a secret of thirty two characters")
-    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ERASURE_KEY_FILE", str(key))
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE", str(key))
     status, printed = shell.verify()
     assert (status, "does not have its signature" in printed) == (KeysLeft.exit_code, True)
 

@@ -29,9 +29,10 @@ from hiveacid.jobs import codec
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import Phase
-from hiveacid.records.mirror_notes import KnownMirror, MirrorNote, forget_mirror
+from hiveacid.records.mirror_notes import KnownMirror, MirrorNote, forget_mirror, known_mirrors
 from hiveacid.rules.lag import MirrorLag
-from hiveacid.rules.names import MIRROR_NOTES
+from hiveacid.rules.names import LARGEST_NOTE, MIRROR_NOTES
+from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.storage.folder import LocalStorage
 from hiveacid.upkeep.table_detail import table_detail
 from tests.compaction.written_table import WrittenTable
@@ -61,6 +62,10 @@ class Followed(Mirror):
 
     def notes(self) -> list[Path]:
         return sorted((self.hive.root / MIRROR_NOTES).rglob("*.json"))
+
+    @staticmethod
+    def note(path: Path) -> MirrorNote:
+        return codec.read_obligation(MirrorNote, path.read_bytes(), "note")
 
     def open_write(self) -> int:
         """Begin a write without rows."""
@@ -257,14 +262,34 @@ def _of_no_time(note: MirrorNote) -> bytes:
     return codec.to_bytes(replace(note, complete_at=float("nan")))
 
 
-@pytest.mark.parametrize(
-    "change", [_corrupt, _of_another_table, _of_another_mirror, _without_write_ids, _of_no_time]
-)
-def test_other_notes_are_ignored(mirror: Followed, change: Callable[[MirrorNote], bytes]) -> None:
+def _too_large(note: MirrorNote) -> bytes:
+    return codec.to_bytes(replace(note, run_token="x" * LARGEST_NOTE))
+
+
+def test_the_note_of_another_table_is_ignored(mirror: Followed) -> None:
     (path,) = mirror.notes()
-    path.write_bytes(change(codec.read_obligation(MirrorNote, path.read_bytes(), "note")))
+    path.write_bytes(_of_another_table(mirror.note(path)))
     mirror.hive.insert(3)
     assert mirror.noted() == []
+    assert mirror.behind() == (1, 2, 1)
+    mirror.run()
+    assert mirror.noted() == [("ns.t", 2, 0)]
+
+
+@pytest.mark.parametrize(
+    "change", [_corrupt, _of_another_mirror, _without_write_ids, _of_no_time, _too_large]
+)
+def test_a_note_that_cannot_be_read_is_named_until_the_next_run(
+    mirror: Followed, change: Callable[[MirrorNote], bytes]
+) -> None:
+    (path,) = mirror.notes()
+    path.write_bytes(change(mirror.note(path)))
+    mirror.hive.insert(3)
+    table = mirror.client.get_table(mirror.hive.ref)
+    now = ValidWriteIdList(str(mirror.hive.ref), 3)
+    (known,) = known_mirrors(table, now, time.time(), None)
+    assert (known.name, known.lag.version) == (path.parent.name, 0)
+    assert "cannot be read" in known.problem
     assert mirror.behind() == (1, 2, 1)
     mirror.run()
     assert mirror.noted() == [("ns.t", 2, 0)]

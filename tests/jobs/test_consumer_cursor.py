@@ -15,7 +15,7 @@ BEGINS = replace(AT, version=5, begins=True)
 
 @pytest.mark.parametrize("cursor", [AT, BEGINS])
 def test_a_cursor_is_read_as_it_was_written(cursor: Cursor) -> None:
-    assert Cursor.parse(cursor.path, codec.to_bytes(cursor)) == cursor
+    assert Cursor.parse(TABLE.location, cursor.path, codec.to_bytes(cursor), None) == cursor
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_cursor_is_read_as_it_was_written(cursor: Cursor) -> None:
     ],
 )
 def test_another_content_than_that_of_the_path_is_no_cursor(content: bytes) -> None:
-    assert Cursor.parse(AT.path, content) is None
+    assert Cursor.parse(TABLE.location, AT.path, content, None) is None
 
 
 def test_each_version_has_a_file_of_its_own() -> None:

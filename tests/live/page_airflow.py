@@ -30,7 +30,7 @@ class PageAirflow:
             "AIRFLOW__HIVE_ACID__PAGE_REFRESH_SECONDS": "2",
             "AIRFLOW__HIVE_ACID__PAGE_DAG": "compact_or_clean",
             "AIRFLOW__HIVE_ACID__ERASURES": self.erasures,
-            "AIRFLOW__HIVE_ACID__ERASURE_KEY_FILE": str(self.key_file),
+            "AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE": str(self.key_file),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": "http://localhost:9/execution/",
         }
         self.processes = AirflowProcesses(

@@ -348,7 +348,7 @@ def make_erasures(client: MetastoreClient, folder: str, key_file: Path) -> None:
         retention="0",
     )
     task = {
-        "AIRFLOW__HIVE_ACID__ERASURE_KEY_FILE": str(key_file),
+        "AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE": str(key_file),
         "AIRFLOW_CTX_DAG_ID": "erasure",
     }
     with patch.dict(os.environ, task):

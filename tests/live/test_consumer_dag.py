@@ -149,7 +149,7 @@ def test_a_dag_that_is_killed_twenty_times_copies_every_change_once(
         ref = TableRef.parse(busy.table)
         with MetastoreClient(hms.options) as client:
             now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
-            consumers = known_consumers(client.get_table(ref), now)
+            consumers = known_consumers(client.get_table(ref), now, None)
         return [one.behind for one in consumers] == [0, 0]
 
     busy.write()

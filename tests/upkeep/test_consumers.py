@@ -38,7 +38,9 @@ def consumer(folders, name="log", targets=TARGETS):
 
 def known(folders):
     now = Snapshot.take(folders.client, [folders.ref]).write_ids[folders.ref.full_name]
-    return [(one.name, one.version, one.behind) for one in known_consumers(folders.table, now)]
+    return [
+        (one.name, one.version, one.behind) for one in known_consumers(folders.table, now, None)
+    ]
 
 
 def turn(folders, after="0", name="log"):
@@ -232,7 +234,7 @@ def test_a_cursor_does_not_move_in_a_table_that_was_created_again(client, folder
 def test_a_cursor_that_cannot_be_read_is_not_a_new_consumer(folders, client):
     consumer(folders).advance(2)
     files(folders)[0].write_text('{"format": 1')
-    with pytest.raises(StorageError, match="cannot be read as the cursor") as raised:
+    with pytest.raises(StorageError, match="of a consumer cannot be read") as raised:
         consumer(folders)
     assert "forget" in raised.value.remedy
     # Cleanings keep all that it may need.

@@ -347,7 +347,7 @@ def test_a_consumer_is_behind_by_versions_and_by_the_age_of_the_oldest(client, d
     consumer.advance(2)
     assert consumer.behind(ChangesSource(name, after="0")) == 2
     write_ids = Snapshot.take(client, [folders.ref]).write_ids[name]
-    (known,) = known_consumers(folders.table, write_ids)
+    (known,) = known_consumers(folders.table, write_ids, None)
     then = NOW.timestamp()
     entries = [
         HistoryEntry(

@@ -30,7 +30,7 @@ from tests.worker.persons import KEYS, Warehouse
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 AUTHORIZER = "AIRFLOW__HIVE_ACID__AUTHORIZER"
-KEY_FILE = "AIRFLOW__HIVE_ACID__ERASURE_KEY_FILE"
+KEY_FILE = "AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE"
 REFUSED: set[tuple[str, str]] = set()
 
 
@@ -126,12 +126,12 @@ def test_a_record_without_the_signature_of_the_installation_is_invalid(
 ) -> None:
     forge(folder)
     for work in (folder.eraser().advance, folder.eraser().delays):
-        with pytest.raises(CorruptFile, match="does not have the signature"):
+        with pytest.raises(CorruptFile, match="with the signature of this installation"):
             work("r1")
-    with pytest.raises(CorruptFile, match="does not have the signature"):
+    with pytest.raises(CorruptFile, match="with the signature of this installation"):
         folder.erase()
     (shown,) = KnownErasures(f"file:{folder.requests}").read()
-    assert "does not have the signature" in shown.problem
+    assert "with the signature of this installation" in shown.problem
     assert (folder.persons, folder.certificate()) == (10, None)
 
 

@@ -345,10 +345,11 @@ def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespac
     from hiveacid.metastore.table_rules import existing_table
     from hiveacid.metastore.txn.owner import Snapshot
     from hiveacid.records.mirror_notes import known_mirrors
+    from hiveacid.records.signatures import SigningKey
 
     table = existing_table(client, ref)
     now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
-    mirrors = known_mirrors(table, now, time.time())
+    mirrors = known_mirrors(table, now, time.time(), SigningKey.readable())
     if arguments.json:
         described = [codec.encode(mirror) for mirror in mirrors]
         print(json.dumps({"table": ref.full_name, "mirrors": described}, ensure_ascii=False))

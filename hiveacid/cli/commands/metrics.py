@@ -355,6 +355,7 @@ class _Tables:
         from hiveacid.metastore.txn.owner import Snapshot
         from hiveacid.records.consumers import known_consumers
         from hiveacid.records.mirror_notes import known_mirrors
+        from hiveacid.records.signatures import SigningKey
         from hiveacid.records.table_history import table_history
         from hiveacid.upkeep.metric_collection import (
             consumer_samples,
@@ -369,10 +370,10 @@ class _Tables:
             samples += last_run_samples(name, entries)
             table = existing_table(self._client, ref)
             write_ids = Snapshot.take(self._client, [ref]).write_ids[name]
-            now = datetime.now(UTC)
-            for mirror in known_mirrors(table, write_ids, now.timestamp()):
+            now, key = datetime.now(UTC), SigningKey.readable()
+            for mirror in known_mirrors(table, write_ids, now.timestamp(), key):
                 samples += mirror_samples(name, mirror.catalog, mirror.name, mirror.lag)
-            for consumer in known_consumers(table, write_ids):
+            for consumer in known_consumers(table, write_ids, key):
                 samples += consumer_samples(name, consumer, entries, now)
         except MetastoreError:
             raise

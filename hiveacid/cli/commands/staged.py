@@ -109,7 +109,7 @@ def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespac
     from hiveacid.metastore.table_rules import existing_table
     from hiveacid.records.staged_changes import StagedChangeFolder
 
-    found = StagedChangeFolder(existing_table(client, ref)).known()
+    found = StagedChangeFolder(existing_table(client, ref), only_shows=True).known()
     known = [each for each in found if not each.problem]
     unreadable = [each for each in found if each.problem]
     if arguments.json:

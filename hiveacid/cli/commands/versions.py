@@ -314,10 +314,11 @@ def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespac
     from hiveacid.metastore.table_rules import existing_table
     from hiveacid.metastore.txn.owner import Snapshot
     from hiveacid.records.consumers import known_consumers
+    from hiveacid.records.signatures import SigningKey
 
     table = existing_table(client, ref)
     now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
-    consumers = known_consumers(table, now)
+    consumers = known_consumers(table, now, SigningKey.readable())
     if arguments.json:
         described = [codec.encode(consumer) for consumer in consumers]
         print(json.dumps({"table": ref.full_name, "consumers": described}, ensure_ascii=False))

@@ -16,6 +16,7 @@ from hiveacid.metastore.write_events import is_replicated
 from hiveacid.records.consumers import KnownConsumer, known_consumers
 from hiveacid.records.erasures import Erasure, HeldFile
 from hiveacid.records.mirror_notes import KnownMirror, known_mirrors
+from hiveacid.records.signatures import SigningKey
 from hiveacid.rules.names import plain_location, same_place
 from hiveacid.rules.texts import plural
 from hiveacid.rules.write_ids import ValidWriteIdList
@@ -170,11 +171,11 @@ class Copies:
 
     @cached_property
     def _consumers(self) -> tuple[KnownConsumer, ...]:
-        return known_consumers(self.table, self._now)
+        return known_consumers(self.table, self._now, SigningKey.configured())
 
     @cached_property
     def _mirrors(self) -> tuple[KnownMirror, ...]:
-        return known_mirrors(self.table, self._now, time.time())
+        return known_mirrors(self.table, self._now, time.time(), SigningKey.configured())
 
     def _late_consumers(self) -> Iterator[Wait]:
         for consumer in self._consumers:

@@ -95,7 +95,7 @@ def verify_certificate(
     if secret is None and any(table.join for table in certificate.tables):
         raise InvalidJob(
             "The certificate has hashes of keys that nobody can compare without the key of signatures.",
-            remedy="Set erasure_key_file of [hive_acid] to the file with the key that signed it.",
+            remedy="Set signing_key_file of [hive_acid] to the file with the key that signed it.",
         )
     # Without the key, the keys themselves are compared.
     keys = KeySet.of(secret or bytes.fromhex(certificate.salt), texts)
