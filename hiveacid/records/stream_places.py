@@ -10,6 +10,7 @@ from hiveacid.errors import (
     NotAFile,
     StorageError,
     StreamOvertaken,
+    TooLarge,
 )
 from hiveacid.jobs import codec
 from hiveacid.jobs.stream_job import StreamJob, StreamProgress, stream_token
@@ -40,6 +41,7 @@ class StreamState(Evidence):
         rows: Rows that the source gave to it.
         last: Its last batch, which may belong to an earlier run.
         ended: Why the run ended: "no more rows", "asked to", "time" or "failed"; None while it runs.
+            In a list, also the reason why nothing else is known.
         error: The id of the error that it failed with.
     """
 
@@ -196,6 +198,7 @@ def require_same_place(
 
 
 _STOP = "stop"
+_TOO_LARGE = "unknown, its state is too large for this page"
 _PLACE = re.compile(rf"{STREAM_PLACES}/[^/]+/[0-9]{{1,18}}\.json")
 # Real tables have fewer; a hostile folder may have more.
 _MOST_STATES = 100
@@ -311,6 +314,10 @@ def _state(storage: ReadOnlyStorage, path: str) -> StreamState | None:
         return codec.read_evidence(StreamState, storage.read_small(path), path)
     except (InvalidJob, NotAFile):
         return None
+    except TooLarge:
+        # It must not hide other streams.
+        name = path.rpartition("/")[2].removesuffix(".json")
+        return StreamState(name=name, started_at=0, told_at=0, ended=_TOO_LARGE)
 
 
 def digests_of_next_batches(storage: ReadOnlyStorage) -> set[str]:
