@@ -15,7 +15,7 @@ from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator, HiveAcidWo
 from hiveacid.errors import AccessRefused, HiveAcidError, InvalidJob
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.jobs.fields import is_pattern, is_template
-from hiveacid.jobs.job import Job, accesses_of
+from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import (
     CleanJob,
     CompactJob,
@@ -27,7 +27,6 @@ from hiveacid.jobs.maintenance_jobs import (
 )
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import CompactReport, Report
-from hiveacid.metastore.authorizer import require_access, user_of
 from hiveacid.progress import watching
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy, WorkerLimits
 from hiveacid.rules.names import TableRef
@@ -401,7 +400,7 @@ def _audited_jobs(context: "Context", metastore: MetastoreOptions) -> "JobObserv
             for kind in (CompactJob, CleanJob):
                 job = kind(target=table.full_name, metastore=metastore)
                 try:
-                    require_access(user_of(context["ti"].dag_id), accesses_of(job))
+                    require_job_access(job, context)
                 except AccessRefused as error:
                     audit(job, context, error=error)
                     raise

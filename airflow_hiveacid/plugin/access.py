@@ -219,10 +219,16 @@ class PageAccess:
             return known
         return replace(
             known,
-            tables=tuple(
-                map(self.health, filter(lambda each: self.sees(each.table), known.tables))
-            ),
+            tables=tuple(self.health(each) for each in known.tables if self.sees_files(each)),
         )
+
+    def sees_files(self, health: TableHealth) -> bool:
+        """Return whether the user may see a table, and the tables that share its files.
+
+        Args:
+            health: The health of the table.
+        """
+        return self.sees(health.table) and health.is_shown_to(self._name)
 
     def sees(self, table: str) -> bool:
         """Return whether the user may see a table.

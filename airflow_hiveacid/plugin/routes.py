@@ -431,7 +431,7 @@ def show_maintenance(request: Request, user: GetUserDep) -> dict[str, Any]:
 
 def _health(table: str, metastore: OfMetastore, access: UserAccess) -> TableHealth:
     for health in metastore.measuring.latest().tables or ():
-        if health.table == table and access.sees(table):
+        if health.table == table and access.sees_files(health):
             return access.health(health)
     raise HTTPException(404, "The table does not exist, or was not measured yet.")
 

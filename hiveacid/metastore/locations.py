@@ -89,11 +89,10 @@ class Warehouse:
             if root
         ]
 
-    def chooses(self, table: HiveTable) -> bool:
+    def chooses(self, ref: TableRef, location: str) -> bool:
         """Return whether the location of a table follows from its name."""
-        database, name = table.ref.database, table.ref.name
-        folder = name if database == _DEFAULT else f"{database}.db/{name}"
-        return any(same_place(table.location, f"{root}/{folder}") for root in self.roots)
+        folder = ref.name if ref.database == _DEFAULT else f"{ref.database}.db/{ref.name}"
+        return any(same_place(location, f"{root}/{folder}") for root in self.roots)
 
 
 class Locations:

@@ -243,11 +243,15 @@ class OwnPlaces:
         Returns:
             The name of the directory; None if no directory can overlap.
         """
+        found = self.all_overlapping(others)
+        return next((name for name in found if name != besides), None)
+
+    def all_overlapping(self, others: Iterable[Place]) -> Iterator[str]:
+        """Find all such directories; see ``overlapping``."""
         for other in others:
             for name, own in self._candidates(other):
-                if name != besides and (own.may_be_inside(other) or other.may_be_inside(own)):
-                    return name
-        return None
+                if own.may_be_inside(other) or other.may_be_inside(own):
+                    yield name
 
     def _candidates(self, place: Place) -> Iterator[tuple[str, Place]]:
         yield from self._anywhere
@@ -547,6 +551,46 @@ def require_job_access(
             permit(client.options.uris, each.ref, each.locations)
 
 
+def shared_tables(client: MetastoreClient) -> dict[str, frozenset[str]]:
+    """Return the tables in folders that somebody has chosen, each with the others that are there.
+
+    A list shows such a table only to users who may see the others, too. Without an authorizer, nobody
+    is asked, and this makes no call.
+
+    Args:
+        client: The metastore: two calls per database and 200 tables, and one for each table with
+            partitions.
+
+    Returns:
+        The names of the other tables, and of the databases whose folders are there, by the table.
+    """
+    if not authorizer_path():
+        return {}
+    warehouse, places_of = Warehouse(client), place_resolver()
+    listed = [*all_locations(client)]
+    folders = {name: location for name, location in listed if "/" not in name}
+    chosen: list[tuple[str, Iterable[Place]]] = []
+    for name, location in listed:
+        table, _, partition = name.partition("/")
+        if partition:
+            is_own = table in folders and bool(split_location(folders[table], location)[1])
+        else:
+            is_own = warehouse.chooses(TableRef.parse(table), location)
+        if not is_own:
+            chosen.append((table, places_of(location)))
+    shared: dict[str, set[str]] = {}
+    places = OwnPlaces(chosen)
+    for name, location in listed if chosen else ():
+        other = name.partition("/")[0]
+        for table in {*places.all_overlapping(places_of(location))} - {other}:
+            shared.setdefault(table, set()).add(other)
+    for database, location in _database_folders(client) if chosen else ():
+        for table in places.all_overlapping(places_of(location)):
+            if TableRef.parse(table).database != database:
+                shared.setdefault(table, set()).add(database)
+    return {table: frozenset(others) for table, others in shared.items()}
+
+
 def require_files_access(
     client: MetastoreClient, user: str, locations: Iterable[str], own: Collection[str]
 ) -> None:
@@ -726,7 +770,7 @@ class _Led:
                 elsewhere = [
                     one for one in partitions if not split_location(table.location, one)[1]
                 ]
-                chosen = [] if warehouse().chooses(table) else [table.location]
+                chosen = [] if warehouse().chooses(ref, table.location) else [table.location]
                 locations = [table.location, *elsewhere]
                 found.append(cls(ref, asked, locations, [*chosen, *elsewhere]))
         return found

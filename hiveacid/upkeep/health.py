@@ -20,7 +20,7 @@ from hiveacid.rules.compaction_rank import rank
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.texts import plural
-from hiveacid.tables.locations import folder_of
+from hiveacid.tables.locations import folder_of, shared_tables
 from hiveacid.upkeep.health_score import BlockingTxn, QueueEntry, TableHealth, score_of
 from hiveacid.upkeep.inspection import InspectedFolder, Inspection
 from hiveacid.upkeep.survey import Runner, Survey, at_once, blockers_by_table
@@ -74,7 +74,7 @@ class HealthMeter:
             MetastoreError: The metastore does not answer as it should.
             TableNotFound: The database does not exist.
         """
-        now = datetime.now(UTC)
+        now, shared = datetime.now(UTC), shared_tables(self._client)
         queue: dict[TableRef, list[QueuedCompaction]] = {}
         blockers: Mapping[TableRef, Sequence[Blocker]] | None = None
         for wanted, known in self._pages(database, tables):
@@ -86,9 +86,10 @@ class HealthMeter:
             for ref, outcome in self._survey.survey_tables(wanted, now=now, described=known):
                 if isinstance(outcome, TableNotFound) and tables is None:
                     continue
-                yield self._health(
+                health = self._health(
                     ref, known.get(ref), outcome, blockers.get(ref, ()), queue.get(ref, ()), now
                 )
+                yield replace(health, shared_with=(*sorted(shared.get(ref.full_name, ())),))
 
     def _pages(
         self, database: str | None, tables: Sequence[str] | None

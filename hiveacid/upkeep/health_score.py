@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import CorruptFile
+from hiveacid.jobs.job import SHOW, Access
+from hiveacid.metastore.authorizer import may_access
 from hiveacid.rules.compaction_decision import MANY_DELETES, Decision, Excess, percent
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.texts import bytes_in_words, duration_in_words, plural, printable
@@ -139,6 +141,8 @@ class TableHealth:
         score: 0 to 100.
         measured_at: The time of the measurement in seconds since 1970.
         error: The reason for a failed measurement, else None.
+        shared_with: With an authorizer, the tables and databases at a location that somebody has
+            chosen for the table: who may not see them does not see the table.
     """
 
     table: str
@@ -165,6 +169,12 @@ class TableHealth:
     score: int = _FULL
     measured_at: float
     error: "ErrorReport | None" = None
+    shared_with: tuple[str, ...] = ()
+
+    def is_shown_to(self, user: str) -> bool:
+        """Whether the authorizer lets a user see the table, and the tables that share its files."""
+        names = (self.table, *self.shared_with)
+        return all(may_access(user, Access(name, (), SHOW)) for name in names)
 
 
 def score_of(

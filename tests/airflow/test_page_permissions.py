@@ -1,6 +1,7 @@
 """The page shows to each user the tables and runs that Airflow and the authorizer permit."""
 
 from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 from airflow.api_fastapi.app import get_auth_manager
@@ -259,3 +260,27 @@ def test_the_authorizer_decides_on_each_row(browser, monkeypatch, authorizer, ta
     monkeypatch.setenv("AIRFLOW__HIVE_ACID__AUTHORIZER", f"{__name__}.{authorizer}")
     listed = browser.get("/hiveacid/api/tables", headers=bearer("viewer", "jane")).json()
     assert [row["table"] for row in listed["rows"]] == tables
+
+
+@pytest.mark.usefixtures("two_teams")
+def test_a_table_at_a_location_of_others_needs_the_right_to_see_them(browser, monkeypatch):
+    alias = TableHealth(
+        table="shop.alias", kind="full_acid", measured_at=1.0, shared_with=("shop.orders",)
+    )
+    fake = page_routes.app.dependency_overrides[page_routes._metastore]()
+    fake.measuring.latest = lambda refresh=False: Measured((alias,), 1.0, 0.5)
+    parts = ["", *(f"/{part}" for part in (*get_args(page_routes.Part), "versions/1"))]
+
+    def answers():
+        listed = browser.get("/hiveacid/api/tables", headers=bearer("viewer", "jane")).json()
+        shown = [
+            browser.get(
+                f"/hiveacid/api/tables/shop.alias{part}", headers=bearer("viewer", "jane")
+            ).status_code
+            for part in parts
+        ]
+        return [row["table"] for row in listed["rows"]], {*shown}
+
+    assert answers() == (["shop.alias"], {200})
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__AUTHORIZER", f"{__name__}.refuse_orders")
+    assert answers() == ([], {404})

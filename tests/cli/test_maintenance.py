@@ -251,11 +251,12 @@ def test_a_failed_table_of_a_pattern_is_reported(table, database, hiveacid):
     assert len(directories(root, "mon")) == 12
 
 
-def test_the_authorizer_decides_which_tables_are_maintained(table, database, hiveacid, monkeypatch):
-    def refuse(user, accesses):
-        raise AccessRefused(f"{user} may not {accesses[0].action} {accesses[0].table}.")
+def refuse(**_):
+    return False
 
-    monkeypatch.setattr("hiveacid.cli.commands.compactions.require_access", refuse)
+
+def test_the_authorizer_decides_which_tables_are_maintained(table, database, hiveacid, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__AUTHORIZER", f"{__name__}.refuse")
     status, printed = hiveacid("maintain", f"{database}.*")
     assert status == AccessRefused.exit_code
     assert f"may not compact {table[0]}" in printed

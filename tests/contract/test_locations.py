@@ -172,7 +172,7 @@ def test_a_warehouse_chooses_the_folders_of_tables_without_a_location(
         warehouse = Warehouse(client)
         # Version 4 has no transactional tables in the location of a database.
         is_inside = [tmp_path.name in table.folder for table in tables]
-        assert [not warehouse.chooses(table) for table in tables] == is_inside
+        assert [not warehouse.chooses(table.ref, table.location) for table in tables] == is_inside
         assert is_inside[::2] == [False, False]
     finally:
         client.drop_table(default)

@@ -1,5 +1,6 @@
 """No job, statement, or command reaches files of another team by any name or location."""
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hiveacid.cli.main import main
 from hiveacid.errors import AccessRefused
 from hiveacid.jobs.erase_job import EraseJob
 from hiveacid.jobs.export_job import ExportChangesJob
@@ -171,3 +173,34 @@ def test_nothing_is_permitted_in_a_database_in_a_folder_of_others(
 def test_all_is_permitted_in_a_free_folder(client, others, own, tmp_path) -> None:
     found, all_ = permitted(client, own(f"file:{tmp_path}/free"))
     assert found == all_
+
+
+LISTS = {
+    "tables": ["tables", "{db}", "--json"],
+    "metrics": ["metrics", "{db}.*"],
+    "maintain": ["maintain", "{db}.*", "--json"],
+}
+
+
+@pytest.mark.parametrize("command", LISTS)
+@pytest.mark.parametrize("place", ["free", "of others", "of others' database"])
+def test_lists_and_patterns_leave_out_tables_in_folders_of_others(
+    client, others, own, tmp_path, capsys, command, place
+) -> None:
+    """Other commands name their tables, so that they are asked for before they begin."""
+    home = others[0].parent if place == "of others' database" else tmp_path / "free"
+    places = [f"file:{each}" for each in others] if place == "of others" else [None] * len(NAMES)
+    database = own(f"file:{home}", *places)
+    arguments = [each.format(db=database) for each in LISTS[command]]
+    status = main([*arguments, "--metastore", client.options.uris])
+    printed = capsys.readouterr().out
+    if command == "maintain":
+        failed = {each["table"]: each["error"]["id"] for each in json.loads(printed)["tables"]}
+        refused = (
+            {} if place == "free" else {f"{database}.{name}": "AccessRefused" for name in NAMES}
+        )
+        assert (status == 0, failed) == (place == "free", refused)
+    else:
+        assert status == 0
+        shown = [name for name in NAMES if f'"{database}.{name}"' in printed]
+        assert shown == (sorted(NAMES, key=NAMES.index) if place == "free" else [])

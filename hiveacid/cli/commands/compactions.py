@@ -31,6 +31,7 @@ from hiveacid.rules.names import TableRef
 from hiveacid.rules.texts import bytes_in_words, print_lines, printable_lines
 
 if TYPE_CHECKING:
+    from hiveacid.metastore.client import MetastoreClient
     from hiveacid.upkeep.compaction.warehouse import JobObserver
 
 
@@ -374,7 +375,7 @@ def run_maintain(arguments: argparse.Namespace) -> int:
     maintenance.validate()
     metastore = target.metastore(arguments)
     with closing(MetastoreClient(metastore).patient()) as client, WorkerScheduler() as scheduler:
-        jobs = _observer()
+        jobs = _observer(client)
         report = WarehouseMaintainer(scheduler, client, maintenance, jobs=jobs).run()
     if arguments.json:
         print(json.dumps(report.to_dict(), ensure_ascii=False))
@@ -400,8 +401,9 @@ MAINTAIN = Command(
 )
 
 
-def _observer() -> "JobObserver":
+def _observer(client: "MetastoreClient") -> "JobObserver":
     """Return an observer that asks the authorizer, and reports finished jobs on stderr."""
+    from hiveacid.tables.locations import require_job_access
     from hiveacid.upkeep.compaction.warehouse import JobObserver
 
     class ReportedJobs(JobObserver):
@@ -409,7 +411,7 @@ def _observer() -> "JobObserver":
 
         def admit(self, table: TableRef) -> None:
             wanted = [Access(table.full_name, None, job.tag) for job in (CompactJob, CleanJob)]
-            require_access(system_user(), wanted)
+            require_job_access(client, system_user(), (), wanted)
 
         def end(
             self, job: Job, report: Report | None, error: HiveAcidError | None, seconds: float

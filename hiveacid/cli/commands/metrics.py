@@ -20,8 +20,7 @@ from hiveacid.cli import target
 from hiveacid.cli.command import Command, until_ended
 from hiveacid.errors import HiveAcidError, MetastoreError, UserError
 from hiveacid.foreign.budget import Threads
-from hiveacid.jobs.job import SHOW, Access
-from hiveacid.metastore.authorizer import may_access, system_user
+from hiveacid.metastore.authorizer import system_user
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.texts import print_lines
 from hiveacid.upkeep import metrics
@@ -338,7 +337,7 @@ class _Tables:
             meter.measure(tables=self._tables_of(name)) if "." in name else meter.measure(name)
         )
         for health in healths:
-            if not may_access(system_user(), Access(health.table, (), SHOW)):
+            if not health.is_shown_to(system_user()):
                 continue
             yield from table_samples(health)
             if self._runs and health.error is None:

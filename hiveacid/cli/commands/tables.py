@@ -12,8 +12,7 @@ from hiveacid.cli.command import Command
 from hiveacid.cli.output import Bar, print_table
 from hiveacid.errors import BadMetadataFile, DataError, MalformedName, NotEnoughHistory, UserError
 from hiveacid.jobs import codec
-from hiveacid.jobs.job import SHOW, Access
-from hiveacid.metastore.authorizer import may_access, system_user
+from hiveacid.metastore.authorizer import system_user
 from hiveacid.rules import names
 from hiveacid.rules.directory import AcidDirectory, FileStatus
 from hiveacid.rules.texts import bytes_in_words
@@ -58,7 +57,7 @@ def run_tables(arguments: argparse.Namespace) -> int:
         if bar is None:
             print("hiveacid: measuring ...", file=sys.stderr, flush=True)
         for health in _measure(HealthMeter(client), arguments.names):
-            if may_access(system_user(), Access(health.table, (), SHOW)):
+            if health.is_shown_to(system_user()):
                 measured.append(health)
                 worst = health if worst is None else min(worst, health, key=_rank)
             if bar is not None:
