@@ -226,7 +226,7 @@ metastores: setup ## Run tests on metastores 4.1 and 4.2, and reject version 2.3
 		-m "metastores and not conflicts" --numprocesses $(WORKERS) --dist loadfile \
 		tests/contract tests/metastore tests/histories tests/upkeep tests/engine
 
-vendors: setup ## Run suites through proxies that answer like vendors' metastores (hours; VENDORS=cdp-7.3)
+vendors: setup ## Run suites through proxies that answer like vendors' metastores (half an hour; VENDORS=cdp-7.3: one)
 	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile tests/vendors
 	@set -e; for vendor in $(VENDORS); do echo "As $$vendor:"; $(RUN) VENDOR=$$vendor python -m pytest \
 		--numprocesses $(WORKERS) --dist worksteal $(SUITES_OF_VENDORS) --ignore tests/contract/test_features.py; done
