@@ -135,6 +135,11 @@ class MergePlan:
         changes = (*self.matched, *self.not_matched_by_source)
         return bool(self.not_matched) or any(isinstance(clause, updates) for clause in changes)
 
+    @property
+    def depends_on_new_rows(self) -> bool:
+        """Whether more rows in the target matter: to inserts, or as rows without a source."""
+        return bool(self.not_matched or self.not_matched_by_source)
+
 
 def _with_defaults(clause: _AClause, rules: WriteRules) -> _AClause:
     if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate) and clause.set is not None:

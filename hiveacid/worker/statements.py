@@ -627,8 +627,8 @@ class MergeRows(SourceStatement):
 
     @property
     def depends_on_new_rows(self) -> bool:
-        """A row that others add may have matched."""
-        return True
+        """See ``MergePlan``."""
+        return MergePlan.of(self.when).depends_on_new_rows
 
     def prepare(self, preparation: Preparation) -> None:
         """Look up the source, and compile the condition and the clauses."""

@@ -129,4 +129,13 @@ def changes(t: str) -> dict[str, tuple[ChangeJob, list[Row]]]:
             ),
             merged,
         ),
+        "merge of matched": (
+            MergeJob(
+                target=t,
+                source=TableSource(t.replace(".t", ".u")),
+                on="t.id = s.id",
+                when=(MatchedUpdate(),),
+            ),
+            [(1, "a", 1), (2, "B", 1), (3, "c", 2)],
+        ),
     }

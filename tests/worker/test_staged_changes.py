@@ -107,6 +107,8 @@ UPDATE = "UPDATE t SET v = 'x' WHERE id = 1"
         ("update", "INSERT OVERWRITE TABLE t VALUES (9, 'z', 1)", False),
         ("delete", "INSERT OVERWRITE TABLE t VALUES (9, 'z', 1)", False),
         ("merge", "INSERT INTO t VALUES (9, 'z', 1)", False),
+        ("merge of matched", "INSERT INTO t VALUES (2, 'z', 1)", True),
+        ("merge of matched", UPDATE, False),
         ("merge", "INSERT INTO u VALUES (9, 'z', 1)", False),
         ("merge", "DELETE FROM u WHERE id = 2", False),
         ("whole table", "INSERT INTO t VALUES (9, 'z', 9)", False),

@@ -462,9 +462,8 @@ class MergeStatement(SparkStatement):
 
     @property
     def depends_on_new_rows(self) -> bool:
-        """Whether new rows matter: to inserts, or to clauses for rows without a source."""
-        plan = MergePlan.of(self.clauses)
-        return bool(plan.not_matched or plan.not_matched_by_source)
+        """See ``MergePlan``."""
+        return MergePlan.of(self.clauses).depends_on_new_rows
 
     def would_act_on(self, context: WriteContext, rows: NewRows) -> bool:
         """Whether a row would have matched the source, or been changed without a source row."""
