@@ -26,6 +26,7 @@ from hiveacid.metastore.table_rules import (
     require_all_columns,
     specified_partitions,
 )
+from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase
 from hiveacid.rules.constraints import WriteRules, with_defaults
 from hiveacid.rules.directory import Rules
@@ -50,6 +51,7 @@ from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.tables.bucketing import writer_numbers
 from hiveacid.tables.scan.row_filter import RowFilter
 from hiveacid.tables.scan.times import TIMESTAMP
+from hiveacid.tables.visible_files import FilesReader
 from hiveacid.worker.engine import (
     FoundRows,
     TableRows,
@@ -595,6 +597,7 @@ class _EqualColumns:
         names: The columns of the target in it.
         column: The column of the target, if it is one whose bounds can be compared.
         tree: The expression of the source.
+        value: The column of the source, if it is one.
     """
 
     target: Expression
@@ -602,6 +605,7 @@ class _EqualColumns:
     names: Sequence[str]
     column: str | None
     tree: exp.Expr
+    value: tuple[str, HiveType] | None
 
 
 @dataclass(eq=False)
@@ -654,8 +658,8 @@ class MergeRows(SourceStatement):
             [self._compiled(clause, scope, target, source, rules) for clause in clauses]
             for clauses, scope in kinds
         )
-        if not self._source.is_table:
-            self.partitions = self._partitions(self._source.evaluate(), preparation.client)
+        if self._tied() is not None:
+            self.partitions = self._estimated(preparation)
 
     def _compiled(
         self,
@@ -699,14 +703,35 @@ class MergeRows(SourceStatement):
     def _is_value_of_partition(self, key: str, tree: exp.Expr, scope: Scope) -> bool:
         """Whether an expression has the value that the partition key has in a pair of rows."""
         own = (f"{self.target_alias.lower()}.{key}", parse_type(self.table.key_types[key]))
-        tied = (pair.tree for pair in self._keys if pair.column == key)
-        return tree.unnest() in tied or bare_column(tree, scope) == own
+        tied = [pair for pair in self._keys if pair.column == key]
+        same = [own, *(pair.value for pair in tied if pair.value is not None)]
+        # The text of a column may be quoted.
+        return bare_column(tree, scope) in same or tree.unnest() in (pair.tree for pair in tied)
+
+    def _tied(self) -> dict[str | None, _EqualColumns] | None:
+        """Return what each partition key equals in the source; None if rows change others, too."""
+        keys = self.table.key_types
+        tied = {pair.column: pair for pair in self._keys if pair.column in keys}
+        is_tied = bool(keys) and tied.keys() == keys.keys() and self._stays and not self._others
+        return tied if is_tied else None
+
+    def _estimated(self, preparation: Preparation) -> list[str] | None:
+        """Return the partitions of the source before the locks.
+
+        The final rows of a table are those of the write's own snapshot: if they are in other
+        partitions, the write restarts with a lock on the whole table.
+        """
+        client, source = preparation.client, self._source
+        if not source.is_table:
+            return self._partitions(source.evaluate(), client)
+        token = preparation.options.source_token
+        with Transaction(client, reads=source.reads, run_token=token) as estimate:
+            return self._partitions(source.evaluate(FilesReader(client, estimate)), client)
 
     def _partitions(self, source: pa.Table, client: MetastoreClient) -> list[str] | None:
         """Return the partitions that the rows of the source determine; None if they do not."""
-        keys = self.table.key_types
-        tied = {pair.column: pair for pair in self._keys if pair.column in keys}
-        if not keys or tied.keys() != keys.keys() or not self._stays or self._others:
+        tied, keys = self._tied(), self.table.key_types
+        if tied is None:
             return None
         rows = with_alias(self.source_alias.lower(), source)
         values = pa.table({key: tied[key].source.values(rows) for key in keys})
@@ -855,8 +880,9 @@ def _equal_columns(
         if bare is not None and bare[1] == wide and _is_ordered(wide):
             name = bare[0].removeprefix(f"{target}.")
         names = _columns_in(scope, target, [sides[0]])
-        of_source = widened(right, wide)
-        pairs.append(_EqualColumns(widened(left, wide), of_source, names, name, sides[1].unnest()))
+        target_and_source = widened(left, wide), widened(right, wide)
+        tree, value = sides[1].unnest(), bare_column(sides[1], scope)
+        pairs.append(_EqualColumns(*target_and_source, names, name, tree, value))
     if not pairs:
         raise SparkNeeded("ON without an equal column")
     if not rest:
