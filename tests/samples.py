@@ -12,6 +12,8 @@ import pytest
 
 # The variable of `make test`: all cases are `make test CASES=all`, or plain pytest.
 ONLY_SAMPLES = os.environ.get("CASES") == "sample"
+# All of them take ten minutes.
+_HALVED = "tests/engine/"
 
 
 def random_of_commit(of_what: str = "") -> Random:
@@ -25,7 +27,8 @@ def left_out(
     """Select the cases that a sample does not run.
 
     Of a test marked `sampled(n)`, a sample runs n cases, and of other tests all cases without a server, and one
-    of those with a server: one kind of source, for example, with one version of the metastore.
+    of those with a server: one kind of source, for example, with one version of the metastore. Of the tests of the
+    engine that take a server, it runs every second one.
     """
     cases = defaultdict(list)
     for item in items:
@@ -36,6 +39,9 @@ def left_out(
         marker = some[0].get_closest_marker("sampled")
         count = marker.args[0] if marker else 1
         out |= {*some} - {*random_of_commit(test).sample(some, min(count, len(some)))}
+    halved = sorted(test for test in cases if test.startswith(_HALVED))
+    for test in random_of_commit().sample(halved, len(halved) // 2):
+        out |= {*cases[test]}
     return out
 
 
