@@ -389,9 +389,6 @@ class CompactionQueue:
     def _is_live(self, entry: QueuedCompaction, txns: ValidTxnList) -> bool:
         """Return whether a request has a live owner or worker; end this package's dead requests."""
         if entry.state == READY_FOR_CLEANING:
-            # Earlier versions marked it before the commit, which the death came before.
-            if entry.worker_version == _WORKER_VERSION and entry.txn_id in txns.aborted:
-                self._end(entry, entry.txn_id)
             return entry.txn_id in txns.open
         own = _OWN.fullmatch((entry.worker_id if entry.state == WORKING else entry.pool) or "")
         if own is None or int(own[1]) in txns.open:

@@ -33,7 +33,7 @@ from hiveacid.storage.folder import ReadOnlyStorage, Storage
 _UNFINISHED = re.compile(rf"{UNFINISHED_PREFIX}[0-9a-f]+_(.*)")
 # The other digits tell statements of one run apart.
 _RUN_DIGITS = 40
-_NAME = re.compile(r"([0-9a-f]{64})(?:\.([0-9]{1,18})(\.committed)?)?\.json")
+_NAME = re.compile(r"([0-9a-f]{64})\.([0-9]{1,18})(\.committed)?\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class NoteName:
 
     Attributes:
         digest: The digest of the run token, which begins with that of the run.
-        txn_id: The transaction; None for a note of the first version, which had one note per run.
+        txn_id: The transaction.
         marked: Whether it was renamed after the commit.
     """
 
     digest: str
-    txn_id: int | None
+    txn_id: int
     marked: bool = False
 
     @classmethod
@@ -61,7 +61,7 @@ class NoteName:
         match = _NAME.fullmatch(name)
         if match is None:
             return None
-        return cls(match[1], None if match[2] is None else int(match[2]), match[3] is not None)
+        return cls(match[1], int(match[2]), match[3] is not None)
 
     @classmethod
     def parse_unfinished(cls, name: str) -> Self | None:
@@ -72,8 +72,7 @@ class NoteName:
     @property
     def name(self) -> str:
         """The name of the file."""
-        txn = "" if self.txn_id is None else f".{self.txn_id}"
-        return f"{self.digest}{txn}{'.committed' if self.marked else ''}.json"
+        return f"{self.digest}.{self.txn_id}{'.committed' if self.marked else ''}.json"
 
 
 def digest_of(token: str) -> str:

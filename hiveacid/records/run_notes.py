@@ -70,8 +70,8 @@ class RunNote(Obligation):
     Attributes:
         run_token: The run token, as in the names of its transactions.
         txn_id: The transaction.
-        write_ids: Its write id for the table; earlier versions noted those of all tables.
-        identity: The creation of the table; None in notes of earlier versions.
+        write_id: Its write id for the table.
+        identity: The creation of the table, which may have been renamed since.
         directories: Some of its directories in the table: below the table's folder, or as a url.
         operation: The operation.
         time: The time, in ISO format.
@@ -82,27 +82,14 @@ class RunNote(Obligation):
 
     run_token: str
     txn_id: int
-    write_ids: Mapping[str, int]
+    write_id: int
+    identity: TableIdentity
     report: RunReport
     directories: tuple[str, ...] = ()
     operation: str = ""
     time: str | None = None
     user: str = ""
     run_id: str | None = None
-    identity: TableIdentity | None = None
-
-    def write_id_in(self, table: str, identity: TableIdentity) -> int | None:
-        """Return the transaction's write id in a table; None if the note is about another table.
-
-        Args:
-            table: The full name of the table.
-            identity: Its creation.
-        """
-        if self.identity is None:
-            return self.write_ids.get(table)
-        # The table may have been renamed since.
-        is_same = self.identity.is_same(identity) and len(self.write_ids) == 1
-        return next(iter(self.write_ids.values())) if is_same else None
 
     def to_bytes(self) -> bytes:
         """Return the content of the note's file."""
@@ -142,9 +129,9 @@ class RunNote(Obligation):
         report = self.report
         return bool(report.files or self.directories or report.changes or report.offsets)
 
-    def is_of(self, digest: str, txn_id: int | None) -> bool:
+    def is_of(self, name: NoteName) -> bool:
         """Whether the note matches the name of its file."""
-        return digest_of(self.run_token) == digest and txn_id in (None, self.txn_id)
+        return (digest_of(self.run_token), self.txn_id) == (name.digest, name.txn_id)
 
 
 def origin_of(report: RunReport, now: datetime) -> dict[str, str]:
@@ -309,11 +296,6 @@ class NoteFile:
         """The path below the table's folder."""
         return f"{RUN_NOTES}/{self.name.name}"
 
-    @property
-    def txn_id(self) -> int | None:
-        """The transaction; None if neither the name nor the content contains it."""
-        return self.name.txn_id if self.note is None else self.note.txn_id
-
 
 class RunNoteFolder:
     """Notes in the folder of one table.
@@ -401,8 +383,7 @@ class RunNoteFolder:
         applied = (
             file for file in files if self.judge(file, txns, write_ids) is RunOutcome.APPLIED
         )
-        notes = [file.note for file in applied if file.note is not None]
-        return [note for note in notes if self._name in note.write_ids]
+        return [file.note for file in applied if file.note is not None]
 
     def judge(self, file: NoteFile, txns: ValidTxnList, write_ids: ValidWriteIdList) -> RunOutcome:
         """Decide on the transaction of a note, by this table alone.
@@ -415,17 +396,16 @@ class RunNoteFolder:
         note = file.note
         if note is None:
             return self._judge_by_name(file, txns)
-        write_id = note.write_id_in(self._name, self._identity)
-        if write_id is None:
+        if not note.identity.is_same(self._identity):
             return RunOutcome.NO_EVIDENCE
         if file.name.marked:
             return RunOutcome.APPLIED
-        outcome = outcome_by_lists(note.txn_id, write_id, txns, write_ids)
+        outcome = outcome_by_lists(note.txn_id, note.write_id, txns, write_ids)
         if outcome is not RunOutcome.UNPROVEN:
             return outcome
         if note.report.files == 0:  # The run can be repeated.
             return RunOutcome.NO_EVIDENCE
-        return RunOutcome.APPLIED if self._has_directory(note, write_id) else outcome
+        return RunOutcome.APPLIED if self._has_directory(note) else outcome
 
     def evidence(
         self, file: NoteFile, token: str, write_ids: Mapping[str, ValidWriteIdList]
@@ -437,7 +417,7 @@ class RunNoteFolder:
             token: The run token.
             write_ids: Fresh lists of the write ids of tables, by their full names.
         """
-        if file.note is not None or file.newer is not None or file.name.txn_id is None:
+        if file.note is not None or file.newer is not None:
             return None
         own = write_ids[self._name]
         return find_evidence(self._client, self._table, token, file.name.txn_id, own)
@@ -445,7 +425,7 @@ class RunNoteFolder:
     def _judge_by_name(self, file: NoteFile, txns: ValidTxnList) -> RunOutcome:
         """Decide on an unreadable note by its name, which contains the number of the transaction."""
         txn_id = file.name.txn_id
-        if txn_id is None or file.name.marked:
+        if file.name.marked:
             return RunOutcome.UNPROVEN
         if txn_id in txns.aborted:
             return RunOutcome.ABORTED
@@ -461,9 +441,7 @@ class RunNoteFolder:
             for path, _, written in self._storage.walk(RUN_NOTES)
             if since is None or not written or written / 1e9 >= since
         )
-        return sorted(
-            (name for name in parsed if name is not None), key=lambda name: name.txn_id or 0
-        )
+        return sorted((name for name in parsed if name is not None), key=lambda name: name.txn_id)
 
     def _read(self, names: Sequence[NoteName]) -> list[NoteFile]:
         if len(names) < 2:
@@ -488,7 +466,7 @@ class RunNoteFolder:
             note = None
         except NewerRecord as newer:
             return NoteFile(name, None, newer)
-        is_own = note is not None and note.is_of(name.digest, name.txn_id)
+        is_own = note is not None and note.is_of(name)
         return NoteFile(name, note if is_own else None)
 
     def foreign_directory(self, note: RunNote) -> str | None:
@@ -499,14 +477,14 @@ class RunNoteFolder:
         """
         return next((each for each in note.directories if self._place_of(each) is None), None)
 
-    def _has_directory(self, note: RunNote, write_id: int) -> bool:
+    def _has_directory(self, note: RunNote) -> bool:
         """Whether a directory of the transaction exists, or existed until just now."""
         named = note.directories[:_MOST_LISTED]
-        return any(self._is_directory_of(note, write_id, each) for each in named)
+        return any(self._is_directory_of(note, each) for each in named)
 
-    def _is_directory_of(self, note: RunNote, write_id: int, location: str) -> bool:
+    def _is_directory_of(self, note: RunNote, location: str) -> bool:
         try:
-            if not holds_write(location.rpartition("/")[2], write_id):
+            if not holds_write(location.rpartition("/")[2], note.write_id):
                 return False
             place = self._place_of(location)
             if place is None:
@@ -671,7 +649,7 @@ class EarlierAttempts:
             notes = RunNoteFolder(self._client, storage, table)
             for file in notes.of_run(self._run_token):
                 outcome = notes.judge(file, snapshot.txns, write_ids)
-                attempts[file.txn_id or 0].append(_Proof(storage, notes, file, outcome))
+                attempts[file.name.txn_id].append(_Proof(storage, notes, file, outcome))
         joined = defaultdict(list)
         for _, proofs in sorted(attempts.items()):
             joined[min(proof.outcome for proof in proofs)].append(proofs)

@@ -98,8 +98,7 @@ class StreamPlace(SignedRecord):
         batch_id: The last batch of it that is known to be applied; -1 before the first batch.
         number: The number of the position, ascending: a new one is never written over another.
         checkpoint: The location of the query's checkpoint.
-        offsets: A digest of the offsets of that batch; None before the first batch, and in
-            positions written before digests existed.
+        offsets: A digest of the offsets of that batch; None before the first batch.
     """
 
     name: str

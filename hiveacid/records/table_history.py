@@ -494,7 +494,7 @@ class _Folders:
             facts.txn_id for facts in own.values() if facts.txn_id is not None and not facts.checked
         }
         for note in self._run_notes(limit, known, None if older_runs else self.reading.since):
-            facts = WriteFacts.of_note(_as_sidecar(note), note.write_ids[table], table)
+            facts = WriteFacts.of_note(_as_sidecar(note), note.write_id, table)
             if facts.files or facts.write_id not in elsewhere:
                 elsewhere[facts.write_id] = facts
         there = {trace.write_id for trace in traces}
@@ -682,6 +682,6 @@ def forget_run(
             for file in RunNoteFolder(client, folder, found).of_whole_run(token):
                 # A forged note may name any other table, whose own notes do not name this one.
                 names_it = file.note is not None and ref.full_name in file.note.report.write_ids
-                if file.txn_id in known and (each == ref or names_it):
+                if file.name.txn_id in known and (each == ref or names_it):
                     folder.delete_file(file.path)
     return reports

@@ -569,7 +569,7 @@ class AtomicWrite:
                     run_token=token or "",
                     run_id=self.options.run_id,
                     txn_id=txn.txn_id,
-                    write_ids={name: txn.write_ids[name]},
+                    write_id=txn.write_ids[name],
                     identity=table.identity,
                     directories=tuple(
                         directory.removeprefix(below)

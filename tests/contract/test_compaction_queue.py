@@ -281,15 +281,7 @@ def working(queue: CompactionQueue, client: MetastoreClient, ref: TableRef, txn:
     assert queue.claim(own_worker("some-host-1", txn), ref.database)
 
 
-def marked(queue: CompactionQueue, client: MetastoreClient, ref: TableRef, txn: int) -> None:
-    queue.request(ref, DAY, MAJOR, pool=ref.database)
-    claimed = queue.claim(own_worker("some-host-1", txn), ref.database)
-    assert claimed is not None
-    queue.record(claimed, txn, watermark(client, ref), "alice")
-    queue.compacted(claimed)
-
-
-@pytest.mark.parametrize("leave", [initiated, working, marked])
+@pytest.mark.parametrize("leave", [initiated, working])
 def test_leftovers_of_our_dead_compactor_end_after_its_transaction(
     client: MetastoreClient, queue: CompactionQueue, table: TableRef, leave: Callable[..., None]
 ) -> None:

@@ -29,7 +29,7 @@ from hiveacid.progress import Phase
 from hiveacid.records.proofs import digest_of
 from hiveacid.records.run_notes import RunNote
 from hiveacid.rules.locks import Operation, Target
-from hiveacid.rules.names import TableRef
+from hiveacid.rules.names import TableIdentity, TableRef
 from hiveacid.rules.write_ids import ValidTxnList
 from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
@@ -303,19 +303,25 @@ def test_garbage_about_transactions_to_come_is_no_proof(events, content):
     assert events.ids() == [1, 2]
 
 
-@pytest.mark.parametrize("written", ['{"TABLE": -5}', '{"TABLE": 999999}', "{}"])
+@pytest.mark.parametrize("write_id", [-5, 999999])
 @FAKES
-def test_a_forged_note_without_a_write_is_no_proof(events, written):
+def test_a_forged_note_without_a_write_is_no_proof(events, write_id):
     events.append(2)
-    report = '{"job": "insert", "target": "t", "files": 1}'
-    content = f'{{"format": 1, "run_token": "TOKEN", "txn_id": 7, "write_ids": {written}'
-    _write_garbage(events, f'{content}, "report": {report}}}', ".json", None)
+    assert events.job.token is not None
+    note = RunNote(
+        run_token=events.job.token,
+        txn_id=7,
+        write_id=write_id,
+        identity=events.client.get_table(TableRef.parse(events.job.target)).identity,
+        report=RunReport(job="insert", target="t", files=1),
+    )
+    _write_garbage(events, note.to_bytes(), ".{}.json", 7)
     assert not events.insert().already_done
     assert events.insert().already_done
     assert events.ids() == [1, 2]
 
 
-def _write_garbage(events: Events, content: bytes | str, name: str, *txns: int | None) -> str:
+def _write_garbage(events: Events, content: bytes | str, name: str, *txns: int) -> str:
     """Write files with the names of notes on the run; the digest in these names."""
     assert events.job.token is not None
     if isinstance(content, str):
@@ -374,7 +380,8 @@ def test_a_run_ends_only_what_it_has_begun_on_its_own_tables(events, database):
 def test_a_note_on_a_hundred_thousand_partitions_is_small_enough_to_be_read():
     partitions = tuple(f"day=2026-11-20/region={number:06d}" for number in range(100_000))
     report = RunReport(job="insert", target="a.b", partitions=partitions, files=7)
-    note = RunNote(run_token="r", txn_id=1, write_ids={"a.b": 1}, report=report)
+    identity = TableIdentity(created=1)
+    note = RunNote(run_token="r", txn_id=1, write_id=1, identity=identity, report=report)
     read = RunNote.parse(note.to_bytes())
     assert read is not None
     assert (read.report.files, read.report.partitions) == (7, ())

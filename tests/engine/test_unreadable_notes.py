@@ -223,23 +223,15 @@ def test_a_forged_note_on_another_run_applies_nothing(load, client):
 
 
 @FAKES
-@pytest.mark.parametrize("name", ["{}.json.bak", "{}", "{}.7.done.json", "._hiveacid_a1_{}.7.json"])
+@pytest.mark.parametrize(
+    "name", ["{}.json", "{}.json.bak", "{}", "{}.7.done.json", "._hiveacid_a1_{}.7.json"]
+)
 def test_a_file_without_the_name_of_a_note_is_no_note(load, name):
     assert load.job.token is not None
     folder = load.folder(load.main) / RUN_NOTES
     folder.mkdir()
     (folder / name.format(digest_of(load.job.token))).write_bytes(b"{}")
     assert not load.run().already_done
-
-
-@FAKES
-def test_a_note_of_the_first_version_that_is_unreadable_is_for_a_person(load):
-    assert load.job.token is not None
-    folder = load.folder(load.main) / RUN_NOTES
-    folder.mkdir()
-    (folder / f"{digest_of(load.job.token)}.json").write_bytes(b"{}")
-    with pytest.raises(UnprovenRun):
-        load.run()
 
 
 @FAKES

@@ -18,7 +18,7 @@ def forge_note(table, location, token=RUN):
         RunNote(
             run_token=token,
             txn_id=txn_id,
-            write_ids={name: write_id},
+            write_id=write_id,
             identity=table.table.identity,
             directories=(f"{location}/{Delta(write_id, write_id, 0).name}",),
             report=RunReport(job="insert", target=name, txn_id=txn_id, files=1),

@@ -56,7 +56,7 @@ def test_a_directory_of_a_partition_elsewhere_proves_a_run(client, table, tmp_pa
     note = forge_note(table, f"file:{slashes}{elsewhere}")
     directory = elsewhere / note.note.directories[0].rpartition("/")[2]
     directory.mkdir(parents=True)
-    sidecar = {"format": 1, "txn_id": note.txn_id, "files": {}}
+    sidecar = {"format": 1, "txn_id": note.name.txn_id, "files": {}}
     (directory / "_hiveacid.json").write_text(json.dumps(sidecar))
     with pytest.raises(AlreadyApplied):
         EarlierAttempts(client, [table.ref], RUN).end()

@@ -424,7 +424,8 @@ def test_a_run_that_may_have_been_applied_is_left_to_the_job(
     note = RunNote(
         run_token=WRONG.token,
         txn_id=1,
-        write_ids={"shop.orders": 1},
+        write_id=1,
+        identity=table.identity,
         directories=(),
         report=RunReport(job="delete", target="shop.orders"),
     )

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hiveacid.errors import NotTransactional, VersionUnknown
+from hiveacid.jobs import codec
 from hiveacid.metastore.compactions import CompactionTransaction
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records import table_history as module
@@ -73,7 +74,8 @@ def leave_run_note(folders, write_id, *, marked=True, token=None, files=1, **mor
     content = {key: value for key, value in said.items() if key in known} | {
         "format": 1,
         "run_token": token,
-        "write_ids": {folders.ref.full_name: write_id},
+        "write_id": write_id,
+        "identity": codec.encode(folders.table.identity),
         "report": report,
     }
     runs = folders.root / "_hiveacid_runs"
