@@ -93,7 +93,7 @@ def test_a_script_that_is_tried_again_after_its_end_changes_nothing(scripts: Scr
         scripts.require_result()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @FAKE
 def test_a_script_that_is_killed_at_any_call_is_completed_by_the_next_try(

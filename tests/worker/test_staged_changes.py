@@ -303,6 +303,7 @@ def kill(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any], int, b
 
 
 @FAKE4
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("after", [False, True])
 def test_a_publication_killed_at_any_call_is_repeated_once(warehouse, kill, after):
     warehouse.create("partitioned")
@@ -325,6 +326,7 @@ def test_a_publication_killed_at_any_call_is_repeated_once(warehouse, kill, afte
 
 
 @FAKE4
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("after", [False, True])
 def test_a_staging_killed_at_any_call_leaves_nothing_after_its_retry(warehouse, kill, after):
     warehouse.create("plain")
