@@ -61,7 +61,7 @@ _RESERVED = {
     "external": _KIND,
     "translated_to_external": _KIND,
     "external.table.purge": _KIND,
-    "bucketing_version": "The rows that are there are distributed by it.",
+    "bucketing_version": "New tables have the value 2, and rows that are there are distributed by it.",
     "column_stats_accurate": _STATISTICS,
     "numfiles": _STATISTICS,
     "numfileserasurecoded": _STATISTICS,

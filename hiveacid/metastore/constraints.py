@@ -2,8 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_tables
@@ -19,6 +21,7 @@ from hiveacid.rules.constraints import (
 from hiveacid.rules.names import TableRef
 
 # The only catalog that tables of this package are in.
+_SHORT = {NotNull.kind: "nn", Check.kind: "dc", Default.kind: "dc"}
 _CATALOG = "hive"
 
 
@@ -69,12 +72,15 @@ def all_constraints(client: MetastoreClient, ref: TableRef) -> TableConstraints:
 def as_structs(ref: TableRef, constraints: Sequence[Constraint]) -> dict[str, list[Any]]:
     """Convert the constraints of a new table into the fields of the request.
 
+    Those without a name get one: a metastore of version 4 may choose the same one for two checks.
+
     Args:
         ref: The table.
         constraints: Its validated constraints.
     """
     structs: dict[str, list[Any]] = defaultdict(list)
-    for each in constraints:
+    for given in constraints:
+        each = replace(given, name=given.name or _new_name(given))
         flags = {
             "enable_cstr": each.enabled,
             "validate_cstr": each.validated,
@@ -129,6 +135,12 @@ def as_structs(ref: TableRef, constraints: Sequence[Constraint]) -> dict[str, li
                     for number, column in enumerate(each.columns, start=1)
                 ]
     return dict(structs)
+
+
+def _new_name(constraint: Constraint) -> str:
+    """Return a name as a metastore chooses it, which `SHOW CREATE TABLE` leaves out."""
+    short = f"{constraint.type[0]}k" if isinstance(constraint, Key) else _SHORT[constraint.kind]
+    return f"{short}_{uuid4().int}_0"
 
 
 def _foreign_key(ref: TableRef, key: Key, flags: Mapping[str, bool]) -> list[Any]:

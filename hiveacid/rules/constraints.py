@@ -27,7 +27,7 @@ class NotNull:
 
     Attributes:
         column: The column.
-        name: The name of the constraint; if None, the metastore chooses one.
+        name: The name of the constraint; None if it has none yet, and gets one.
         enabled: New rows are checked.
         validated: The earlier rows are known to satisfy it.
         rely: Optimizers may rely on it.
@@ -52,7 +52,7 @@ class Check:
     Attributes:
         expression: The condition in Hive's SQL.
         column: The column that it was declared with; None if it was declared for the table.
-        name: The name of the constraint; if None, the metastore chooses one.
+        name: The name of the constraint; None if it has none yet, and gets one.
         enabled: New rows are checked.
         validated: The earlier rows are known to satisfy it.
         rely: Optimizers may rely on it.
@@ -79,7 +79,7 @@ class Default:
     Attributes:
         column: The column.
         value: The value in Hive's SQL.
-        name: The name of the constraint; if None, the metastore chooses one.
+        name: The name of the constraint; None if it has none yet, and gets one.
         enabled: It is used.
         validated: No meaning for a default; the metastore stores it.
         rely: No meaning for a default; the metastore stores it.
@@ -102,7 +102,7 @@ class Key:
     Attributes:
         type: "primary", "unique" or "foreign".
         columns: The columns, in order.
-        name: The name of the constraint; if None, the metastore chooses one.
+        name: The name of the constraint; None if it has none yet, and gets one.
         enabled: Always false: Hive has no enabled keys.
         validated: Always false, too.
         rely: Optimizers may rely on it.

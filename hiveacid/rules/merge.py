@@ -129,6 +129,11 @@ class MergePlan:
         return {unquoted(name).lower() for names in given for name in names or ()}
 
     @property
+    def deletes_all_matched(self) -> bool:
+        """Whether each row with a match is deleted, however many source rows match it."""
+        return self.matched == (MatchedDelete(),)
+
+    @property
     def inserts_rows(self) -> bool:
         """Whether the merge can insert rows."""
         updates = MatchedUpdate | NotMatchedBySourceUpdate

@@ -57,6 +57,7 @@ from hiveacid.records.stream_places import (
 from hiveacid.rules.location import Location
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.failures import translate, translated_spark_errors
+from hiveacid.spark.rows.json_bytes import load_json
 from hiveacid.spark.session import scan_session
 from hiveacid.spark.spark_versions import java_class
 from hiveacid.spark.statements.engine import SparkEngine
@@ -544,9 +545,13 @@ class StreamRun:
         reader = self._spark.readStream.format(source.format).options(**options)
         if source.schema is not None:
             reader = reader.options(**header_options(source.format, options)).schema(source.schema)
+        rows = reader.load()
+        if source.format.lower() == "json":
+            given = {name.lower(): value for name, value in options.items()}
+            line = given.get("columnnameofcorruptrecord", "_corrupt_record")
+            rows = load_json(reader, None, line, given.get("mode", ""))
         writer = (
-            reader.load()
-            .writeStream.queryName(self._job.name)
+            rows.writeStream.queryName(self._job.name)
             .option("checkpointLocation", self._job.checkpoint)
             .foreachBatch(self._called)
         )

@@ -82,8 +82,16 @@ def unset_properties(alter: Alteration) -> TablePropertiesJob:
 
 
 def add_columns(alter: Alteration) -> AddColumnsJob:
-    """ADD COLUMNS (...) [CASCADE]."""
-    columns = _columns(alter, alter.words.brackets(), "ADD COLUMNS", _IN_ORDER)
+    """ADD COLUMNS (...) [CASCADE], or one column without brackets."""
+    words = alter.words
+    if words.take_all("IF", "NOT", "EXISTS"):
+        alter.statement.refuse(
+            alter.at,
+            "ADD COLUMNS with IF NOT EXISTS is not supported.",
+            "Leave it out: a retry of the task finds the columns that it has added.",
+        )
+    given = words.brackets() if words.keyword == "(" else _bracketed(words.until(*_CASCADE))
+    columns = _columns(alter, given, "ADD COLUMNS", _IN_ORDER)
     _cascade(alter, "ADD COLUMNS")
     return AddColumnsJob(target=alter.target, columns=columns)
 
@@ -202,7 +210,8 @@ def compact(alter: Alteration) -> CompactJob:
     )
 
 
-_AFTER_COLUMN = ("FIRST", "AFTER", "CASCADE", "RESTRICT")
+_CASCADE = ("CASCADE", "RESTRICT")
+_AFTER_COLUMN = ("FIRST", "AFTER", *_CASCADE)
 _IN_ORDER = "Columns are in the order of the list."
 _KEPT = "The files keep the column, and a later column at its place would show its values."
 # The clauses that are refused, each with the reason and the remedy.
@@ -242,6 +251,7 @@ CLAUSES = (
     Clause(
         ("ADD", "COLUMNS"), "ADD COLUMNS (a int, …)", "adds columns behind the others", add_columns
     ),
+    Clause(("ADD", "COLUMN"), "ADD COLUMN a int", "adds a column behind the others", add_columns),
     Clause(
         ("REPLACE", "COLUMNS"),
         "REPLACE COLUMNS (a bigint, …)",
@@ -319,11 +329,15 @@ def _columns(
 
 def _column(alter: Alteration, tokens: Sequence[Token], what: str) -> ColumnSpec:
     """A name with a type, and perhaps a comment."""
-    brackets = tokens_of("()")
-    found = _columns(alter, [brackets[0], *tokens, brackets[1]], what, "")
+    found = _columns(alter, _bracketed(tokens), what, "")
     if len(found) != 1:
         alter.statement.refuse(alter.at, f"{what} takes one column.")
     return found[0]
+
+
+def _bracketed(tokens: Sequence[Token]) -> Sequence[Token]:
+    opening, closing = tokens_of("()")
+    return [opening, *tokens, closing]
 
 
 def _place(alter: Alteration) -> Mapping[str, Any]:

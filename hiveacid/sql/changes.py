@@ -434,6 +434,8 @@ class _Target:
         if node.args.get("partition") is not None:
             statement.refuse(node, f"{what} a PARTITION is not supported.", "Name it in WHERE.")
         self.written = node.alias or node.name
+        others = tree.find_all(exp.Table, exp.Subquery)
+        self._others = {each.alias_or_name.lower() for each in others if each is not node}
         words.table()
         words.alias(node.alias)
         relations = Relations(statement, tree, node if renamed else None)
@@ -517,13 +519,25 @@ class _Target:
     def _column(self, words: Words) -> str:
         at = words.next
         *qualifier, name = words.dotted_name()
-        if qualifier and ".".join(qualifier).lower() not in (self.written.lower(), self.name):
+        own = (self.name, self.written.lower())
+        if not qualifier or ".".join(qualifier).lower() in own:
+            return name.lower()
+        if ".".join(qualifier).lower() in self._others:
             self._statement.refuse(
                 at,
                 f"{'.'.join(qualifier)} is not the table that is changed.",
-                "To change a field of a struct, set all of it: s = named_struct(...).",
+                f"SET takes columns of {self.written}.",
             )
-        return name.lower()
+        path = ".".join([*qualifier, name]).lower()
+        for prefix in own:
+            path = path.removeprefix(f"{prefix}.")
+        column, field = path.split(".")[:2]
+        self._statement.refuse(
+            at,
+            f"SET takes a column, and {path} is a field of the struct {column}.",
+            f"Set all of it: {column} = named_struct('{field}', <its value>, 'other', "
+            f"{column}.other), with all fields in their order.",
+        )
 
 
 def _merge_source(

@@ -43,11 +43,9 @@ def analyze_job(statement: SqlStatement) -> AnalyzeJob:
     target = words.table()
     partitions = None
     if words.take("PARTITION"):
-        at = words.next
+        # Keys without a value mean all partitions.
         values, _ = words.partition()
-        if not values:
-            statement.refuse(at, "A partition needs a value of one key.", "Leave PARTITION out.")
-        partitions = (partition_name([*values], [*values.values()]),)
+        partitions = (partition_name([*values], [*values.values()]),) if values else None
     words.expect("COMPUTE")
     words.expect("STATISTICS")
     if not words.take("FOR"):

@@ -188,7 +188,9 @@ class _Table:
                 ((name, value),) = _pairs([node]).items()
                 if name in self._properties:
                     self._statement.refuse(node, f"The property {name!r} is there twice.")
-                self._properties[name] = value
+                # All new tables have this version.
+                if (name.lower(), value) != ("bucketing_version", "2"):
+                    self._properties[name] = value
             case _:
                 part = node.key.removesuffix("property").upper()
                 self._statement.refuse(node, f"CREATE TABLE with {part} is not supported.")
@@ -249,7 +251,9 @@ class _Table:
         properties = {name.lower(): value for name, value in self._properties.items()}
         if properties.pop("transactional", "true").lower() != "true":
             self._statement.refuse(
-                tree, "Only transactional tables can be created.", "Leave 'transactional' away."
+                tree,
+                "Only transactional tables can be created, also with 'transactional'='false'.",
+                "Leave the property out, or create a plain table with Spark or Hive.",
             )
         kind = properties.pop("transactional_properties", None)
         if kind not in (None, "default", "insert_only"):

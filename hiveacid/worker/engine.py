@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +44,8 @@ from hiveacid.writes.engine import FlatTarget, RowEngine
 _CHUNK, _CHUNK_BYTES = 1 << 17, 32 << 20
 _STRIDE, _BLOCK = 10_000, 256 << 10
 _DAY, _NANOS = 86_400, 10**9
+# Hive knows no day between them.
+_LAST_JULIAN, _FIRST_GREGORIAN = date(1582, 10, 4), date(1582, 10, 15)
 
 
 @dataclass(frozen=True)
@@ -395,6 +398,8 @@ def _divided(
 def _key_text(value: object) -> str | None:
     if value == DEFAULT_PARTITION:
         raise SparkNeeded("A partition key has the name of the default partition as its value.")
+    if isinstance(value, date) and _LAST_JULIAN < value < _FIRST_GREGORIAN:
+        raise SparkNeeded(f"The day {value} of a partition key, which Hive does not know.")
     return None if value is None else str(value)
 
 

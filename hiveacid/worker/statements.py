@@ -648,6 +648,7 @@ class MergeRows(SourceStatement):
         rules = self.declared.of(self.table)
         require_compiled(rules)
         plan = MergePlan.of(self.when).with_defaults(rules)
+        self._deletes_all_matched = plan.deletes_all_matched
         kinds: Sequence[tuple[Sequence[Any], Scope]] = (
             (plan.matched, both),
             (plan.not_matched, Scope({s: source}, self.params)),
@@ -826,7 +827,7 @@ class MergeRows(SourceStatement):
         updated = 0
         clause = _first(self._matched, both)
         acting = clause >= 0
-        if len(np.unique(at[acting])) < acting.sum():
+        if not self._deletes_all_matched and len(np.unique(at[acting])) < acting.sum():
             self._refuse(both.filter(pa.array(acting)), at[acting])
         gone = np.zeros(target.num_rows, np.bool_)
         gone[at[acting]] = True

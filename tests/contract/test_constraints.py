@@ -74,6 +74,22 @@ def test_constraints_without_names_get_some_and_a_plain_table_has_none(
 
 
 @REAL_AND_FAKE
+def test_several_checks_without_names_of_one_table_are_declared(
+    client: MetastoreClient, database: str
+) -> None:
+    # The names that a metastore chooses contain the millisecond, and none of the condition.
+    for number in range(4):
+        ref = TableRef(database, f"t{number}")
+        client.create_table(
+            HiveTable.new(ref, COLUMNS),
+            as_structs(ref, [Check(expression=f"k > {n}") for n in range(12)]),
+        )
+        found = all_constraints(client, ref).checks
+        assert {each.expression for each in found} == {f"k > {n}" for n in range(12)}
+        assert len({each.name for each in found}) == 12
+
+
+@REAL_AND_FAKE
 def test_a_create_statement_declares_the_same_constraints_again(
     client: MetastoreClient, database: str
 ) -> None:

@@ -3,7 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import duckdb
 
@@ -204,6 +204,14 @@ class Merge(Statement):
         )
 
     def judge(self, referee: duckdb.DuckDBPyConnection) -> Counts:
+        others = tuple(each for each in self.when if each.kind != "MATCHED")
+        if [each for each in self.when if each not in others] == [When("MATCHED", "DELETE")]:
+            # DuckDB refuses several source rows for a row, which is deleted here.
+            found = f"SELECT t.rowid FROM {TARGET} AS t JOIN ({self.source}) AS s ON {self.on}"
+            gone = ", ".join({str(number) for (number,) in referee.execute(found).fetchall()})
+            counts = replace(self, when=others).judge(referee) if others else Counts()
+            deleted = _count(referee, f"DELETE FROM {TARGET} WHERE rowid IN ({gone or 'NULL'})")
+            return replace(counts, deleted=(counts.deleted or 0) + deleted)
         try:
             done = referee.execute(f"{self._sql(self.columns)} RETURNING merge_action").fetchall()
         except duckdb.InvalidInputException as error:

@@ -73,7 +73,8 @@ def merged(
         kind = "matched" if pairs else "not_matched_by_source"
         others = [sources[number] for number in pairs] or [{}]
         acting = [(clause, other) for other in others if (clause := _first(kind, when, row, other))]
-        if len(acting) > 1:
+        matched = [clause for clause in when if clause.kind.startswith("matched_")]
+        if len(acting) > 1 and matched != [When("matched_delete")]:
             raise Duplicates
         if not acting:
             rows.append(old)

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from hiveacid.errors import DataError, UnknownColumn, UserError
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import (
     ONLY_HIVE4,
@@ -176,3 +177,21 @@ def test_rows_of_a_bucketed_table_are_where_hive_looks_for_them(
 
 # Spark's reader goes astray in ACID files when not all of their columns are read.
 _GUARD = ("operation", "originalTransaction", "rowId", "currentTransaction", "row")
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+@pytest.mark.parametrize("version", ["0.11", "0.12", "2.0"])
+@pytest.mark.parametrize("kind", [TableKind.FULL_ACID, TableKind.INSERT_ONLY])
+def test_a_version_of_the_format_that_no_library_writes_is_ignored(
+    spark: SparkSession,
+    open_table: Open,
+    client: MetastoreClient,
+    database: str,
+    kind: TableKind,
+    version: str,
+) -> None:
+    parameters = {"orc.write.format": version}
+    create(client, f"{database}.t", {"id": "int"}, kind=kind, parameters=parameters)
+    with open_table(f"{database}.t") as acid:
+        acid.append(spark.createDataFrame([(1,)], "id int"))
+        assert rows_of(acid.to_df()) == [(1,)]

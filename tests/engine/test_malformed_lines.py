@@ -145,3 +145,43 @@ def test_malformed_lines_go_to_a_table_of_rejected_lines(
     ):
         assert rows_of(table.to_df()) == [(1, "a", 1.5), (3, "c", 3.5)]
         assert rows_of(rejected.to_df()) == [("2,b,cheap", 2)]
+
+
+# Spark reads 128 to 255 as -128 to -1.
+BYTES = '{"id": -128}\n{"id": 127}\n{"id": 200}\n'
+
+
+@pytest.mark.parametrize(
+    ("schema", "line"),
+    [
+        ("id tinyint", '{"id": 200}'),
+        ("id array<tinyint>", '{"id": [1, 200]}'),
+        ("id map<string, tinyint>", '{"id": {"a": 255}}'),
+        ("id struct<of: array<struct<a: tinyint>>>", '{"id": {"of": [{"a": 128}]}}'),
+    ],
+)
+def test_a_number_that_does_not_fit_into_a_tinyint_makes_a_line_malformed(
+    insert: Insert, schema: str, line: str
+) -> None:
+    with pytest.raises(CorruptFile, match="has a malformed line: ") as refused:
+        insert(line, "json", "SELECT CAST(count(*) AS INT) AS id FROM feed", schema=schema)
+    assert f"has a malformed line: {line.replace(' ', '')} (read as" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("mode", "query", "expected"),
+    [
+        ("PERMISSIVE", "SELECT id FROM feed", [-128, 127, None]),
+        ("DROPMALFORMED", "SELECT id FROM feed", [-128, 127]),
+        ("PERMISSIVE", "SELECT id, _corrupt_record AS v FROM feed", [-128, 127, None]),
+    ],
+)
+def test_such_a_number_is_null_or_dropped_like_other_malformed_values(
+    insert: Insert, mode: str, query: str, expected: list[int | None]
+) -> None:
+    schema = "id tinyint, _corrupt_record string"
+    rows = insert(BYTES, "json", query + " ORDER BY id", schema=schema, options={"mode": mode})
+    assert {row[0] for row in rows} == {*expected}
+    assert len(rows) == len(expected)
+    if "AS v" in query:
+        assert {row[:2] for row in rows} == {(-128, None), (127, None), (None, '{"id":200}')}

@@ -106,7 +106,7 @@ def test_several_source_rows_for_one_target_row(
         assert sum(f"id={i} (2 source rows)" in message for i in range(8)) == 5
         assert f"{database}.t" in message
         with pytest.raises(DuplicateMergeKeys):
-            acid.merge(source, "t.id = s.id").when_matched_delete().execute()
+            acid.merge(source, "t.id = s.id").when_matched_delete("s.v > 0").execute()
         assert files(table) == before
         assert left_behind(client) == []
 
@@ -118,6 +118,11 @@ def test_several_source_rows_for_one_target_row(
         expected = [*((i, 2) for i in range(8)), (8, 0), (9, 0), (0, 1), (0, 2), (1, 1), (1, 2)]
         assert rows_of(acid.to_df(), (0, 1)) == sorted(expected)
         assert acid.merge(source, "t.id = s.id").when_matched_delete("s.v > 2").execute().files == 0
+        # A deletion of all rows with a match has one result, whatever their number.
+        merge = acid.merge(source, "t.id = s.id").when_matched_delete()
+        report = merge.when_not_matched_by_source_delete("t.id = 9").execute()
+        assert report.rows_deleted == 13
+        assert rows_of(acid.to_df()) == [(8, 0)]
 
 
 @pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)

@@ -103,6 +103,12 @@ def test_every_source_row_is_written_as_often_as_it_counts(
         twice = rows((20, 1, days[0]), (20, 2, days[0]))
         with pytest.raises(DuplicateMergeKeys, match=r"id=20.*2 source rows"):
             acid.merge(twice, ON).when_matched_update_all().execute()
+        twice = rows((20, 1, days[0]), (20, 2, days[0]), (22, 3, days[0]))
+        merge = acid.merge(twice, ON).when_matched_delete().when_not_matched_insert_all()
+        report = merge.execute()
+        assert (report.rows_deleted, report.rows_inserted) == (1, 1)
+        assert seen() == sorted([*(row for row in shown if row[0] != 20), (22, 3, days[0])])
+        known = rows((22, 5, days[0]), (22, 6, days[0]))
         assert acid.merge(known, ON).when_matched_delete().execute().rows_deleted == 1
         assert seen() == [row for row in shown if row[0] != 20]
     assert problems_of_keys(table) == []

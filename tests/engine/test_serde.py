@@ -17,7 +17,7 @@ from hiveacid.errors import TypeMismatch, UnsupportedTable
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.rows.columns import spark_struct
-from hiveacid.spark.rows.serde import CsvText, DelimitedText
+from hiveacid.spark.rows.serde import CsvText, DelimitedText, JsonText
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "serde_lines.json").read_text())
 EVERY_TYPE = {
@@ -179,3 +179,21 @@ def test_csv_lines(spark: SparkSession) -> None:
     for row in [(None, "b", "c"), ("a\nb", "", "")]:
         with pytest.raises(TypeMismatch, match="cannot be written as CSV"):
             written(row)
+
+
+def test_a_number_of_json_that_does_not_fit_into_a_tinyint_is_an_error_or_null(
+    spark: SparkSession,
+) -> None:
+    columns = [HiveColumn("a", "tinyint"), HiveColumn("b", "struct<c:array<tinyint>>")]
+    good, wide = '{"a": -128, "b": {"c": [127]}}', '{"a": 200}'
+    lines = spark.createDataFrame([(good,), (wide,), ('{"b": {"c": [128]}}',)], "line string")
+    lenient = JsonText(columns, {"ignore.malformed.json": "true"}).with_row(lines, "line", "row")
+    rows = [row.row.asDict(recursive=True) for row in lenient.collect()]
+    assert rows == [
+        {"a": -128, "b": {"c": [127]}},
+        {"a": None, "b": None},
+        {"a": None, "b": {"c": [None]}},
+    ]
+    strict = JsonText(columns, {}).with_row(lines.where(f"line = '{wide}'"), "line", "row")
+    with pytest.raises(TypeMismatch, match="tinyint"), translated_spark_errors("The table"):
+        strict.collect()

@@ -379,6 +379,9 @@ CASES = {
     "ANALYZE TABLE t PARTITION (day='a b', hour) COMPUTE STATISTICS FOR COLUMNS A, `b`": AnalyzeJob(
         target="db.t", partitions=("day=a b",), columns=("A", "b")
     ),
+    "ANALYZE TABLE t PARTITION (day, hour) COMPUTE STATISTICS": AnalyzeJob(
+        target="db.t", rows_only=True
+    ),
     "CONVERT TABLE other.t": ConvertJob(target="other.t"),
     "CONVERT TABLE t TO ACID": ConvertJob(target="db.t"),
     "ALTER TABLE t SET TBLPROPERTIES ('transactional' = 'true')": ConvertJob(target="db.t"),
@@ -400,6 +403,15 @@ CASES = {
                 ColumnSpec("b", "decimal(5,2)"),
             ),
         )
+    ),
+    "ALTER TABLE t ADD COLUMN A struct<X:int> COMMENT 'c' CASCADE": AddColumnsJob(
+        target="db.t", columns=(ColumnSpec("a", "struct<X:int>", "c"),)
+    ),
+    "ALTER TABLE t ADD COLUMN (a int)": AddColumnsJob(
+        target="db.t", columns=(ColumnSpec("a", "int"),)
+    ),
+    "CREATE TABLE t (a int) TBLPROPERTIES ('bucketing_version' = '2', 'a' = 'b')": CreateTableJob(
+        target="db.t", columns=(ColumnSpec("a", "int"),), properties={"a": "b"}
     ),
     "CREATE TABLE IF NOT EXISTS t LIKE other.u LOCATION '/x' TBLPROPERTIES ('a' = 'b')": (
         CreateTableLikeJob(

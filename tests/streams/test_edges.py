@@ -258,3 +258,16 @@ def states(stream: StreamCase) -> Any:
 
 def table_folder(stream: StreamCase, table: str) -> Path:
     return folder(stream.client.get_table(TableRef.parse(table)))
+
+
+def test_a_number_that_does_not_fit_into_a_tinyint_is_null_or_an_error_as_the_source_says(
+    stream: StreamCase,
+) -> None:
+    (stream.feed / "feed.json").write_text('{"id": 127, "v": "a"}\n{"id": 200, "v": "b"}\n')
+    source = replace(stream.job().source, schema="id TINYINT, v STRING")
+    strict = replace(source, options={**source.options, "mode": "FAILFAST"})
+    with pytest.raises(HiveAcidError, match=r"tinyint in file:.*feed\.json\."):
+        stream.run(append(stream), source=strict)
+    query = QuerySource("SELECT coalesce(id, -1L) AS id, v FROM b", BATCH.inputs)
+    stream.run(replace(append(stream), source=query), source=source)
+    assert {*stream.rows(stream.events)} == {(127, "a"), (-1, "b")}

@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from hiveacid.jobs.definition_jobs import DropTableJob
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import Locations
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.names import Base
+from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.upkeep import health
 from hiveacid.upkeep.compaction_poll import CompactionPoll
 from hiveacid.upkeep.health import HealthMeter
@@ -168,3 +170,27 @@ def test_cleanings_of_a_maintenance_ask_for_other_tables_together(
     # Each table lists its own partitions, and one of them those of all.
     assert _partitions_listed(calls) == 5 + 5 + 2 * 2
     assert not any(table.clean().removed for table in tables)
+
+
+@FAKES
+def test_a_drop_makes_one_call_for_each_table_with_partitions_and_few_for_all_others(
+    hms, client, database
+):
+    def calls_of_drop(number: int) -> Counter[str]:
+        with counted_calls() as calls:
+            run_ddl(client, DropTableJob(target=f"{database}.plain{number}"))
+        return calls
+
+    for number in range(20):
+        AcidFolders.create(client, f"{database}.plain{number}")
+    few = calls_of_drop(0)
+    for number in range(20, 250):
+        AcidFolders.create(client, f"{database}.plain{number}")
+    # Two hundred tables are described by one call, before the lock and under it.
+    more = calls_of_drop(1) - few
+    assert more == {"get_table_objects_by_name_req": 2}
+    before = calls_of_drop(2)
+    for number in range(5):
+        AcidFolders.create(client, f"{database}.parts{number}", ["p=1"])
+    # No call lists the partitions of several tables.
+    assert sum((calls_of_drop(3) - before).values()) == 5

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
-from hiveacid.errors import SparkNeeded, StorageError, UnknownColumn
+from hiveacid.errors import DuplicateMergeKeys, SparkNeeded, StorageError, UnknownColumn
 from hiveacid.jobs.checks import NotNull
 from hiveacid.jobs.quarantine import FAILED_CHECKS, RUN
 from hiveacid.jobs.sources import PathSource, QuerySource, Source, TableSource
@@ -312,6 +312,45 @@ def test_a_full_acid_table_has_its_visible_rows(
     query = "SELECT id, v, p, d FROM s WHERE k = 'x' OR v = 'b'"
     changed = {**ROWS[1], "v": "b"}
     assert insert(QuerySource(query, {"s": TableSource(name)})) == [ROWS[0], changed]
+
+
+def test_a_row_that_several_rows_of_the_source_match_is_deleted_once(
+    client: MetastoreClient, database: str, tmp_path: Path
+) -> None:
+    name = f"{database}.t"
+    create(client, name)
+    with WorkerTable(name, client.options) as table:
+        table.append(ARROW)
+    (tmp_path / "feed.csv").write_text("1,a\n1,b\n3,c\n")
+    merge = MergeJob(
+        target=name,
+        source=PathSource(f"file:{tmp_path}", "csv", schema="id bigint, v string"),
+        on="t.id = s.id",
+        when=[MatchedDelete(), NotMatchedInsert({"id": "s.id", "v": "s.v"})],
+        metastore=client.options,
+        run_in="worker",
+    )
+    with pytest.raises(DuplicateMergeKeys, match="id=1"):
+        change_rows(client, replace(merge, when=[MatchedDelete("s.v <> 'c'")]))
+    report = change_rows(client, merge)
+    assert (report.rows_inserted, report.rows_deleted) == (1, 1)
+    rows = TableScan(name, client.options).to_arrow().to_pylist()
+    assert sorted(row["id"] for row in rows) == [2, 3]
+
+
+def test_a_partition_of_a_day_that_hive_does_not_know_is_left_to_spark_which_refuses_it(
+    client: MetastoreClient, database: str
+) -> None:
+    name = f"{database}.days"
+    create(client, name, partition_keys=[HiveColumn("k", "date")])
+    with WorkerTable(name, client.options) as table:
+        for day in (date(1582, 10, 4), date(1582, 10, 15)):
+            table.append(ARROW.append_column("k", pa.array([day, None])))
+        for day in (date(1582, 10, 5), date(1582, 10, 14)):
+            with pytest.raises(SparkNeeded, match=f"{day} of a partition key"):
+                table.append(ARROW.append_column("k", pa.array([day, None])))
+        assert table.scan().count_rows() == 4
+    assert len(client.get_partition_names(TableRef.parse(name))) == 3
 
 
 def test_tables_of_text_and_earlier_versions_are_left_to_spark(

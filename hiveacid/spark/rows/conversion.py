@@ -100,7 +100,7 @@ class Conversion:
     def _converted(self, value: str, given: DataType, hive_type: HiveType) -> str:
         target = spark_type(hive_type, self.column.name)
         if isinstance(given, NullType):
-            return f"CAST({value} AS {_type_as_sql(target)})"
+            return f"CAST({value} AS {type_as_sql(target)})"
         # Python's text of a type is complete except for nullability and the metadata of fields.
         if given.simpleString() == target.simpleString() and not contains_type(
             _is_limited, hive_type
@@ -146,7 +146,7 @@ class Conversion:
         return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(fields)}) END"
 
     def _cast(self, value: str, given: DataType, target: DataType) -> str:
-        cast = f"TRY_CAST({value} AS {_type_as_sql(target)})"
+        cast = f"TRY_CAST({value} AS {type_as_sql(target)})"
         text = f" does not fit into column {self.column.name} {self.column.type}."
         wrong = f"{cast} IS NULL"
         if lost := _lost(value, given, cast, target):
@@ -286,14 +286,15 @@ def _is_limited(hive_type: HiveType) -> bool:
     return isinstance(hive_type, Char | Varchar)
 
 
-def _type_as_sql(given: DataType) -> str:
+def type_as_sql(given: DataType) -> str:
+    """A type as SQL, independent of the session's settings."""
     match given:
         case ArrayType():
-            return f"ARRAY<{_type_as_sql(given.elementType)}>"
+            return f"ARRAY<{type_as_sql(given.elementType)}>"
         case MapType():
-            return f"MAP<{_type_as_sql(given.keyType)}, {_type_as_sql(given.valueType)}>"
+            return f"MAP<{type_as_sql(given.keyType)}, {type_as_sql(given.valueType)}>"
         case StructType():
-            fields = [f"{quoted(field.name)}: {_type_as_sql(field.dataType)}" for field in given]
+            fields = [f"{quoted(field.name)}: {type_as_sql(field.dataType)}" for field in given]
             return f"STRUCT<{', '.join(fields)}>"
         case TimestampType():
             # The settings of the session determine the type TIMESTAMP.

@@ -29,6 +29,8 @@ from hiveacid.rules.schema import (
 from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import MISMATCH
 from hiveacid.spark.rows.columns import spark_struct, spark_type
+from hiveacid.spark.rows.conversion import text_as_sql
+from hiveacid.spark.rows.json_bytes import narrowed, with_shorts
 from hiveacid.spark.spark_versions import try_cast, with_arrow_column
 
 # The separators of deeper nested values, after the three that a table can define.
@@ -538,10 +540,21 @@ class JsonText:
         other = F.exists(
             F.json_object_keys(line), lambda key: F.lower(key).isin(names) & ~key.isin(names)
         )
-        parsed = F.from_json(line, spark_struct(self._columns), {"mode": self._mode})
+        struct = spark_struct(self._columns)
+        parsed = F.from_json(line, with_shorts(struct), {"mode": self._mode})
         wrong = F.lit(f"{MISMATCH} a line of JSON is empty, or names a column in capital letters.")
         refused = other | (F.trim(line) == "")
-        return lines.withColumn(row, F.when(refused, F.raise_error(wrong)).otherwise(parsed))
+        rows = lines.withColumn(row, F.when(refused, F.raise_error(wrong)).otherwise(parsed))
+        if with_shorts(struct) == struct:
+            return rows
+        own = quoted(row)
+        fields, misfit = narrowed({n: f"{own}.{quoted(n)}" for n in names}, struct)
+        values = ", ".join(f"{value} AS {quoted(name)}" for name, value in fields.items())
+        if self._mode == "PERMISSIVE":
+            misfit = "FALSE"
+        error = text_as_sql(f"{MISMATCH} a number of JSON does not fit into a tinyint.")
+        narrow = f"CASE WHEN {misfit} THEN raise_error({error}) ELSE struct({values}) END"
+        return rows.withColumn(row, F.expr(narrow))
 
     def with_line(self, rows: DataFrame, line: str, what: str) -> DataFrame:
         """Append the line of each row."""

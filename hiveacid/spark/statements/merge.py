@@ -525,6 +525,8 @@ class MergeStatement(SparkStatement):
             check_nanoseconds(self.spark, snapshot, "the merge", join.kept_columns())
             with translated_spark_errors("The merge"):
                 matches = source.find(context, snapshot)
+                if join.plan.deletes_all_matched:
+                    matches = matches.once()
                 counts_by_clause = matches.by_clause()
                 has_changes = any(clause >= 0 for clause in counts_by_clause)
                 if has_changes and (repeated := matches.repeated(SHOWN_DUPLICATES + 1)):

@@ -36,6 +36,7 @@ from hiveacid.spark.read.flat_snapshot import FlatSnapshot
 from hiveacid.spark.read.kept_rows import SharedRows
 from hiveacid.spark.read.table_reader import RowQuery
 from hiveacid.spark.rows.columns import all_columns, spark_struct
+from hiveacid.spark.rows.json_bytes import load_json
 from hiveacid.spark.session import in_session, scan_session
 from hiveacid.spark.spark_versions import from_rows
 from hiveacid.spark.statements.conditions import bound_query
@@ -147,15 +148,17 @@ def path_rows(spark: SparkSession, source: PathSource) -> DataFrame:
     with translated_spark_errors(f"The source {source.path}"):
         if source.format.lower() not in _WITH_LINES:
             return reader.load(source.path)
-        options = {name.lower() for name in source.options}
-        if "mode" in options:
-            return reader.load(source.path)
-        if "columnnameofcorruptrecord" in options:
-            return _parsed(reader.load(source.path))
-        rows = reader.option("columnNameOfCorruptRecord", _MALFORMED).load(source.path)
+        options = {name.lower(): value for name, value in source.options.items()}
         default = spark.conf.get(_DEFAULT_COLUMN) or ""
+        chosen = options.get("columnnameofcorruptrecord", default)
+        if "mode" in options:
+            return _lines(reader, source, chosen, options["mode"])
+        if "columnnameofcorruptrecord" in options:
+            return _parsed(_lines(reader, source, chosen))
+        rows = reader.option("columnNameOfCorruptRecord", _MALFORMED).load(source.path)
         if source.schema is not None and default in rows.columns:
-            return _parsed(reader.option("columnNameOfCorruptRecord", default).load(source.path))
+            reader = reader.option("columnNameOfCorruptRecord", default)
+            return _parsed(_lines(reader, source, default))
         return _checked(reader, source, rows.schema)
 
 
@@ -164,6 +167,13 @@ def has_bytes(spark: SparkSession, source: PathSource) -> bool:
     reader = spark.read.format("binaryFile").options(**source.options)
     with translated_spark_errors(f"The source {source.path}"):
         return bool(reader.load(source.path).where("length > 0").select("length").take(1))
+
+
+def _lines(reader: DataFrameReader, source: PathSource, line: str, mode: str = "") -> DataFrame:
+    """Return the rows, with their malformed lines in a column of this name, if there is one."""
+    if source.format.lower() == "json":
+        return load_json(reader, source.path, line, mode)
+    return reader.load(source.path)
 
 
 def _parsed(rows: DataFrame) -> DataFrame:
@@ -190,9 +200,8 @@ def _checked(reader: DataFrameReader, source: PathSource, schema: StructType) ->
         F.lit(")."),
     )
     with_lines = StructType([*fields, StructField(_MALFORMED, StringType())])
-    rows = (
-        reader.option("columnNameOfCorruptRecord", _MALFORMED).schema(with_lines).load(source.path)
-    )
+    reader = reader.option("columnNameOfCorruptRecord", _MALFORMED).schema(with_lines)
+    rows = _lines(reader, source, _MALFORMED)
     is_valid = F.when(line.isNull(), F.lit(True)).otherwise(F.raise_error(message).cast("boolean"))
     return rows.where(is_valid).select(*columns)
 

@@ -105,7 +105,9 @@ def orc_options(table: HiveTable, codec: str) -> dict[str, str]:
     """Options for Spark's ORC writer: the table's own properties, and the compression."""
     given = table.parameters.items()
     options = {key: value for key, value in given if key.startswith("orc.")}
-    options.pop("orc.compress", None)
+    # Current libraries write no older version of the format.
+    for name in ("orc.compress", "orc.write.format"):
+        options.pop(name, None)
     return options | {"compression": codec}
 
 

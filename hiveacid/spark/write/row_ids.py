@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from hiveacid.spark.failures import translated_spark_errors
@@ -66,6 +66,10 @@ class RowIds(ABC):
         Args:
             limit: The maximum number of row ids to return.
         """
+
+    @abstractmethod
+    def once(self) -> "RowIds":
+        """Let only one of the source rows that change a target row do so; the others still match it."""
 
     @abstractmethod
     def write_deletes(self, output: TableOutput, partitions: Sequence[PartitionFiles]) -> None:
@@ -135,6 +139,16 @@ class FewRowIds(RowIds):
         counts = np.diff(np.append(begins, keys.shape[1]))
         several = np.flatnonzero(counts > 1)[:limit]
         return [(tuple(keys[:, begins[at]].tolist()), int(counts[at])) for at in several]
+
+    def once(self) -> "FewRowIds":
+        """Let only one of the source rows that change a target row do so; the others still match it."""
+        keys = np.stack([self._column(name)[self._acting] for name in KEY])
+        _, first = np.unique(keys, axis=1, return_index=True)
+        some = self._acting[first]
+        clauses = np.full(self.table.num_rows, -1, np.int64)
+        clauses[some] = self._column(CLAUSE)[some]
+        others = self.table.drop_columns([CLAUSE])
+        return FewRowIds(others.append_column(CLAUSE, pa.array(clauses)))
 
     def write_deletes(self, output: TableOutput, partitions: Sequence[PartitionFiles]) -> None:
         """Stage a delete event for each row that a clause changes."""
@@ -214,6 +228,12 @@ class ManyRowIds(RowIds):
         counted = self._acting.groupBy(*KEY).agg(F.count(F.lit(1)).alias(_COUNT))
         rows = counted.where(F.col(_COUNT) > 1).limit(limit).collect()
         return [(tuple(row[name] for name in KEY), row[_COUNT]) for row in rows]
+
+    def once(self) -> "ManyRowIds":
+        """Let only one of the source rows that change a target row do so; the others still match it."""
+        place = F.row_number().over(Window.partitionBy(*KEY).orderBy(F.col(CLAUSE).desc()))
+        clause = F.when(place == 1, F.col(CLAUSE)).otherwise(F.lit(-1))
+        return ManyRowIds(self.frame.withColumn(CLAUSE, clause))
 
     def write_deletes(self, output: TableOutput, partitions: Sequence[PartitionFiles]) -> None:
         """Stage a delete event for each row that a clause changes."""

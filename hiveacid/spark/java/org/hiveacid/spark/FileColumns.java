@@ -4,7 +4,10 @@ import java.lang.reflect.Method;
 import java.util.*;
 import java.util.regex.Pattern;
 import org.apache.hadoop.hive.ql.exec.vector.Decimal64ColumnVector;
+import org.apache.hadoop.hive.ql.exec.vector.DoubleColumnVector;
+import org.apache.hadoop.hive.ql.exec.vector.ListColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.LongColumnVector;
+import org.apache.hadoop.hive.ql.exec.vector.MapColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.StructColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatch;
 import org.apache.orc.TypeDescription;
@@ -52,6 +55,9 @@ final class FileColumns {
 
   private final List<OrcColumnVector> vectors = new ArrayList<>();
 
+  /** The vectors that ORC reads fractions into without a conversion. */
+  private final List<DoubleColumnVector> fractions = new ArrayList<>();
+
   private final StructColumnVector row;
 
   /**
@@ -97,6 +103,7 @@ final class FileColumns {
         numbers[field] = cells.size();
         columns.addField(names.get(field), wanted);
         cells.add(cell(own, wanted, capacity));
+        collectFractions(cells.get(numbers[field]), own, wanted);
       }
     }
     read = isRaw ? columns : Envelope.around(columns);
@@ -144,8 +151,39 @@ final class FileColumns {
         : TypeUtils.createColumn(wanted, TypeDescription.RowBatchVersion.ORIGINAL, capacity);
   }
 
+  /** Collects the fractions of a column whose stored type is the one that is read. */
+  private void collectFractions(
+      org.apache.hadoop.hive.ql.exec.vector.ColumnVector cell,
+      TypeDescription stored,
+      TypeDescription wanted) {
+    if (stored.getCategory() != wanted.getCategory()) {
+      return;
+    }
+    org.apache.hadoop.hive.ql.exec.vector.ColumnVector[] parts = {};
+    if (cell instanceof DoubleColumnVector) {
+      fractions.add((DoubleColumnVector) cell);
+    } else if (cell instanceof ListColumnVector) {
+      parts = new org.apache.hadoop.hive.ql.exec.vector.ColumnVector[] {
+        ((ListColumnVector) cell).child
+      };
+    } else if (cell instanceof MapColumnVector) {
+      MapColumnVector map = (MapColumnVector) cell;
+      parts = new org.apache.hadoop.hive.ql.exec.vector.ColumnVector[] {map.keys, map.values};
+    } else if (cell instanceof StructColumnVector
+        && stored.getFieldNames().equals(wanted.getFieldNames())) {
+      parts = ((StructColumnVector) cell).fields;
+    }
+    for (int at = 0; at < parts.length; at++) {
+      collectFractions(parts[at], stored.getChildren().get(at), wanted.getChildren().get(at));
+    }
+  }
+
   /** Makes the vectors show the batch that was read last. */
   void show() {
+    for (DoubleColumnVector vector : fractions) {
+      // ORC fills the vector, and takes 0.0 and -0.0 for repetitions of the first one.
+      vector.isRepeating &= !(vector.noNulls && vector.vector[0] == 0);
+    }
     for (OrcColumnVector vector : vectors) {
       vector.setBatchSize(batch.size);
     }
