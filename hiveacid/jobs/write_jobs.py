@@ -392,7 +392,8 @@ class MergeJob(SourceJob):
 
     Attributes:
         source: The source of the changes; evaluated once.
-        on: The SQL condition that matches source rows and target rows.
+        on: The SQL condition that matches source rows and target rows; without columns, such as
+            ``FALSE``, it matches all rows or none.
         when: The clauses; of each kind of clause, the first one that matches is applied.
         source_alias: The source's name in conditions and expressions.
         target_alias: The target's name in conditions and expressions.
