@@ -36,7 +36,7 @@ from hiveacid.jobs.sources import (
 )
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.merge import Clause, expressions_of, validate_assignments, validate_clauses
-from hiveacid.rules.sql_tokens import compares_with_itself, names_in
+from hiveacid.rules.sql_tokens import compares_with_itself
 from hiveacid.rules.write_ids import AsOf
 
 PartitionSpec = Mapping[str, str | None]
@@ -392,7 +392,8 @@ class MergeJob(SourceJob):
 
     Attributes:
         source: The source of the changes; evaluated once.
-        on: The SQL condition that matches source rows and target rows.
+        on: The SQL condition that matches source rows and target rows; without columns, such as
+            ``FALSE``, it matches all rows or none.
         when: The clauses; of each kind of clause, the first one that matches is applied.
         source_alias: The source's name in conditions and expressions.
         target_alias: The target's name in conditions and expressions.
@@ -455,15 +456,12 @@ def require_names(merge_schema: bool, exclude: Sequence[str]) -> None:
 
 
 def _require_comparison(on: str) -> None:
-    """Refuse the condition of a merge if it is certainly ambiguous, or true for all pairs of rows."""
-    if awaits_rendering(on):
-        return
-    remedy = 'Compare columns of the target and the source by their aliases, like "t.id = s.id".'
-    if (column := compares_with_itself(on)) is not None:
-        raise InvalidJob(f"on compares {column} with itself.", remedy=remedy)
-    if names_in(on) <= {"true"}:
-        remedy += ' The condition of a merge without matches is "false".'
-        raise InvalidJob(f"on is {on.strip()!r}, which compares no columns.", remedy=remedy)
+    """Refuse the condition of a merge if it is certainly ambiguous."""
+    if not awaits_rendering(on) and (column := compares_with_itself(on)) is not None:
+        raise InvalidJob(
+            f"on compares {column} with itself.",
+            remedy='Compare columns of the target and the source by their aliases, like "t.id = s.id".',
+        )
 
 
 def _condition(job: UpdateJob | DeleteJob) -> tuple[str, ...]:

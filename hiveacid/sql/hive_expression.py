@@ -93,6 +93,8 @@ _FUNCTIONS: dict[str, tuple[frozenset[Kind], Kind]] = {
 _ALIASES = {"ucase": "upper", "lcase": "lower", "nvl": "coalesce"}
 _CONDITION = (Kind.BOOLEAN, Kind.NULL)
 _DEEPEST = 40
+# Each takes some kilobytes of memory.
+_MOST_WORDS = 100_000
 # No column has a name that begins so.
 PARAMETER = "\0"
 
@@ -166,6 +168,8 @@ def expression_tree(text: str, params: Collection[str] = ()) -> exp.Expr:
         UnsupportedTable: A part of it is not supported.
     """
     tokens = _tokens(text, params)
+    if len(tokens) > _MOST_WORDS:
+        raise UnsupportedTable(f"It has more than {_MOST_WORDS:,} words.")
     try:
         trees = _Parser(dialect=HiveAcidSql()).parse_into(exp.Condition, tokens, text)
     except ParseError as error:

@@ -41,7 +41,7 @@ from hiveacid.worker.expressions import (
     condition,
     widened,
 )
-from hiveacid.worker.files import bounded
+from hiveacid.worker.files import MOST_EVENTS, bounded
 from hiveacid.worker.sources import ArrowSource, source_of, types_of
 from hiveacid.writes.engine import CheckEvaluator, Violations, Written
 
@@ -260,7 +260,11 @@ def _written_rows(client: MetastoreClient, txn: Transaction, written: Written) -
     try:
         parts = [visible.part(each) for each in visible.partitions]
         own = [
-            replace(part, files=tuple(f for f in part.files if written.has(_path(part, f))))
+            replace(
+                part,
+                files=tuple(f for f in part.files if written.has(_path(part, f))),
+                most_events=MOST_EVENTS,
+            )
             for part in parts
         ]
         found = chain.from_iterable(part.rows(wanted, needs_ids=False) for part in own)

@@ -17,6 +17,7 @@ from hiveacid.orc.copying.reencode import RowWriter
 from hiveacid.orc.format.compression import Codec
 from hiveacid.orc.format.envelope import EnvelopeColumn
 from hiveacid.orc.format.layout import Layout
+from hiveacid.orc.format.process_memory import return_memory
 from hiveacid.orc.format.streams import UTC
 from hiveacid.orc.format.tail import FIRST_GREGORIAN_DAY, OrcTail
 from hiveacid.orc.values.timestamps import SECONDS_OF_2015
@@ -37,11 +38,11 @@ from hiveacid.tables.scan.table_part import DeleteEvents, Int64s, RowBatch, Visi
 from hiveacid.tables.scan.times import TIMESTAMP
 from hiveacid.tables.visible_files import AcidFile, AcidFiles, FilesReader, PartitionFiles
 from hiveacid.worker.checks import ArrowChecks
-from hiveacid.worker.files import MOST_BYTES, MOST_ROWS
+from hiveacid.worker.files import MOST_BYTES, MOST_EVENTS, MOST_HELD, MOST_ROWS
 from hiveacid.writes.engine import FlatTarget, RowEngine
 
 # The limits of the rows that are compared at once.
-_CHUNK, _CHUNK_BYTES = 1 << 17, 32 << 20
+_CHUNK, _CHUNK_BYTES = 1 << 17, 12 << 20
 _STRIDE, _BLOCK = 10_000, 256 << 10
 _DAY, _NANOS = 86_400, 10**9
 # Hive knows no day between them.
@@ -123,8 +124,8 @@ def require_few(rows: int, what: str, size: int = 0) -> None:
     Raises:
         SparkNeeded: There are more.
     """
-    if rows > MOST_ROWS or size > MOST_BYTES:
-        most = f"{MOST_ROWS:,} rows or {bytes_in_words(MOST_BYTES)}"
+    if rows > MOST_ROWS or size > MOST_HELD:
+        most = f"{MOST_ROWS:,} rows or {bytes_in_words(MOST_HELD)}"
         raise SparkNeeded(f"{what} has more than {most}.")
 
 
@@ -166,8 +167,8 @@ class TableRows:
     Attributes:
         files: The files that a transaction sees.
         rules: The rules of the engine version for reading directories.
-        limited: Whether Spark reads more bytes than this process holds; unlimited rows are read
-            batch by batch.
+        limited: Whether Spark reads more bytes and delete events than this process holds; unlimited
+            rows are read batch by batch.
     """
 
     files: AcidFiles
@@ -237,6 +238,7 @@ class TableRows:
             table.mapped_columns,
             bool(partition.clustered_by),
             choice,
+            MOST_EVENTS if self.limited else None,
         )
         for file, read in visible.readers_by_file(_data_files(partition, files)):
             for batches in _chunks(read()):
@@ -246,6 +248,8 @@ class TableRows:
                 )
                 rows = [columns.batch(batch.columns, keys) for batch in batches]
                 yield FoundRows(number, file, ids, pa.Table.from_batches(rows))  # type: ignore[arg-type]
+                del batches, rows
+                return_memory()
 
 
 @dataclass(frozen=True)
@@ -333,6 +337,7 @@ def write_flat(rows: pa.Table, target: FlatTarget) -> list[FlatFile]:
     Raises:
         SparkNeeded: A value is not written here.
     """
+    return_memory()
     table, layout = target.table, layout_of(target.table)
     buckets = None
     if layout is not None:

@@ -7,7 +7,8 @@ for every row, and only it knows whether the statement fails.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from decimal import Decimal as Number
@@ -55,6 +56,7 @@ _ARITHMETIC: Mapping[type[exp.Expr], Callable[[Any, Any], Any]] = {
     exp.Add: pc.add_checked,
     exp.Sub: pc.subtract_checked,
     exp.Mul: pc.multiply_checked,
+    exp.Mod: lambda one, other: pc.subtract(one, pc.multiply(pc.divide_checked(one, other), other)),
 }
 # Conditions that are operands of another one only within brackets: parsers disagree about others.
 _CONDITIONS: tuple[type[exp.Expr], ...] = (
@@ -66,6 +68,9 @@ _PARTS_OF_DAYS = {"year": pc.year, "month": pc.month, "day": pc.day}
 # The parts of SQL that are evaluated here, for the documentation.
 SUBSET: Mapping[str, str] = {
     "columns": "of all types but char, binary, timestamps with a zone, and nested ones",
+    "values of columns": "of the same type, or converted as by CAST; integers and decimals that fit;"
+    " decimals and bigint to doubles, decimals to floats; texts of the form 2026-01-31 or"
+    " 2026-01-31 12:30:00 to dates and timestamps; texts to varchar",
     "literals": "numbers, texts, booleans, NULL, DATE '…' and TIMESTAMP '…' since 1582-10-15, and"
     " parameters",
     "= <> < <= > >= <=>": "of texts, dates, timestamps, booleans, floats, and doubles; of integers and"
@@ -75,6 +80,7 @@ SUBSET: Mapping[str, str] = {
     "AND OR NOT, IS NULL, BETWEEN": "of those",
     "IN": "a list of those, but not of floats and doubles",
     "LIKE": "with a literal pattern without escapes, of up to 1000 characters",
+    "%": "of integers",
     "+ - *": "of integers; of floats; of doubles with doubles, integers up to int, floats, and literal"
     " numbers; of decimals with decimals and integers, with results of up to 38 digits",
     "- and abs": "of numbers, decimals of up to 34 digits",
@@ -115,7 +121,8 @@ class Expression:
             SparkNeeded: A value is out of range.
         """
         try:
-            found = self.of(rows)
+            with _not_too_deep():
+                found = self.of(rows)
         except pa.ArrowException as error:
             raise SparkNeeded(f"an expression with a value out of range ({error})") from error
         if isinstance(found, pa.Scalar):
@@ -180,17 +187,25 @@ def tree_of(text: str, scope: Scope) -> exp.Expr:
 
 def of_tree(tree: exp.Expr, scope: Scope) -> Expression:
     """Compile a part of an expression; see ``compiled``."""
-    return _Compiler(scope).of(tree)
+    with _not_too_deep():
+        return _Compiler(scope).of(tree)
 
 
-def owner_of(tree: exp.Expr, scope: Scope) -> str | None:
-    """Return the alias of the only table whose columns an expression names, if it is one."""
-    owners = {
+@contextmanager
+def _not_too_deep() -> Iterator[None]:
+    try:
+        yield
+    except RecursionError as error:
+        raise SparkNeeded("an expression that is nested too deeply") from error
+
+
+def owners_of(tree: exp.Expr, scope: Scope) -> set[str]:
+    """Return the aliases of the tables whose columns an expression names."""
+    return {
         scope.column([part.name for part in node.parts])[0].partition(".")[0]
         for node in tree.find_all(exp.Column)
         if not node.parts[0].name.startswith(PARAMETER)
     }
-    return owners.pop() if len(owners) == 1 else None
 
 
 def bare_column(tree: exp.Expr, scope: Scope) -> tuple[str, HiveType] | None:
@@ -227,9 +242,9 @@ def hive_type(kind: pa.DataType) -> HiveType:
     raise SparkNeeded(f"the type {kind}")
 
 
-def condition(text: str, scope: Scope) -> Expression:
-    """Compile a condition; see ``compiled``."""
-    found = compiled(text, scope)
+def condition(given: str | exp.Expr, scope: Scope) -> Expression:
+    """Compile a condition, as a text or a tree; see ``compiled``."""
+    found = of_tree(tree_of(given, scope) if isinstance(given, str) else given, scope)
     if found.type != _BOOLEAN:
         raise SparkNeeded(f"a condition of the type {found.type}")
     return found
@@ -312,13 +327,13 @@ def arrow_type(type_: HiveType) -> pa.DataType:
 @dataclass
 class _Compiler:
     scope: Scope
+    _columns: int = 0
 
     def of(self, node: exp.Expr) -> Expression:
         """Compile a part."""
+        columns = self._columns
         part = self._part(node)
-        if part.is_literal or any(
-            not each.parts[0].name.startswith(PARAMETER) for each in node.find_all(exp.Column)
-        ):
+        if part.is_literal or self._columns > columns:
             return part
         # Spark may evaluate a constant even if there are no rows.
         scalar = part.values(ONE_ROW)[0]
@@ -358,16 +373,13 @@ class _Compiler:
         parts: list[Expression] = []
         kind = type(node)
         while isinstance(node, kind):
-            parts.append(_as_condition(self.of(node.expression)))
+            parts.append(as_condition(self.of(node.expression)))
             node = node.this
-        parts.append(_as_condition(self.of(node)))
-        join = pc.and_kleene if kind is exp.And else pc.or_kleene
-        return Expression(
-            _BOOLEAN, lambda rows: reduce(join, [part.of(rows) for part in reversed(parts)])
-        )
+        parts.append(as_condition(self.of(node)))
+        return _joined(pc.and_kleene if kind is exp.And else pc.or_kleene, parts[::-1])
 
     def _negated(self, part: Expression) -> Expression:
-        part = _as_condition(part)
+        part = as_condition(part)
         return Expression(_BOOLEAN, lambda rows: pc.invert(part.of(rows)))
 
     def _column(self, node: exp.Column | exp.Dot) -> Expression:
@@ -379,6 +391,7 @@ class _Compiler:
         if parts[0].startswith(PARAMETER):
             return literal(self.scope.params[parts[0].removeprefix(PARAMETER)])
         name, type_ = self.scope.column(parts)
+        self._columns += 1
         # Spark compares and returns char values with blanks.
         if isinstance(type_, Char):
             raise SparkNeeded(f"the type {type_}")
@@ -406,9 +419,11 @@ class _Compiler:
 
     def _arithmetic(self, node: exp.Expr) -> Expression:
         left, right = self._operand(node.this), self._operand(node.expression)
-        left, right = _as_type_of(left, right), _as_type_of(right, left)
+        left, right = as_type_of(left, right), as_type_of(right, left)
         compute = _ARITHMETIC[type(node)]
         types = {left.type, right.type}
+        if isinstance(node, exp.Mod) and not all(str(each) in _INTEGERS for each in types):
+            raise SparkNeeded(f"a remainder of {' and '.join(sorted(map(str, types)))}")
         if any(isinstance(each, Decimal) for each in types):
             return _decimal_arithmetic(node, compute, left, right)
         if _DOUBLE in types:
@@ -453,15 +468,15 @@ class _Compiler:
 
     def _in(self, node: exp.In) -> Expression:
         value = self._operand(node.this)
-        choices = [_as_type_of(self.of(each), value) for each in node.expressions]
+        choices = [as_type_of(self.of(each), value) for each in node.expressions]
         # Spark converts all of them to one type first; many doubles are looked up by their bits.
         wide = reduce(common_type, [each.type for each in choices], value.type)
         if wide in (_FLOAT, _DOUBLE):
             raise SparkNeeded(f"IN with values of the type {wide}")
-        equal = [_compared("equal", value, each) for each in choices]
-        return Expression(
-            _BOOLEAN, lambda rows: reduce(pc.or_kleene, [each.of(rows) for each in equal])
-        )
+        known = [each for each in choices if each.is_literal]
+        parts = [_compared("equal", value, each) for each in choices if not each.is_literal]
+        parts += [_looked_up(value, known, wide)] if known else []
+        return _joined(pc.or_kleene, parts)
 
     def _like(self, node: exp.Like) -> Expression:
         value, pattern = self._operand(node.this), self._operand(node.expression)
@@ -566,7 +581,17 @@ def _named_type(text: str) -> HiveType:
     return type_
 
 
-def _as_condition(part: Expression) -> Expression:
+def _joined(join: Callable[[Any, Any], Any], parts: Sequence[Expression]) -> Expression:
+    # One after the other: their results together may be larger than the rows.
+    return Expression(_BOOLEAN, lambda rows: reduce(join, (part.of(rows) for part in parts)))
+
+
+def as_condition(part: Expression) -> Expression:
+    """Return a condition as booleans; NULL is one, too.
+
+    Raises:
+        SparkNeeded: The expression is no condition.
+    """
     if part.type not in (_BOOLEAN, _VOID):
         raise SparkNeeded(f"a condition of the type {part.type}")
     return widened(part, _BOOLEAN)
@@ -613,7 +638,7 @@ def cast(part: Expression, wide: HiveType) -> Expression:
     Raises:
         SparkNeeded: The conversion is not evaluated here.
     """
-    part = _as_type_of(part, Expression(wide, part.of))
+    part = as_type_of(part, Expression(wide, part.of))
     integers = {str(part.type), str(wide)} <= set(_INTEGERS)
     if not integers and not is_wider(wide, part.type):
         raise SparkNeeded(f"a cast of {part.type} to {wide}")
@@ -622,7 +647,7 @@ def cast(part: Expression, wide: HiveType) -> Expression:
 
 
 def _compared(sign: str, left: Expression, right: Expression) -> Expression:
-    left, right = _as_type_of(left, right), _as_type_of(right, left)
+    left, right = as_type_of(left, right), as_type_of(right, left)
     wide = common_type(left.type, right.type)
     if wide == _VOID:
         return Expression(_BOOLEAN, lambda _: pa.scalar(None, pa.bool_()))
@@ -649,7 +674,32 @@ def _compared(sign: str, left: Expression, right: Expression) -> Expression:
     return Expression(_BOOLEAN, values)
 
 
-def _as_type_of(value: Expression, other: Expression) -> Expression:
+def _looked_up(value: Expression, choices: Sequence[Expression], wide: HiveType) -> Expression:
+    """Compare values with literals, however many these are, in one step."""
+    found = array_of(choices, wide).drop_null()
+    has_null, value = len(found) < len(choices), widened(value, wide)
+
+    def values(rows: pa.Table) -> Values:
+        own = value.of(rows)
+        known = pc.is_in(own, value_set=found)
+        unknown = pc.or_(pc.is_null(own), pc.invert(known)) if has_null else pc.is_null(own)
+        return pc.if_else(unknown, pa.scalar(None, pa.bool_()), known)
+
+    return Expression(_BOOLEAN, values)
+
+
+def array_of(literals: Sequence[Expression], wide: HiveType) -> pa.Array:
+    """Return literals as an array of a type that has an equal value for each of them."""
+    parts = []
+    for type_ in dict.fromkeys(each.type for each in literals):
+        same = [each.literal for each in literals if each.type == type_]
+        array = pa.array(same, arrow_type(type_))
+        own = Expression(type_, lambda rows: rows.column(0).chunk(0))
+        parts.append(widened(own, wide).of(pa.table([array], [""])))
+    return pa.concat_arrays(parts)
+
+
+def as_type_of(value: Expression, other: Expression) -> Expression:
     """Convert a literal to the type of the value that it is combined with, as Spark does."""
     found, to = value.literal, other.type
     try:
@@ -751,6 +801,12 @@ def widened(part: Expression, wide: HiveType) -> Expression:
 # The calendars of Hive, of its files, and of Arrow agree.
 _FIRST, _LAST = date(1582, 10, 15), date(9999, 12, 31)
 _SECOND = 1_000_000
+# The forms of texts that are written into columns of times.
+_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIMES: Mapping[HiveType, str] = {
+    _DATE: f"^{_DAY}$",
+    _TIMESTAMP: rf"^{_DAY}( [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?)?$",
+}
 # All integers up to here are floats, too.
 _EXACT_AS_FLOAT = 1 << 24
 
@@ -789,21 +845,37 @@ def stored(value: Expression, column: HiveColumn, what: str) -> Expression:
         value = checked(value, fits, f" does not fit into {place}.")
         return Expression(target, lambda rows: value.values(rows).cast(kind))
     value = _of_type(value, target, place)
-    if target in (Primitive("date"), Primitive("timestamp")):
+    if target in _TIMES:
         return Expression(target, lambda rows: _of_one_calendar(value.values(rows)))
     return value
 
 
 def _of_type(value: Expression, target: HiveType, place: str) -> Expression:
-    number = value.literal
+    number, scalar = value.literal, None
     if value.is_literal and isinstance(number, int | Number) and not isinstance(number, bool):
-        if scalar := _number(number, target):
-            return Expression(target, lambda _: scalar, number, is_literal=True)
-    elif is_wider(target, value.type):
+        scalar = _number(number, target)
+    if scalar is not None:
+        return Expression(target, lambda _: scalar, number, is_literal=True)
+    if is_wider(target, value.type):
         return widened(value, target)
-    elif isinstance(number, str) and target in (Primitive("date"), Primitive("timestamp")):
+    if isinstance(number, str) and target in _TIMES:
         return cast(value, target)
+    if value.type == _STRING and target in _TIMES:
+        return Expression(target, lambda rows: _times(value.values(rows), target))
+    if isinstance(value.type, Decimal) and target in (_FLOAT, _DOUBLE):
+        # Arrow's own conversion is not always to the nearest number, unlike that of its digits.
+        kind = arrow_type(target)
+        return Expression(target, lambda rows: value.values(rows).cast(pa.string()).cast(kind))
+    if value.type == _BIGINT and target == _DOUBLE:
+        return Expression(_DOUBLE, lambda rows: value.values(rows).cast(pa.float64(), safe=False))
     raise SparkNeeded(f"a value of {value.type} in the {place}")
+
+
+def _times(texts: pa.ChunkedArray, target: HiveType) -> pa.ChunkedArray:
+    """Convert texts of the forms that literals have."""
+    if not pc.all(pc.match_substring_regex(texts, _TIMES[target]), min_count=0).as_py():
+        raise SparkNeeded(f"another form of a {target}")
+    return texts.cast(arrow_type(target))
 
 
 def _number(number: int | Number, target: HiveType) -> pa.Scalar | None:

@@ -23,6 +23,7 @@ from hiveacid.foreign.text import parse_json
 from hiveacid.jobs.sources import PathSource
 from hiveacid.orc.format.batches import read_batches, schema_of
 from hiveacid.orc.format.envelope import TypeKind, kind_of
+from hiveacid.orc.format.process_memory import return_memory
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.rules.location import Location
 from hiveacid.rules.schema import HiveType, parse_type
@@ -30,12 +31,14 @@ from hiveacid.storage.filesystems import hadoop_properties
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.worker.expressions import arrow_type, hive_type
 
-# Beyond these, Spark is faster, and the memory of this process would not be bounded: the files
-# whose rows are compared, and the rows that are changed, or that a source has.
+# Beyond these, Spark is faster, and a statement could take more than 500 MB of memory: the files
+# whose rows are compared; the rows that are changed, or that a source has, and their bytes in memory;
+# and the delete events of a partition.
 MOST_BYTES = 64 << 20
-MOST_ROWS = 200_000
+MOST_ROWS, MOST_HELD = 200_000, 32 << 20
+MOST_EVENTS = 1_000_000
 # Lines are objects of Python while they are parsed.
-MOST_TEXT = 32 << 20
+MOST_TEXT, _LONGEST_LINE = 32 << 20, 1 << 20
 _WIDER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
 _GREGORIAN = date(1582, 10, 15)
 
@@ -110,8 +113,9 @@ def bounded(schema: pa.Schema, batches: Iterable[pa.RecordBatch], what: str) -> 
         except pa.ArrowException as error:
             raise SparkNeeded(f"values of {what} that are not valid: {error}") from error
         rows += batch.num_rows
-        if rows > MOST_ROWS or size > MOST_BYTES:
-            raise SparkNeeded(f"more than {MOST_ROWS} rows or {MOST_BYTES >> 20} MB in {what}")
+        if rows > MOST_ROWS or size > MOST_HELD:
+            raise SparkNeeded(f"more than {MOST_ROWS} rows or {MOST_HELD >> 20} MB in {what}")
+    return_memory()
     chunked = [pa.chunked_array(each, kind) for each, kind in zip(columns, kinds, strict=True)]
     return pa.table(dict(zip(names, chunked, strict=True)))
 
@@ -260,29 +264,41 @@ def _rows_of_lines(source: PathSource) -> tuple[pa.Table, int]:
     known = not source.options or source.format == "csv"
     if options or not known or header not in ("true", "false") or separator not in {*",;|\t"}:
         raise SparkNeeded(f"options of {source.format} files")
-    rows: list[Sequence[str | None]] = []
     contents = _contents(source, MOST_TEXT)
-    for name, content in contents:
-        with _readable(name):
-            lines = _lines(name, content)
-            if source.format == "json":
-                rows += [_fields_of_json(line, columns) for line in lines]
-                continue
-            new = [_fields_of_csv(line, separator) for line in lines]
-            if header == "true" and new and new.pop(0) != [*columns]:
-                raise ValueError("It has another header.")
-            rows += new
-    with _readable(source.path):
-        arrays = []
-        for number, type_ in enumerate(columns.values()):
-            texts = pa.array([row[number] for row in rows], pa.string())
-            fits = pc.match_substring_regex(texts, f"^(?:{_FORMS[_form_of(type_)]})$")
-            if not pc.all(fits, min_count=0).as_py() or {*map(len, rows)} - {len(columns)}:
-                raise ValueError(f"A value is no {type_} in its common form.")
-            arrays.append(texts.cast(arrow_type(type_)))
-        batch = pa.RecordBatch.from_arrays(arrays, names=[*columns])
-        size = sum(len(content) for _, content in contents)
-        return bounded(batch.schema, [batch], source.path), size
+    schema = pa.schema([(name, arrow_type(type_)) for name, type_ in columns.items()])
+
+    def fields(line: bytes) -> Sequence[str | None]:
+        text = _text_of(line)
+        if source.format == "json":
+            return _fields_of_json(text, columns)
+        return _fields_of_csv(text, separator)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for name, content in contents:
+            with _readable(name):
+                lines = _lines(name, content)
+                if header == "true" and lines and fields(lines.pop(0)) != [*columns]:
+                    raise ValueError("It has another header.")
+                # The values of lines are objects of Python, larger than their texts.
+                for start in range(0, len(lines), _ROWS):
+                    rows = [fields(line) for line in lines[start : start + _ROWS]]
+                    yield _batch_of(rows, columns, schema)
+
+    return bounded(schema, batches(), source.path), sum(len(content) for _, content in contents)
+
+
+def _batch_of(
+    rows: Sequence[Sequence[str | None]], columns: Mapping[str, HiveType], schema: pa.Schema
+) -> pa.RecordBatch:
+    arrays = []
+    fields = zip(*rows, strict=True)
+    for type_, kind, values in zip(columns.values(), schema.types, fields, strict=True):
+        texts = pa.array(values, pa.string())
+        fits = pc.match_substring_regex(texts, f"^(?:{_FORMS[_form_of(type_)]})$")
+        if not pc.all(fits, min_count=0).as_py():
+            raise ValueError(f"A value is no {type_} in its common form.")
+        arrays.append(texts.cast(kind))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _columns_of(source: PathSource) -> dict[str, HiveType]:
@@ -303,14 +319,23 @@ def _form_of(type_: HiveType) -> str:
     return str(type_).partition("(")[0]
 
 
-def _lines(name: str, content: bytes) -> list[str]:
-    file, text = name.rpartition("/")[2], content.decode().replace("\r\n", "\n")
-    lines = text.removesuffix("\n").split("\n") if text else []
+def _lines(name: str, content: bytes) -> list[bytes]:
+    file = name.rpartition("/")[2]
     if "." in file and file.rpartition(".")[2] not in _PLAIN_NAMES:
         raise ValueError("It may be compressed.")
-    if _CONTROL.search(text) or not all(map(str.strip, lines)):
-        raise ValueError("It has control characters, or empty lines.")
+    if content.count(b"\n") > MOST_ROWS + 1:
+        raise ValueError(f"It has more than {MOST_ROWS:,} lines.")
+    lines = content.replace(b"\r\n", b"\n").removesuffix(b"\n").split(b"\n") if content else []
+    if any(len(line) > _LONGEST_LINE for line in lines):
+        raise ValueError(f"It has a line of more than {_LONGEST_LINE} bytes.")
     return lines
+
+
+def _text_of(line: bytes) -> str:
+    text = line.decode()
+    if _CONTROL.search(text) or not text.strip():
+        raise ValueError("It has control characters, or empty lines.")
+    return text
 
 
 def _fields_of_csv(line: str, separator: str) -> list[str | None]:

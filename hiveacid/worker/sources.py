@@ -37,9 +37,12 @@ from hiveacid.worker.expressions import (
     tree_of,
     widened,
 )
-from hiveacid.worker.files import bounded, rows_of_files
+from hiveacid.worker.files import MOST_EVENTS, bounded, rows_of_files
 
 # Queries that are evaluated here: VALUES, and columns of one table with a condition
+
+# Each takes a kilobyte until all have one type.
+_MOST_VALUES = 100_000
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,8 @@ class Query:
             parts = [[value.values(ONE_ROW) for value in row] for row in self.rows]
             columns = zip(*parts, strict=True)
             return [
-                pa.chunked_array([c for part in column for c in part.chunks]) for column in columns
+                pa.chunked_array([pa.concat_arrays([part.chunk(0) for part in column])])
+                for column in columns
             ]
         assert source is not None
         if self.where is not None:
@@ -115,7 +119,7 @@ class QueryCompiler:
         raise SparkNeeded("such a query")
 
     def _values(self, statement: SqlStatement, tokens: Sequence[Token]) -> Query:
-        rows = []
+        rows, values = [], 0
         for row in separated(tokens):
             if (
                 row[0].token_type is not TokenType.L_PAREN
@@ -123,6 +127,9 @@ class QueryCompiler:
             ):
                 raise SparkNeeded("VALUES without brackets")
             texts = [statement.slice(part) for part in separated(row[1:-1]) if part]
+            values += len(texts)
+            if values > _MOST_VALUES:
+                raise SparkNeeded(f"VALUES with more than {_MOST_VALUES:,} values")
             rows.append([compiled(text, Scope({}, self.params)) for text in texts])
         if len({len(row) for row in rows}) != 1:
             raise SparkNeeded("rows of several lengths")
@@ -406,7 +413,8 @@ def _input(
             else:
                 visible = see_table(client, reader.txn, table)
                 parts = map(visible.part, visible.partitions)
-            found = chain.from_iterable(part.rows(wanted, needs_ids=False) for part in parts)
+            limited = (replace(part, most_events=MOST_EVENTS) for part in parts)
+            found = chain.from_iterable(part.rows(wanted, needs_ids=False) for part in limited)
             return bounded(schema, (batch for _, batch in found), source.name)
         except (UnsupportedFile, UnsupportedTable) as error:
             raise SparkNeeded(error.what) from error

@@ -37,7 +37,7 @@ from hiveacid.rules.partitions import (
     have_one_text,
     values_by_name,
 )
-from hiveacid.rules.schema import HiveType, Varchar, parse_type
+from hiveacid.rules.schema import HiveType, Primitive, Varchar, parse_type
 from hiveacid.rules.sql_names import quoted, unquoted
 from hiveacid.sql.hive_expression import PARAMETER
 from hiveacid.sql.partition_conditions import (
@@ -61,19 +61,25 @@ from hiveacid.worker.engine import (
     write_flat,
 )
 from hiveacid.worker.expressions import (
+    ONE_ROW,
     Expression,
     Scope,
-    arrow_type,
+    array_of,
+    as_condition,
+    as_type_of,
     bare_column,
     common_type,
     condition,
+    is_wider,
+    literal,
     may_fail,
     of_tree,
-    owner_of,
+    owners_of,
     stored,
     tree_of,
     widened,
 )
+from hiveacid.worker.pairs import Partners, row_sizes
 from hiveacid.worker.sources import ArrowSource, types_of
 from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext
 
@@ -81,6 +87,8 @@ _KEYS = ["partition", "bucket_number", "write_id", "bucket", "row"]
 _SHOWN_CHARACTERS = 500
 # Keys of a source that stripes are compared with one by one; of more, only the smallest and largest.
 _FEW_KEYS = 1000
+# The type of the key that stands for a condition without columns.
+_KEY = Primitive("int")
 Mask = np.ndarray[Any, Any]
 
 
@@ -289,26 +297,36 @@ def _row_filter(table: HiveTable, parts: Sequence[Any]) -> RowFilter | None:
     return RowFilter.of(reduce(and_, parts), table.columns, table.partition_keys, "us")
 
 
-def _simple_parts(text: str | None, scope: Scope, alias: str) -> Iterator[Any]:
+def _simple_parts(tree: exp.Expr | None, scope: Scope, alias: str) -> Iterator[Any]:
     """Yield the parts of a condition that compare a column with literals, for Arrow."""
-    for node in conjuncts(None if text is None else tree_of(text, scope)):
+    for node in conjuncts(tree):
         sides = [node.this, *(node.expressions or [node.args.get("expression")])]
         if type(node) not in (exp.EQ, exp.In, exp.LT, exp.LTE, exp.GT, exp.GTE) or None in sides:
             continue
         column = bare_column(sides[0], scope)
-        values = [of_tree(side, scope) for side in sides[1:]]
-        if node.args.get("negate") or column is None or not all(each.is_literal for each in values):
+        if node.args.get("negate") or column is None or not _is_ordered(column[1]):
             continue
-        name, type_ = column
-        if not _is_ordered(type_) or any(common_type(type_, each.type) != type_ for each in values):
+        value = of_tree(sides[0], scope)
+        literals = [as_type_of(of_tree(side, scope), value) for side in sides[1:]]
+        if not all(each.is_literal and is_wider(value.type, each.type) for each in literals):
             continue
-        own = pc.field(name.removeprefix(f"{alias}."))
-        literals = pa.array([each.literal for each in values], arrow_type(type_)).drop_null()
-        if isinstance(node, exp.EQ | exp.In) or not len(literals):
-            yield own.isin(literals)
+        own = pc.field(column[0].removeprefix(f"{alias}."))
+        found = array_of(literals, value.type).drop_null()
+        if isinstance(node, exp.EQ | exp.In) or not len(found):
+            yield _among(own, found)
         else:
             below = isinstance(node, exp.LT | exp.LTE)
-            yield own <= literals[0] if below else own >= literals[0]
+            yield own <= found[0] if below else own >= found[0]
+
+
+def _among(column: Any, values: pa.Array) -> Any:
+    """Return what some values allow in a column, for Arrow."""
+    if not len(values):
+        return pc.scalar(False)
+    if len(values) <= _FEW_KEYS:
+        return column.isin(values)
+    ends = pc.min_max(values)
+    return (column >= ends["min"]) & (column <= ends["max"])
 
 
 def _is_ordered(type_: HiveType) -> bool:
@@ -370,7 +388,8 @@ class _RowChange(WorkerStatement):
         self.look_up(preparation)
         self._alias = self.alias.lower()
         self._scope = Scope({self._alias: types_of(self.table)}, self.params)
-        self._condition = None if self.where is None else condition(self.where, self._scope)
+        self._tree = None if self.where is None else tree_of(self.where, self._scope)
+        self._condition = None if self._tree is None else condition(self._tree, self._scope)
         names = [column.name for column in self.table.columns]
         self._keys = KeyScope(self.alias, self.table.key_types, names, params=self.params)
         client = preparation.client
@@ -390,9 +409,8 @@ class _RowChange(WorkerStatement):
         return TableRows(context.files(names), Rules.of(context.client.features.hides_compactions))
 
     def _matches(self, rows: TableRows) -> list[FoundRows]:
-        parts = [*_simple_parts(self.where, self._scope, self._alias)]
-        trees = [] if self.where is None else [tree_of(self.where, self._scope)]
-        names = _columns_in(self._scope, self._alias, trees)
+        parts = [*_simple_parts(self._tree, self._scope, self._alias)]
+        names = _columns_in(self._scope, self._alias, [self._tree] if self._tree else [])
         return _matching(rows, names, _row_filter(self.table, parts), self._holds)
 
     def _holds(self, rows: pa.Table) -> Mask:
@@ -744,105 +762,112 @@ class MergeRows(SourceStatement):
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""
-        s, t = self.source_alias.lower(), self.target_alias.lower()
         keys, new = DeleteKeys(), NewRows(self.declared.of(self.table), self.what)
         with context.phases(Phase.READ, "the rows that match"):
-            given = self._evaluated(context)
-            if self.partitions is not None:
-                context.require_locked(self._partitions(given, context.client))
-            source = with_alias(s, given)
-            on = [f"k{n}" for n in range(len(self._keys))]
-            wanted = _key_table(source, [each.source for each in self._keys], on, "#s")
-            choice = _row_filter(self.table, [*self._bounds(wanted)])
-            names = context.partition_names()
-            if choice is not None and names and not self._others:
-                texts = [*values_by_name(names, self.table.key_types).values()]
-                names = [n for n, may in zip(names, choice.partitions(texts), strict=True) if may]
-            rows = TableRows(
-                context.files(names), Rules.of(context.client.features.hides_compactions)
-            )
-            matched = np.zeros(source.num_rows, np.bool_)
-            updated = 0
-            for found in self._candidates(rows, wanted, on, choice):
-                target = with_alias(t, found.columns)
-                pairs = _key_table(target, [each.target for each in self._keys], on, "#t")
-                pairs = pairs.join(wanted, on, join_type="inner")
-                at, of = np.asarray(pairs.column("#t")), np.asarray(pairs.column("#s"))
-                both = _beside(target.take(at), source.take(of))
-                if self._rest is not None and len(at):
-                    held = np.asarray(self._rest.holds(both))
-                    at, of, both = at[held], of[held], both.filter(pa.array(held))
-                matched[of] = True
-                gone, changed = self._act(both, at, target, new)
-                updated += changed
-                if gone.any():
-                    keys.add(found.only(gone))
-                    require_few(len(keys), self.what)
-            rest = source.filter(pa.array(~matched))
-            clause = _first(self._inserts, rest)
-            for number, each in enumerate(self._inserts):
-                assert each.values is not None
-                new.add(each.values, rest.filter(pa.array(clause == number)))
+            rows, updated = self._read(context, keys, new)
         with context.phases(Phase.WRITE, "the changes"):
             deleted = keys.stage(context, rows)
             new.stage(context)
         return Counts(len(new) - updated, updated, deleted - updated)
 
+    def _read(self, context: WriteContext, keys: DeleteKeys, new: NewRows) -> tuple[TableRows, int]:
+        """Collect the deletes and the new rows; return where they are, and the number of updates.
+
+        The source and the rows of the target are gone before the new rows are written.
+        """
+        s, t = self.source_alias.lower(), self.target_alias.lower()
+        given = self._evaluated(context)
+        if self.partitions is not None:
+            context.require_locked(self._partitions(given, context.client))
+        source = with_alias(s, given)
+        wanted = [each.source.values(source) for each in self._keys]
+        partners = Partners(wanted, row_sizes(source))
+        choice = _row_filter(self.table, [*self._bounds(partners)])
+        names = context.partition_names()
+        if choice is not None and names and not self._others:
+            texts = [*values_by_name(names, self.table.key_types).values()]
+            names = [n for n, may in zip(names, choice.partitions(texts), strict=True) if may]
+        rows = TableRows(context.files(names), Rules.of(context.client.features.hides_compactions))
+        matched = np.zeros(source.num_rows, np.bool_)
+        updated = 0
+        for found in self._candidates(rows, partners, choice):
+            target = with_alias(t, found.columns)
+            own = [each.target.values(target) for each in self._keys]
+            paired, gone = (np.zeros(target.num_rows, np.bool_) for _ in range(2))
+            for pairs in partners.of(own, row_sizes(target), self.what):
+                at, of, both = self._held(*pairs, target, source)
+                matched[of] = paired[at] = True
+                updated += self._act(both, at, gone, new)
+            updated += self._act_alone(target, ~paired, gone, new)
+            if gone.any():
+                keys.add(found.only(gone))
+                require_few(len(keys), self.what)
+        rest = source.filter(pa.array(~matched))
+        clause = _first(self._inserts, rest)
+        for number, each in enumerate(self._inserts):
+            assert each.values is not None
+            new.add(each.values, rest.filter(pa.array(clause == number)))
+        return rows, updated
+
     def _candidates(
-        self, rows: TableRows, wanted: pa.Table, on: Sequence[str], choice: RowFilter | None
+        self, rows: TableRows, partners: Partners, choice: RowFilter | None
     ) -> Iterator[FoundRows]:
         """Read the rows with keys of the source; all rows if others may change, too."""
         if self._others:
             yield from rows.found([column.name.lower() for column in rows.files.table.columns])
             return
         t = self.target_alias.lower()
-        keys = wanted.select([*on])
 
         def holds(columns: pa.Table) -> Mask:
-            own = _key_table(with_alias(t, columns), [each.target for each in self._keys], on, "#t")
-            mask = np.zeros(columns.num_rows, np.bool_)
-            mask[np.asarray(own.join(keys, on, join_type="left semi").column("#t"))] = True
-            return mask
+            target = with_alias(t, columns)
+            return partners.have([each.target.values(target) for each in self._keys])
 
         names = sorted({name for each in self._keys for name in each.names})
         yield from rows.again(_matching(rows, names, choice, holds))
 
-    def _bounds(self, wanted: pa.Table) -> Iterator[Any]:
+    def _bounds(self, partners: Partners) -> Iterator[Any]:
         """Yield what the keys of the source allow in the columns of the target, for Arrow."""
-        for number, each in enumerate(self._keys):
-            if each.column is None:
-                continue
-            values = pc.unique(wanted.column(f"k{number}")).drop_null()
-            own = pc.field(each.column)
+        for each, values in zip(self._keys, partners.values, strict=True):
             if not len(values):
                 yield pc.scalar(False)
-            elif len(values) <= _FEW_KEYS:
-                yield own.isin(values)
-            else:
-                ends = pc.min_max(values)
-                yield (own >= ends["min"]) & (own <= ends["max"])
+            elif each.column is not None:
+                yield _among(pc.field(each.column), values)
 
-    def _act(self, both: pa.Table, at: Mask, target: pa.Table, new: NewRows) -> tuple[Mask, int]:
-        """Apply the clauses to pairs, and to rows without one; return the deleted rows."""
-        updated = 0
+    def _held(
+        self, at: Mask, of: Mask, target: pa.Table, source: pa.Table
+    ) -> tuple[Mask, Mask, pa.Table]:
+        """Return the pairs that fulfill the rest of the condition, and their columns."""
+        both = _beside(target.take(at), source.take(of))
+        if self._rest is None:
+            return at, of, both
+        held = np.asarray(self._rest.holds(both))
+        return at[held], of[held], both.filter(pa.array(held))
+
+    def _act(self, both: pa.Table, at: Mask, gone: Mask, new: NewRows) -> int:
+        """Apply the clauses to pairs, mark the rows to delete, and return the number of updates."""
         clause = _first(self._matched, both)
         acting = clause >= 0
         if not self._deletes_all_matched and len(np.unique(at[acting])) < acting.sum():
             self._refuse(both.filter(pa.array(acting)), at[acting])
-        gone = np.zeros(target.num_rows, np.bool_)
         gone[at[acting]] = True
-        for number, each in enumerate(self._matched):
-            if each.values is not None:
-                updated += new.add(each.values, both.filter(pa.array(clause == number)))
-        if self._others:
-            alone = np.ones(target.num_rows, np.bool_)
-            alone[at] = False
-            clause = np.where(alone, _first(self._others, target), -1)
-            gone |= clause >= 0
-            for number, each in enumerate(self._others):
-                if each.values is not None:
-                    updated += new.add(each.values, target.filter(pa.array(clause == number)))
-        return gone, updated
+        return self._changed(self._matched, clause, both, new)
+
+    def _act_alone(self, target: pa.Table, alone: Mask, gone: Mask, new: NewRows) -> int:
+        """Apply the clauses to rows without a pair; see ``_act``."""
+        if not self._others:
+            return 0
+        clause = np.where(alone, _first(self._others, target), -1)
+        gone |= clause >= 0
+        return self._changed(self._others, clause, target, new)
+
+    def _changed(
+        self, clauses: Sequence[_Clause], chosen: Mask, rows: pa.Table, new: NewRows
+    ) -> int:
+        return sum(
+            new.add(each.values, rows.filter(pa.array(chosen == number)))
+            for number, each in enumerate(clauses)
+            if each.values is not None
+        )
 
     def _refuse(self, pairs: pa.Table, at: Mask) -> None:
         numbers, first, counts = np.unique(at, return_index=True, return_counts=True)
@@ -860,17 +885,24 @@ def _equal_columns(
     on: str, scope: Scope, target: str, source: str
 ) -> tuple[list[_EqualColumns], Expression | None]:
     """Return the columns that are equal in pairs, and the rest of the condition."""
-    pairs, rest = [], []
-    for node in conjuncts(tree_of(on, scope)):
+    pairs, rest, tree = [], [], tree_of(on, scope)
+    condition(tree, scope)
+    for node in conjuncts(tree):
         sides = [node.this, node.expression] if isinstance(node, exp.EQ) else []
-        owners = [owner_of(side, scope) for side in sides]
-        if set(owners) != {target, source}:
+        owners = [owners_of(side, scope) for side in sides]
+        if not owners_of(node, scope):
+            # All rows have the key of a true condition, and no row that of another one.
+            held = as_condition(of_tree(node, scope)).holds(ONE_ROW)[0].as_py()
+            key = widened(literal(0 if held else None), _KEY)
+            pairs.append(_EqualColumns(key, key, [], None, node))
+            continue
+        if owners not in ([{target}, {source}], [{source}, {target}]):
             # Spark may evaluate it for rows that are in no pair.
             if may_fail(node):
                 raise SparkNeeded("arithmetic within ON")
-            rest.append(of_tree(node, scope))
+            rest.append(as_condition(of_tree(node, scope)))
             continue
-        if owners[0] == source:
+        if owners[0] == {source}:
             sides.reverse()
         left, right = (of_tree(side, scope) for side in sides)
         wide = common_type(left.type, right.type)
@@ -891,13 +923,6 @@ def _equal_columns(
     return pairs, Expression(
         rest[0].type, lambda rows: reduce(pc.and_kleene, [part.values(rows) for part in rest])
     )
-
-
-def _key_table(
-    rows: pa.Table, keys: Sequence[Expression], names: Sequence[str], number: str
-) -> pa.Table:
-    columns = {name: key.values(rows) for name, key in zip(names, keys, strict=True)}
-    return pa.table({**columns, number: pa.array(np.arange(rows.num_rows))})
 
 
 def _beside(one: pa.Table, other: pa.Table) -> pa.Table:

@@ -142,12 +142,6 @@ MISTAKES = {
         "InvalidJob",
         "on compares id with itself. Compare columns of the target and the source by their aliases",
     ),
-    "a merge by a condition that is always true": Mistake(
-        "parse",
-        lambda here: merge(on="1 = 1"),
-        "InvalidJob",
-        "on is '1 = 1', which compares no columns. Compare columns of the target and the source",
-    ),
     "a condition that goes on": Mistake(
         "parse",
         lambda here: delete(where="t.id = 1 AND"),

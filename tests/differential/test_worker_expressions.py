@@ -259,7 +259,7 @@ class _Expressions:
         chance = self._random()
         if chance < 0.7:
             other = kind if self._random() < 0.6 else self._pick(["integer", "double", "decimal"])
-            return f"{self.of(kind, depth)} {self._pick('+-*')} {self.of(other, depth)}"
+            return f"{self.of(kind, depth)} {self._pick('+-*%')} {self.of(other, depth)}"
         if chance < 0.85:
             return self._pick(["-", "- ", "abs", "+"]) + f"({self.of(kind, depth)})"
         type_ = self._pick([*_KINDS[kind], "decimal(20,2)", "real", "Integer"])

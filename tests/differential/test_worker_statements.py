@@ -25,6 +25,7 @@ from hiveacid.sql.script import to_jobs
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.worker.run import change_rows
 from tests.differential.test_differential import seeds
+from tests.fakes.metastore import FakeMetastore
 
 HISTORIES, ALWAYS, STATEMENTS = 250, 2, 8
 COLUMNS = {
@@ -279,6 +280,26 @@ class World:
         ]
         kept = [c for c in clauses if self.random.random() < 0.5] or clauses[2:3]
         return f"MERGE INTO {{t}} t USING {{d}}.src s ON {on} {' '.join(kept)}"
+
+
+def test_merges_by_conditions_without_columns_are_those_of_spark(
+    spark: SparkSession, fake4: FakeMetastore
+) -> None:
+    world = World(1000, spark, fake4.options)
+    merge = "MERGE INTO {{t}} t USING (SELECT * FROM {{d}}.src WHERE id {}) s ON {} {}"
+    clauses = (
+        "WHEN MATCHED THEN UPDATE SET id = t.id + 100 WHEN NOT MATCHED THEN INSERT *",
+        "WHEN NOT MATCHED BY SOURCE THEN DELETE",
+    )
+    try:
+        for on in ("FALSE", "1 != 1", "t.id = s.id AND NULL", "TRUE", "1 = 1", "NOT 1 = 1", "NULL"):
+            for some in ("= 1", "< 3"):
+                for clause in clauses:
+                    world.check(merge.format(some, on, clause))
+    finally:
+        world.drop()
+    assert world.outcomes["worker"] > 20
+    assert world.outcomes["error"] > 0
 
 
 @pytest.mark.parametrize("seed", seeds(HISTORIES, ALWAYS))

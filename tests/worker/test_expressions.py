@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import compute as pc
 
 from hiveacid.errors import SparkNeeded, TypeMismatch
 from hiveacid.jobs.write_jobs import RowJob
@@ -17,7 +18,14 @@ from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import parse_type
 from hiveacid.sql.script import to_jobs
 from hiveacid.tables.scan.table_scan import TableScan
-from hiveacid.worker.expressions import Scope, arrow_type, compiled, condition, stored
+from hiveacid.worker.expressions import (
+    Scope,
+    arrow_type,
+    compiled,
+    condition,
+    hive_type,
+    stored,
+)
 from hiveacid.worker.run import change_rows
 
 _COLUMNS = {
@@ -82,7 +90,10 @@ def values(text: str, **columns: Any) -> list[Any]:
         ("-q", "the sign of a decimal(38,10)"),
         # Operators and functions
         ("i / 2", "Div"),
-        ("i % 2", "Mod"),
+        ("p % 2", "a remainder of decimal(10,2) and int"),
+        ("7 % 0", "divide by zero"),
+        (" + ".join(["i"] * 2000), "nested too deeply"),
+        (f"i IN ({', '.join(['1'] * 50_001)})", "more than 100,000 words"),
         ("c RLIKE 'a'", "RegexpLike"),
         ("c LIKE v", "LIKE with such a pattern"),
         ("c LIKE 'a\\\\%'", "LIKE with such a pattern"),
@@ -185,7 +196,6 @@ def test_a_condition_without_a_type_needs_spark() -> None:
     ("text", "type_", "reason"),
     [
         ("true", "int", "a value of boolean"),
-        ("c", "date", "a value of string"),
         ("x", "float", "a value of double"),
         ("16777217", "float", "a value of int"),
         ("1.555", "decimal(10,2)", "a value of decimal"),
@@ -221,6 +231,108 @@ def test_values_that_do_not_fit(text: str, type_: str, value: object, message: s
     with pytest.raises(TypeMismatch) as raised:
         converted.values(pa.table({f"t.{text}": given}))
     assert message in raised.value.what
+
+
+@pytest.mark.parametrize(
+    ("text", "type_", "given", "expected"),
+    [
+        # Arrow's own conversion of the decimal returns 0.6644743715422262.
+        ("n", "double", Decimal("0.66447437154222600724"), 0.664474371542226),
+        ("n", "float", Decimal("16777217.00000001"), 16777218.0),
+        ("1.5", "float", None, 1.5),
+        ("l", "double", 9007199254740993, 9007199254740992.0),
+        ("c", "date", "2026-01-31", date(2026, 1, 31)),
+        ("c", "timestamp", "2026-01-31", datetime(2026, 1, 31)),
+        ("c", "timestamp", "2026-01-31 12:30:00.25", datetime(2026, 1, 31, 12, 30, 0, 250_000)),
+        ("c", "date", None, None),
+    ],
+)
+def test_values_of_another_kind_are_stored_exactly(
+    text: str, type_: str, given: object, expected: object
+) -> None:
+    kinds = {"n": pa.decimal128(28, 20), "l": pa.int64(), "c": pa.string()}
+    kind = kinds.get(text, pa.int32())
+    scope = Scope({"t": {text: hive_type(kind)}})
+    converted = stored(compiled(text, scope), HiveColumn("k", type_), "The test")
+    found = converted.values(pa.table({f"t.{text}": pa.array([given], kind)}))
+    assert (found.type, found.to_pylist()) == (arrow_type(parse_type(type_)), [expected])
+
+
+@pytest.mark.parametrize(
+    ("type_", "given"),
+    [
+        *(("date", each) for each in ("2026-1-31", " 2026-01-31", "2026-01-31 00:00:00", "x", "")),
+        *(("date", each) for each in ("2026-02-30", "2026-01-31\n", "1582-10-14", "12026-01-31")),
+        *(("timestamp", each) for each in ("2026-01-31T12:30:00", "2026-01-31 12:30", "now")),
+        *(("timestamp", each) for each in ("2026-01-31 24:00:00", "2026-01-31 12:30:00Z")),
+    ],
+)
+def test_spark_reads_other_texts_of_times(type_: str, given: str) -> None:
+    converted = stored(compiled("c", _SCOPE), HiveColumn("k", type_), "The test")
+    with pytest.raises(SparkNeeded):
+        converted.values(pa.table({"t.c": pa.array(["2026-01-31", given])}))
+
+
+def test_a_remainder_has_the_sign_of_its_dividend() -> None:
+    given = {"i": [7, -7, 7, -7, None, -2147483648], "s": [3, 3, -3, -3, 0, 7]}
+    assert values("i % s", **given) == [1, -1, 1, -1, None, -2]
+    with pytest.raises(SparkNeeded, match="divide by zero"):
+        values("i % s", i=[1], s=[0])
+
+
+@pytest.mark.parametrize("count", [1, 3000])
+def test_a_list_is_one_look_up(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    for name in ("is_in", "equal", "or_kleene"):
+        kernel = getattr(pc, name)
+
+        def counted(*given: Any, kernel: Any = kernel, name: str = name, **more: Any) -> Any:
+            calls.append(name)
+            return kernel(*given, **more)
+
+        monkeypatch.setattr(pc, name, counted)
+    assert values(f"i IN ({', '.join(map(str, range(count)))})", i=[0, None, -1]) == [
+        True,
+        None,
+        False,
+    ]
+    assert calls == ["is_in"]
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "expected"),
+    [
+        ("i IN (1, NULL)", {"i": [1, 2, None]}, [True, None, None]),
+        ("i NOT IN (1, NULL)", {"i": [1, 2, None]}, [False, None, None]),
+        ("i IN (NULL)", {"i": [1, None]}, [None, None]),
+        ("t IN (300, 1L, 2Y, -1)", {"t": [-1, 1, 2, 44]}, [True, True, True, False]),
+        ("p IN (1.5, 2, 7.001)", {"p": [Decimal("1.50"), Decimal("7.00")]}, [True, False]),
+        ("c IN ('a', v)", {"c": ["a", "b", "c", None], "v": ["x", "b", None, "a"]}, None),
+        ("d IN ('2026-01-31')", {"d": [date(2026, 1, 31), date(2026, 2, 1)]}, [True, False]),
+        ("NULL IN (1, 2)", {"i": [1]}, [None]),
+        ("NULL IN (NULL)", {"i": [1]}, [None]),
+        ("1 IN (1, 2)", {"i": [0]}, [True]),
+    ],
+)
+def test_values_in_lists(text: str, given: dict[str, Any], expected: list[Any] | None) -> None:
+    assert values(text, **given) == (expected or [True, True, None, None])
+
+
+def test_the_operands_of_a_long_condition_are_not_held_together() -> None:
+    rows = pa.table({"t.i": pa.array(range(100_000), pa.int32())})
+    pool = pa.default_memory_pool()
+    before, held = pool.bytes_allocated(), []
+    original = pc.or_kleene
+
+    def or_kleene(*given: Any) -> Any:
+        held.append(pool.bytes_allocated() - before)
+        return original(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pc, "or_kleene", or_kleene)
+        compiled(" OR ".join(f"i = {n}" for n in range(1000)), _SCOPE).values(rows)
+    # All together have 12 MB.
+    assert max(held) < 100_000
 
 
 def test_spark_stores_days_of_other_calendars() -> None:

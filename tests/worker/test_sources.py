@@ -381,14 +381,33 @@ def test_large_sources_are_left_to_spark(
     )
     create(client, f"{database}.s")
     change_rows(client, worker_insert(client, f"{database}.s", sources[0]))
-    for limit, most in (("MOST_ROWS", 1), ("MOST_BYTES", 10)):
+    limits = (("MOST_ROWS", 1), ("MOST_BYTES", 10), ("MOST_HELD", 10), ("_LONGEST_LINE", 4))
+    limited = (sources, sources[:1], sources, sources[1:2])
+    for (limit, most), left in zip(limits, limited, strict=True):
         with monkeypatch.context() as patch:
             patch.setattr(files, limit, most)
-            for source in sources if limit == "MOST_ROWS" else sources[::2]:
+            for source in left:
                 with pytest.raises(SparkNeeded, match="more than"):
                     insert(source)
     assert client.show_locks() == []
     assert len(insert(sources[2])) == len(ROWS)
+
+
+def test_lines_are_read_some_at_a_time(
+    insert: Insert, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_ROWS", 2)
+    parts = []
+    original = files._batch_of
+    monkeypatch.setattr(
+        files, "_batch_of", lambda rows, *more: (parts.append(len(rows)), original(rows, *more))[1]
+    )
+    for number, text in enumerate(("id,v\n1,a\n2,b\n3,c\n", "id,v\n4,d", "id,v\n", "")):
+        (tmp_path / f"{number}.csv").write_text(text)
+    schema, options = "id bigint, v string", {"header": "true"}
+    found = insert(PathSource(f"file:{tmp_path}/*.csv", "csv", options=options, schema=schema))
+    assert [(row["id"], row["v"]) for row in found] == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
+    assert parts == [2, 1, 1]
 
 
 def test_rows_of_a_program() -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hiveacid.errors import UnsupportedTable
+from hiveacid.errors import SparkNeeded, UnsupportedTable
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.rules.directory import AcidDirectory, Rules, SyntheticIds, synthetic_ids, written_by
 from hiveacid.rules.location import Location
@@ -73,6 +73,9 @@ class DeleteEvents:
             for start, end in _runs(write_ids, buckets)
         }
 
+    def __len__(self) -> int:
+        return sum(map(len, self._rows.values()))
+
     def hits(self, write_id: int, bucket: int, rows: Int64s) -> Bools:
         """Return for each of these rows of one write id and bucket property whether it is deleted."""
         deleted = self._rows.get((write_id, bucket))
@@ -122,6 +125,7 @@ class VisibleRows:
         stored: All columns stored in files of the table.
         clustered: Whether the directory has buckets; see ``may_delete``.
         choice: Chooses the stripes to read of files with row ids; by default all.
+        most_events: The delete events that the process holds; by default any number.
     """
 
     storage: ReadOnlyStorage
@@ -131,6 +135,7 @@ class VisibleRows:
     stored: MappedColumns = AS_STORED
     clustered: bool = False
     choice: StripeChoice | None = None
+    most_events: int | None = None
 
     def of(self, files: Iterable[DataFile]) -> Iterator[RowBatch]:
         """Read the rows of some files; see ``readers``."""
@@ -207,9 +212,7 @@ class VisibleRows:
             # The rows of files without row ids are counted from the first one.
             for choice in (shares_of(file, self.choice) if file.path not in ids else [None])
         ]
-        events = _SharedEvents(
-            self.events, Counter(file for each in shares for file in each.applied)
-        )
+        events = _SharedEvents(self, Counter(file for each in shares for file in each.applied))
         for share in shares:
             yield share, events
 
@@ -244,14 +247,27 @@ class VisibleRows:
         for batch, keep in self._acid(file) if ids is None else self._numbered(file, ids):
             yield from _visible(batch, keep, deletes)
 
-    def events(self, file: DataFile) -> DeleteEvents:
-        """Read the visible delete events of one file."""
+    def events(self, file: DataFile, held: int = 0) -> DeleteEvents:
+        """Read the visible delete events of one file.
+
+        Args:
+            file: The file.
+            held: The events of other files that the process holds.
+
+        Raises:
+            SparkNeeded: There are more than the process holds.
+        """
         empty = np.empty(0, dtype=np.int64)
         parts = [(empty, empty, empty)]
         for batch in self._open(file).keyed([]):
             *key, current = batch.key
             keep = are_valid(current, self.write_ids)
             parts.append((key[0][keep], key[1][keep], key[2][keep]))
+            held += len(parts[-1][0])
+            if self.most_events is not None and held > self.most_events:
+                raise SparkNeeded(
+                    f"more than {self.most_events:,} deletes in {self.storage.location}"
+                )
         return DeleteEvents(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def _synthetic_ids(self, raw: Sequence[DataFile]) -> dict[str, SyntheticIds]:
@@ -305,10 +321,8 @@ class _FileShare(NamedTuple):
 class _SharedEvents:
     """The delete events of files, each of which is read once, and kept until its last use."""
 
-    def __init__(
-        self, read: Callable[[DataFile], DeleteEvents], uses: Mapping[DataFile, int]
-    ) -> None:
-        self._read = read
+    def __init__(self, rows: VisibleRows, uses: Mapping[DataFile, int]) -> None:
+        self._visible = rows
         self._left = dict(uses)
         self._known: dict[DataFile, DeleteEvents] = {}
         self._locks = {file: Lock() for file in uses}
@@ -326,7 +340,8 @@ class _SharedEvents:
     def _take(self, file: DataFile) -> DeleteEvents:
         with self._locks[file]:
             if file not in self._known:
-                self._known[file] = self._read(file)
+                held = sum(map(len, [*self._known.values()]))
+                self._known[file] = self._visible.events(file, held)
             return self._known[file]
 
 
@@ -383,6 +398,7 @@ class TablePart:
         columns: All columns stored in files.
         write_ids: The write ids that the reader sees.
         rules: The engine whose reading rules apply.
+        most_events: The delete events that the process holds; by default any number.
     """
 
     location: Location
@@ -394,6 +410,7 @@ class TablePart:
     columns: MappedColumns
     write_ids: ValidWriteIdList | CompactorWriteIdList
     rules: Rules
+    most_events: int | None = None
 
     @classmethod
     def of(
@@ -486,6 +503,7 @@ class TablePart:
                 self.columns,
                 self.clustered,
                 choice,
+                self.most_events,
             )
 
             def with_ids(read: Callable[[], Iterator[RowBatch]]) -> Iterator[Rows]:

@@ -1,0 +1,147 @@
+"""Pairs of rows with equal keys: counted before they are built, and built some at a time."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute as pc
+from pyarrow import types
+
+from hiveacid.errors import SparkNeeded
+from hiveacid.orc.format.process_memory import return_memory
+from hiveacid.worker.files import MOST_HELD
+
+# More are shuffled faster by Spark.
+MOST_PAIRS = 10_000_000
+# The limits of the pairs that are built at once.
+_PAIRS, _BYTES = 1 << 17, 8 << 20
+# An offset, and the share of a validity bitmap.
+_OF_A_TEXT = 5
+Numbers = np.ndarray[Any, Any]
+
+
+class Partners:
+    """The rows of a source by their keys; null equals no key.
+
+    Args:
+        keys: The keys of the rows, column by column.
+        sizes: The bytes of the rows.
+
+    Attributes:
+        values: The different values of each column of keys.
+    """
+
+    def __init__(self, keys: Sequence[pa.ChunkedArray], sizes: Numbers) -> None:
+        self.values: list[pa.Array] = []
+        # For each column the numbers of its values together with those before it.
+        self._known: list[Numbers] = []
+        groups = np.zeros(len(sizes), np.int64)
+        for column in keys:
+            self.values.append(pc.unique(column).drop_null())
+            joined = _joined(groups, column, self.values[-1])
+            self._known.append(np.unique(joined[joined >= 0]))
+            groups = _places(joined, self._known[-1])
+        count = len(self._known[-1])
+        self._rows = np.argsort(groups, kind="stable")[np.sum(groups < 0) :]
+        self._counts = np.bincount(groups[self._rows], minlength=count)
+        self._starts = np.cumsum(self._counts) - self._counts
+        self._bytes = np.bincount(groups[self._rows], sizes[self._rows], minlength=count)
+        self._seen = 0
+
+    def have(self, keys: Sequence[pa.ChunkedArray]) -> Numbers:
+        """Return a mask of the rows of a target that have partners.
+
+        Args:
+            keys: The keys of the rows, column by column.
+        """
+        return self._groups(keys) >= 0
+
+    def of(
+        self, keys: Sequence[pa.ChunkedArray], sizes: Numbers, what: str
+    ) -> Iterator[tuple[Numbers, Numbers]]:
+        """Yield the pairs of some rows of a target: all pairs of a row together.
+
+        Args:
+            keys: The keys of the rows, column by column.
+            sizes: The bytes of the rows.
+            what: The change that they belong to.
+
+        Returns:
+            The numbers of the rows of the target, and those of the source.
+
+        Raises:
+            SparkNeeded: There are too many, or those of a row are too large.
+        """
+        groups = self._groups(keys)
+        at = np.flatnonzero(groups >= 0)
+        groups = groups[at]
+        counts = self._counts[groups]
+        costs = counts * sizes[at] + self._bytes[groups]
+        if len(costs) and costs.max() > MOST_HELD:
+            raise SparkNeeded(f"{what} has a row with more than {MOST_HELD >> 20} MB of pairs.")
+        share = np.maximum(np.cumsum(counts) / _PAIRS, np.cumsum(costs) / _BYTES)
+        cuts = np.flatnonzero(np.diff(np.floor(share))) + 1
+        for part in np.split(np.arange(len(at)), cuts) if len(at) else ():
+            own = counts[part]
+            self._seen += int(own.sum())
+            if self._seen > MOST_PAIRS:
+                raise SparkNeeded(f"{what} has more than {MOST_PAIRS:,} pairs of equal keys.")
+            within = np.arange(own.sum()) - np.repeat(np.cumsum(own) - own, own)
+            of = self._rows[np.repeat(self._starts[groups[part]], own) + within]
+            yield np.repeat(at[part], own), of
+
+    def _groups(self, keys: Sequence[pa.ChunkedArray]) -> Numbers:
+        """Return the number of the keys of each row among those of the source, or -1."""
+        groups = np.zeros(len(keys[0]), np.int64)
+        for column, values, known in zip(keys, self.values, self._known, strict=True):
+            groups = _places(_joined(groups, column, values), known)
+        return groups
+
+
+def _joined(groups: Numbers, column: pa.ChunkedArray, values: pa.Array) -> Numbers:
+    """Return a number for each pair of a group and a value, or -1 if one of them is unknown."""
+    at = np.asarray(pc.fill_null(pc.index_in(column, value_set=values), -1)).astype(np.int64)
+    # The hash table of long texts is as large as they are.
+    return_memory()
+    joined: Numbers = np.where((groups < 0) | (at < 0), -1, groups * len(values) + at)
+    return joined
+
+
+def _places(numbers: Numbers, known: Numbers) -> Numbers:
+    """Return the places of numbers among known ones, or -1."""
+    if not len(known):
+        return np.full(len(numbers), -1)
+    at = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+    places: Numbers = np.where(known[at] == numbers, at, -1)
+    return places
+
+
+def row_sizes(rows: pa.Table) -> Numbers:
+    """Return the bytes of each row."""
+    sizes = np.zeros(rows.num_rows)
+    for column in rows.columns:
+        sizes += np.concatenate([np.zeros(0), *map(_sizes, column.chunks)])
+    return sizes
+
+
+def _sizes(values: pa.Array) -> Numbers:
+    kind = values.type
+    if isinstance(values, pa.ExtensionArray):
+        return _sizes(values.storage)
+    if types.is_struct(kind):
+        parts = [_sizes(values.field(number)) for number in range(kind.num_fields)]
+        total: Numbers = np.sum([np.zeros(len(values)), *parts], axis=0)
+        return total
+    if types.is_list(kind) or types.is_map(kind):
+        inner = (
+            values.values
+            if types.is_list(kind)
+            else pa.StructArray.from_arrays([values.keys, values.items], names=["key", "value"])
+        )
+        until = np.concatenate([np.zeros(1), np.cumsum(_sizes(inner))])
+        sizes: Numbers = _OF_A_TEXT + np.diff(until[np.asarray(values.offsets)])
+        return sizes
+    if types.is_string(kind) or types.is_binary(kind):
+        return _OF_A_TEXT + np.asarray(pc.fill_null(pc.binary_length(values), 0))
+    return np.full(len(values), values.nbytes / max(len(values), 1))
