@@ -623,7 +623,7 @@ class _EqualColumns:
     names: Sequence[str]
     column: str | None
     tree: exp.Expr
-    value: tuple[str, HiveType] | None
+    value: tuple[str, HiveType] | None = None
 
 
 @dataclass(eq=False)
