@@ -18,6 +18,8 @@ _ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "r": "\r"}
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}( \d{2}:\d{2}:\d{2}(\.\d{1,6})?)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Texts that mean the same between quotes under all settings: without escapes and variables.
+_PLAIN = re.compile(r"[ !#%&()*+,./0-9:;<=>?@A-Z\[\]^_`a-z{|}~-]*")
 # Earlier days have other numbers in the Julian calendar.
 _FIRST_DAY = date(1582, 10, 15)
 
@@ -178,9 +180,10 @@ def _literal_as_spark(value: object) -> str:
             micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
             return f"timestamp_micros({micros}L)"
         case date():
-            return f"date_from_unix_date({value.toordinal() - _EPOCH.date().toordinal()})"
+            return f"DATE '{value.isoformat()}'"
     try:
-        return f"CAST(X'{str(value).encode().hex()}' AS STRING)"
+        text = str(value)
+        return f"'{text}'" if _PLAIN.fullmatch(text) else f"CAST(X'{text.encode().hex()}' AS STRING)"
     except UnicodeEncodeError as error:
         raise UnsupportedTable("A text has half of a character.") from error
 

@@ -60,8 +60,8 @@ def test_the_keyword_default_is_the_default_value_or_null() -> None:
         "s": "defaults",
     }
     assert with_defaults(values, found) == {
-        "v": "CAST(X'78' AS STRING)",
-        "`V`": "CAST(X'78' AS STRING)",
+        "v": "'x'",
+        "`V`": "'x'",
         "k": "NULL",
         "id": "`default`",
         "s": "defaults",
