@@ -49,6 +49,7 @@ from hiveacid.sql.partition_conditions import (
 from hiveacid.storage.filesystems import keeps_checksums
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.tables.bucketing import writer_numbers
+from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.row_filter import RowFilter
 from hiveacid.tables.scan.times import TIMESTAMP
 from hiveacid.tables.visible_files import FilesReader
@@ -280,6 +281,9 @@ def assigned(
 
 def _assigned(column: HiveColumn, text: str, scope: Scope, what: str) -> Expression:
     tree, type_ = tree_of(text, scope), parse_type(column.type)
+    if isinstance(tree, exp.Null):
+        (kind,) = TableColumns([column], unit=None).schema.types
+        return Expression(type_, lambda rows: pa.chunked_array([pa.nulls(rows.num_rows, kind)]))
     source = bare_column(tree, scope)
     if source is not None and source[1] == type_:
         # A value of any type is stored as it is.
