@@ -351,7 +351,7 @@ class _RowChange(WorkerStatement):
 
     where: str | None
     params: Parameters = field(default_factory=dict)
-    alias: str = "t"
+    target_alias: str = "t"
 
     @property
     def changes_single_rows(self) -> bool:
@@ -366,11 +366,11 @@ class _RowChange(WorkerStatement):
     def prepare(self, preparation: Preparation) -> None:
         """Compile the condition, and determine the partitions that can match."""
         self.look_up(preparation)
-        self._alias = self.alias.lower()
+        self._alias = self.target_alias.lower()
         self._scope = Scope({self._alias: types_of(self.table)}, self.params)
         self._condition = None if self.where is None else condition(self.where, self._scope)
         names = [column.name for column in self.table.columns]
-        self._keys = KeyScope(self.alias, self.table.key_types, names, params=self.params)
+        self._keys = KeyScope(self.target_alias, self.table.key_types, names, params=self.params)
         client = preparation.client
         chosen = partitions_of_change(
             self.where,
@@ -496,10 +496,6 @@ class InsertRows(SourceStatement):
     def prepare(self, preparation: Preparation) -> None:
         """Look up the source, convert its columns, and determine the partitions to write."""
         client, job = preparation.client, self.job
-        if job.merge_schema or job.defaults:
-            raise SparkNeeded(
-                "merge_schema" if job.merge_schema else "the keyword DEFAULT in a row"
-            )
         self.look_up(preparation)
         require_compiled(self.declared.of(self.table))
         named_partitions = specified_partitions(self.table, job.partitions, job.static, job.dynamic)
