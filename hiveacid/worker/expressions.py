@@ -420,7 +420,7 @@ class _Compiler:
         else:
             raise SparkNeeded(f"arithmetic on {' and '.join(sorted(map(str, types)))}")
         for part in (left, right):
-            _require_number(part)
+            require_number(part)
         left, right = widened(left, wide), widened(right, wide)
         return Expression(wide, lambda rows: compute(left.of(rows), right.of(rows)))
 
@@ -572,13 +572,18 @@ def _as_condition(part: Expression) -> Expression:
     return widened(part, _BOOLEAN)
 
 
-def _require_number(part: Expression) -> None:
+def require_number(part: Expression) -> None:
+    """Make sure that values are numbers.
+
+    Raises:
+        SparkNeeded: They are not, and Spark may convert them.
+    """
     if str(part.type) not in (*_INTEGERS, "float", "double") and not isinstance(part.type, Decimal):
         raise SparkNeeded(f"arithmetic on {part.type}")
 
 
 def _require_sign(part: Expression) -> None:
-    _require_number(part)
+    require_number(part)
     if isinstance(part.type, Decimal) and part.type.precision > _MOST_DIGITS_WITH_SIGN:
         raise SparkNeeded(f"the sign of a {part.type}")
 
@@ -647,6 +652,14 @@ def _compared(sign: str, left: Expression, right: Expression) -> Expression:
         }[sign]()
 
     return Expression(_BOOLEAN, values)
+
+
+def of_one_form(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return values of which equal ones have equal bits: floats have two zeros, and many NaN."""
+    if not pa.types.is_floating(values.type):
+        return values
+    nan = pa.scalar(float("nan"), values.type)
+    return pc.if_else(pc.is_nan(values), nan, pc.add(values, pa.scalar(0.0, values.type)))
 
 
 def _as_type_of(value: Expression, other: Expression) -> Expression:
