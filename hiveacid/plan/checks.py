@@ -108,7 +108,7 @@ Meaning = Repeated | Absent | TooOld | Apart | Returned
 
 
 def meaning_of(check: QueryCheck, table: str) -> Meaning:
-    """Return what violates a check.
+    """Return the meaning of a check.
 
     Args:
         check: The check.

@@ -1,4 +1,4 @@
-"""The fields of a job that say what it changes: an engine takes them by their names.
+"""The fields of a job that define its change: an engine takes them by their names.
 
 A field that an engine does not take would be ignored, and the change would not be that of the job. So
 each field is taken, or settled before an engine gets the job, or the job is refused.

@@ -90,17 +90,17 @@ def _taken(job: Job, *names: str, **refused: str) -> dict[str, Any]:
     Args:
         job: The job.
         names: The names of the fields that a statement evaluates.
-        refused: What is not evaluated here, by the names of the fields that ask for it; empty for a
-            field that only concerns Spark.
+        refused: The reason for Spark if a field has a value, by the name of the field; empty if it
+            only concerns Spark.
 
     Raises:
         SparkNeeded: One of them has a value.
         InvalidJob: The job has another field.
     """
     given = fields_of(job, *names, *refused)
-    for name, what in refused.items():
-        if given.pop(name) and what:
-            raise SparkNeeded(what)
+    for name, reason in refused.items():
+        if given.pop(name) and reason:
+            raise SparkNeeded(reason)
     return given
 
 

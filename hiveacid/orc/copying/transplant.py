@@ -441,7 +441,7 @@ class FlatFile:
         if types is not None:
             tail = retyped(source, tail, types)
             if _OF_SPARK in tail.user_metadata:
-                # Its timestamps have microseconds. Other writers declare what they wrote.
+                # Its timestamps have microseconds. Other writers declare their own.
                 tail = replace(tail, user_metadata=tail.user_metadata | mark(tail.rows))
         self.tail = tail
 

@@ -136,10 +136,10 @@ class SparkChecks(CheckEvaluator):
             return self._queries[id(check)]()
 
     def _compiled(self, meaning: Meaning, reads: list[TableRef]) -> Callable[[], Violations]:
-        """Let Spark resolve what a check reads, and return its evaluation.
+        """Let Spark resolve the query of a check, and return its evaluation.
 
         Args:
-            meaning: What violates the check.
+            meaning: The meaning of the check.
             reads: Receives the transactional tables that it reads.
         """
 
