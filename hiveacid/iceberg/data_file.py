@@ -621,7 +621,7 @@ class _Opened:
                 deletes=events,
                 aborted=self._task.invisible,
             )
-        part = reencoded_part(sink, done, self.layout.types)
+        part = reencoded_part(sink, self.layout.types)
         read = values_of(part)
         if read != done.values:
             raise ProofFailed(

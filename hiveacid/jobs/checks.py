@@ -25,7 +25,7 @@ from hiveacid.jobs.fields import (
     require_table,
     require_text,
 )
-from hiveacid.jobs.sources import BatchSource, Input, QuerySource, TableSource, require_inputs
+from hiveacid.jobs.sources import Input, require_inputs
 from hiveacid.rules.sql_names import quoted
 
 Severity = Literal["error", "warn", "quarantine"]
@@ -374,12 +374,12 @@ class Holds(RowCheck):
         require_parameters(self.params, [self.sql], f"{what}.params")
 
 
-# Checks of several rows, by queries that must return no row
+# Checks of several rows; ``hiveacid.plan.checks`` has their meaning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryCheck(Check):
-    """Base of the checks whose query returns the violations.
+    """Base of the checks that rows violate together.
 
     Attributes:
         whole_table: Check all rows of the table, and not only the written ones.
@@ -391,18 +391,6 @@ class QueryCheck(Check):
     def reads_table(self) -> bool:
         """Whether all rows of the table are checked."""
         return self.whole_table
-
-    def query(self, table: str) -> QuerySource:
-        """Return the query of the violations.
-
-        Args:
-            table: The name of the table. As a ``BatchSource``, the name of a table stands for its
-                written rows.
-        """
-        raise NotImplementedError
-
-    def _rows(self, table: str) -> Input:
-        return TableSource(table) if self.whole_table else BatchSource(table.lower())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -424,16 +412,6 @@ class Unique(QueryCheck):
     def columns_needed(self) -> Sequence[str]:
         """The columns."""
         return self.columns
-
-    def query(self, table: str) -> QuerySource:
-        """Return the query of the repeated values."""
-        names = ", ".join(map(quoted, self.columns))
-        known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in self.columns)
-        return QuerySource(
-            f"SELECT {names}, count(*) AS copies FROM {NEW_ROWS} WHERE {known} "
-            f"GROUP BY {names} HAVING count(*) > 1",
-            {NEW_ROWS: self._rows(table)},
-        )
 
     def _validate_own(self, what: str) -> None:
         _require_columns(self.columns, what)
@@ -471,21 +449,6 @@ class References(QueryCheck):
         """The columns of the other table, by its name."""
         return {self.to: tuple(self.to_columns or self.columns)}
 
-    @property
-    def pairs(self) -> list[tuple[str, str]]:
-        """The columns of both tables."""
-        return [*zip(self.columns, self.to_columns or self.columns, strict=True)]
-
-    def query(self, table: str) -> QuerySource:
-        """Return the query of the values without a row in the other table."""
-        names = ", ".join(f"n.{quoted(name)}" for name in self.columns)
-        known = " AND ".join(f"n.{quoted(name)} IS NOT NULL" for name in self.columns)
-        equal = " AND ".join(f"n.{quoted(own)} = o.{quoted(other)}" for own, other in self.pairs)
-        return QuerySource(
-            f"SELECT {names} FROM {NEW_ROWS} n LEFT ANTI JOIN other_rows o ON {equal} WHERE {known}",
-            {NEW_ROWS: self._rows(table), "other_rows": TableSource(self.to)},
-        )
-
     def _about(self) -> str:
         return f"{', '.join(self.columns)} in {self.to}"
 
@@ -522,16 +485,6 @@ class Fresh(QueryCheck):
         """The oldest permitted value at this moment, in UTC."""
         return datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=self.within_hours)
 
-    def query(self, table: str) -> QuerySource:
-        """Return the query of the largest value, if it is too old."""
-        newest = f"max({quoted(self.column)})"
-        return QuerySource(
-            f"SELECT {newest} AS newest FROM {NEW_ROWS} "
-            f"HAVING CAST({newest} AS TIMESTAMP) < :oldest",
-            {NEW_ROWS: self._rows(table)},
-            params={"oldest": self.oldest},
-        )
-
     def _validate_own(self, what: str) -> None:
         require_text(self.column, f"{what}.column")
         if self.within_hours <= 0:
@@ -560,21 +513,6 @@ class Balanced(QueryCheck):
     def tables_written(self) -> tuple[str, ...]:
         """All tables."""
         return tuple(self.totals)
-
-    def query(self, table: str) -> QuerySource:
-        """Return the query of the sums, if they differ."""
-        sums = [
-            f"(SELECT coalesce(sum({text}), 0) AS total FROM rows_{number}) s{number}"
-            for number, text in enumerate(self.totals.values())
-        ]
-        columns = [f"s{number}.total AS {quoted(name)}" for number, name in enumerate(self.totals)]
-        apart = [f"abs(s0.total - s{n}.total) > :tolerance" for n in range(1, len(sums))]
-        return QuerySource(
-            f"SELECT {', '.join(columns)} FROM {' CROSS JOIN '.join(sums)} "
-            f"WHERE {' OR '.join(apart)}",
-            {f"rows_{number}": self._rows(name) for number, name in enumerate(self.totals)},
-            params={"tolerance": self.tolerance},
-        )
 
     def _about(self) -> str:
         return ", ".join(f"{name}: {text}" for name, text in self.totals.items())
@@ -615,15 +553,6 @@ class NoRows(QueryCheck):
     inputs: Mapping[str, Input] = field(default_factory=dict)
     params: Parameters = field(default_factory=dict, repr=False)
     trusted: bool = False
-
-    def query(self, table: str) -> QuerySource:
-        """Return the query."""
-        inputs = {NEW_ROWS: self._rows(table)}
-        for view, given in self.inputs.items():
-            inputs[view] = (
-                BatchSource(given.name.lower()) if isinstance(given, BatchSource) else given
-            )
-        return QuerySource(self.sql, inputs, params=self.params, trusted=self.trusted)
 
     def _about(self) -> str:
         return self.sql

@@ -183,7 +183,9 @@ def _literal_as_spark(value: object) -> str:
             return f"DATE '{value.isoformat()}'"
     try:
         text = str(value)
-        return f"'{text}'" if _PLAIN.fullmatch(text) else f"CAST(X'{text.encode().hex()}' AS STRING)"
+        return (
+            f"'{text}'" if _PLAIN.fullmatch(text) else f"CAST(X'{text.encode().hex()}' AS STRING)"
+        )
     except UnicodeEncodeError as error:
         raise UnsupportedTable("A text has half of a character.") from error
 

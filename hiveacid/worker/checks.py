@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, time
-from decimal import Decimal
 from itertools import chain
 from typing import Any
 
@@ -11,21 +10,12 @@ import pyarrow as pa
 from pyarrow import compute as pc
 
 from hiveacid.errors import SparkNeeded, UnsupportedFile, UnsupportedTable
-from hiveacid.jobs.checks import (
-    MOST_SHOWN,
-    Balanced,
-    Check,
-    Fresh,
-    NoRows,
-    QueryCheck,
-    References,
-    RowCheck,
-    Unique,
-)
+from hiveacid.jobs.checks import MOST_SHOWN, Check, QueryCheck, RowCheck
 from hiveacid.jobs.sources import BatchSource, Source, TableSource
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.plan.checks import Absent, Apart, Keys, Repeated, Returned, TooOld, meaning_of
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.sql_names import quoted
 from hiveacid.storage.listing import DataFile
@@ -39,11 +29,14 @@ from hiveacid.worker.expressions import (
     common_type,
     compiled,
     condition,
+    of_one_form,
+    require_number,
     widened,
 )
 from hiveacid.worker.files import MOST_EVENTS, bounded
 from hiveacid.worker.sources import ArrowSource, source_of, types_of
 from hiveacid.writes.engine import CheckEvaluator, Violations, Written
+from hiveacid.writes.sums import part_of_sum, sum_of
 
 _ROWS = "#"
 # Evaluates the violations of a check.
@@ -144,87 +137,78 @@ class ArrowChecks(CheckEvaluator):
         return Scope({_ROWS: dict(zip(source.names, source.types, strict=True))}, params)
 
     def _compiled(self, check: QueryCheck) -> Evaluation:
-        query = check.query(_named(check))
-        if isinstance(check, NoRows):
-            return self._source(query).evaluate
-        inputs = [self._source(each) for each in query.inputs.values()]
-        match check:
-            case Unique():
-                return self._unique(check, inputs[0])
-            case References():
-                return self._references(check, *inputs)
-            case Fresh():
-                return self._fresh(check, inputs[0])
-            case Balanced():
-                return self._balanced(check, inputs)
-        raise SparkNeeded(f"a {type(check).__name__}")
+        match meaning_of(check, _named(check)):
+            case Repeated(keys):
+                return self._repeated(keys)
+            case Absent(keys, known):
+                return self._absent(keys, known)
+            case TooOld() as meaning:
+                return self._too_old(meaning)
+            case Apart() as meaning:
+                return self._apart(meaning)
+            case Returned(query):
+                return self._source(query).evaluate
 
-    def _column(self, name: str, source: ArrowSource) -> Expression:
-        return compiled(quoted(name), self._scope(source, {}))
+    def _columns(self, keys: Keys) -> tuple[ArrowSource, list[Expression]]:
+        source = self._source(keys.rows)
+        scope = self._scope(source, {})
+        return source, [compiled(quoted(name), scope) for name in keys.columns]
 
-    def _unique(self, check: Unique, source: ArrowSource) -> Evaluation:
-        names = list(check.columns)
-        columns = [self._column(name, source) for name in names]
+    def _repeated(self, keys: Keys) -> Evaluation:
+        source, columns = self._columns(keys)
 
         def evaluate(reader: FilesReader) -> pa.Table:
-            keys = _columns(names, columns, source.evaluate(reader)).drop_null()
-            counted = keys.group_by(names).aggregate([([], "count_all")])
-            counted = counted.rename_columns([*names, "copies"])
+            found = _keys(keys.columns, columns, source.evaluate(reader))
+            counted = found.group_by([*keys.columns]).aggregate([([], "count_all")])
+            counted = counted.rename_columns([*keys.columns, "copies"])
             # By its place: a column of the table may have the same name.
-            return counted.filter(pc.greater(counted.column(len(names)), 1))
+            return counted.filter(pc.greater(counted.column(len(keys.columns)), 1))
 
         return evaluate
 
-    def _references(self, check: References, source: ArrowSource, other: ArrowSource) -> Evaluation:
-        names = list(check.columns)
-        pairs = [(self._column(a, source), self._column(b, other)) for a, b in check.pairs]
-        types = [common_type(own.type, its.type) for own, its in pairs]
-        own = [widened(own, type_) for (own, _), type_ in zip(pairs, types, strict=True)]
-        its = [widened(its, type_) for (_, its), type_ in zip(pairs, types, strict=True)]
+    def _absent(self, keys: Keys, known: Keys) -> Evaluation:
+        (source, own), (other, its) = self._columns(keys), self._columns(known)
+        types = [common_type(a.type, b.type) for a, b in zip(own, its, strict=True)]
+        own = [widened(each, type_) for each, type_ in zip(own, types, strict=True)]
+        its = [widened(each, type_) for each, type_ in zip(its, types, strict=True)]
+        names = [*keys.columns]
 
         def evaluate(reader: FilesReader) -> pa.Table:
-            keys = _columns(names, own, source.evaluate(reader)).drop_null()
-            known = _columns(names, its, other.evaluate(reader)).drop_null()
-            return keys.join(known, names, join_type="left anti")
+            found = _keys(names, own, source.evaluate(reader))
+            there = _keys(names, its, other.evaluate(reader))
+            return found.join(there, names, join_type="left anti")
 
         return evaluate
 
-    def _fresh(self, check: Fresh, source: ArrowSource) -> Evaluation:
-        column = self._column(check.column, source)
+    def _too_old(self, meaning: TooOld) -> Evaluation:
+        source, (column,) = self._columns(Keys(meaning.rows, [meaning.column]))
         if str(column.type) not in ("date", "timestamp"):
             raise SparkNeeded(f"the age of a {column.type}")
 
         def evaluate(reader: FilesReader) -> pa.Table:
             newest = pc.max(column.values(_named_rows(source.evaluate(reader)))).as_py()
-            at = newest
-            if newest is not None and not isinstance(newest, datetime):
-                at = datetime.combine(newest, time())
-            too_old = at is not None and at < check.oldest
-            return pa.table({"newest": [newest] if too_old else []})
+            is_day = newest is not None and not isinstance(newest, datetime)
+            at = datetime.combine(newest, time()) if is_day else newest
+            return pa.table({"newest": [newest] if meaning.is_violated(at) else []})
 
         return evaluate
 
-    def _balanced(self, check: Balanced, sources: Sequence[ArrowSource]) -> Evaluation:
-        totals = [
+    def _apart(self, meaning: Apart) -> Evaluation:
+        sources = [self._source(rows) for rows, _ in meaning.totals.values()]
+        values = [
             compiled(text, self._scope(source, {}))
-            for text, source in zip(check.totals.values(), sources, strict=True)
+            for (_, text), source in zip(meaning.totals.values(), sources, strict=True)
         ]
+        for each in values:
+            require_number(each)
 
         def evaluate(reader: FilesReader) -> pa.Table:
             sums = []
-            for total, source in zip(totals, sources, strict=True):
-                values = total.values(_named_rows(source.evaluate(reader)))
-                if pa.types.is_decimal(values.type):
-                    values = values.cast(pa.decimal128(38, values.type.scale))
-                found = pc.sum(values).as_py() or 0
-                sums.append(found)
-            exact = not any(isinstance(each, float) for each in sums)
-            tolerance = Decimal(str(check.tolerance)) if exact else check.tolerance
-            numbers = sums if exact else [float(each) for each in sums]
-            apart = any(abs(numbers[0] - each) > tolerance for each in numbers[1:])
-            return pa.table(
-                {n: [s] if apart else [] for n, s in zip(check.totals, sums, strict=True)}
-            )
+            for value, source in zip(values, sources, strict=True):
+                found = value.values(_named_rows(source.evaluate(reader)))
+                sums.append(sum_of([part_of_sum(found)], found.type))
+            shown = zip(meaning.totals, map(str, sums), strict=True)
+            return pa.table({n: [s] if meaning.is_violated(sums) else [] for n, s in shown})
 
         return evaluate
 
@@ -238,10 +222,11 @@ def _named_rows(rows: pa.Table) -> pa.Table:
     return rows.rename_columns([f"{_ROWS}.{name}" for name in rows.column_names])
 
 
-def _columns(names: Sequence[str], columns: Sequence[Expression], rows: pa.Table) -> pa.Table:
+def _keys(names: Sequence[str], columns: Sequence[Expression], rows: pa.Table) -> pa.Table:
+    """Return the keys of rows, with one form of each value: Arrow compares floats by their bits."""
     named = _named_rows(rows)
-    values = [column.values(named) for column in columns]
-    return pa.table(dict(zip(names, values, strict=True)))
+    values = [of_one_form(column.values(named)) for column in columns]
+    return pa.table(dict(zip(names, values, strict=True))).drop_null()
 
 
 def _violations(rows: pa.Table) -> Violations:

@@ -38,6 +38,7 @@ from hiveacid.tables.scan.table_part import DeleteEvents, Int64s, RowBatch, Visi
 from hiveacid.tables.scan.times import TIMESTAMP
 from hiveacid.tables.visible_files import AcidFile, AcidFiles, FilesReader, PartitionFiles
 from hiveacid.worker.checks import ArrowChecks
+from hiveacid.worker.expressions import require_utf8
 from hiveacid.worker.files import MOST_BYTES, MOST_EVENTS, MOST_HELD, MOST_ROWS
 from hiveacid.writes.engine import FlatTarget, RowEngine
 
@@ -414,6 +415,7 @@ def _stored(rows: pa.Table, table: HiveTable) -> pa.Table:
     for column in table.columns:
         values, type_ = rows.column(column.name), parse_type(column.type)
         if isinstance(type_, Char):
+            require_utf8(values)
             values = pc.utf8_rpad(values, type_.length, " ")
         elif type_ == Primitive("timestamp"):
             values = _split(values)

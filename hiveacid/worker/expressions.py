@@ -67,7 +67,8 @@ _TRIMS = {"trim": pc.utf8_trim, "ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}
 _PARTS_OF_DAYS = {"year": pc.year, "month": pc.month, "day": pc.day}
 # The parts of SQL that are evaluated here, for the documentation.
 SUBSET: Mapping[str, str] = {
-    "columns": "of all types but char, binary, timestamps with a zone, and nested ones",
+    "columns": "of all types but char, binary, timestamps with a zone, and nested ones; texts in"
+    " UTF-8",
     "values of columns": "of the same type, or converted as by CAST; integers and decimals that fit;"
     " decimals and bigint to doubles, decimals to floats; texts of the form 2026-01-31 or"
     " 2026-01-31 12:30:00 to dates and timestamps; texts to varchar",
@@ -127,6 +128,8 @@ class Expression:
             raise SparkNeeded(f"an expression with a value out of range ({error})") from error
         if isinstance(found, pa.Scalar):
             return pa.chunked_array([pa.repeat(found, rows.num_rows)])
+        if len(found) != rows.num_rows:
+            raise SparkNeeded(f"an expression with {len(found)} values for {rows.num_rows} rows")
         return pa.chunked_array([found]) if isinstance(found, pa.Array) else found
 
     def holds(self, rows: pa.Table) -> Any:
@@ -404,6 +407,8 @@ class _Compiler:
                 # Spark sees no nanoseconds.
                 parts = [as_unit(chunk, "us") for chunk in column.chunks]
                 return pa.chunked_array(parts, kind)
+            if kind == pa.string():
+                require_utf8(column)
             return column if column.type == kind else column.cast(kind)
 
         return Expression(shown, values)
@@ -435,7 +440,7 @@ class _Compiler:
         else:
             raise SparkNeeded(f"arithmetic on {' and '.join(sorted(map(str, types)))}")
         for part in (left, right):
-            _require_number(part)
+            require_number(part)
         left, right = widened(left, wide), widened(right, wide)
         return Expression(wide, lambda rows: compute(left.of(rows), right.of(rows)))
 
@@ -521,13 +526,7 @@ class _Compiler:
                 )
             case "concat_ws", [mark, _, *_] if {part.type for part in parts} == {_STRING}:
                 if isinstance(mark.literal, str):
-                    # Nulls are left out.
-                    return Expression(
-                        _STRING,
-                        lambda rows: pc.binary_join_element_wise(
-                            *[p.of(rows) for p in parts[1:]], mark.literal, null_handling="skip"
-                        ),
-                    )
+                    return _joined_texts(mark.literal, parts[1:])
             case "length", [one] if one.type == _STRING:
                 return Expression(_INT, lambda rows: pc.utf8_length(one.of(rows)))
             case _, [one] if name in _TRIMS and one.type == _STRING:
@@ -538,9 +537,7 @@ class _Compiler:
             # Other dates may be in years that Arrow does not count.
             case _, [one] if name in _PARTS_OF_DAYS and isinstance(given[0], exp.Column):
                 if one.type in (_DATE, _TIMESTAMP):
-                    return Expression(
-                        _INT, lambda rows: _PARTS_OF_DAYS[name](one.of(rows)).cast(pa.int32())
-                    )
+                    return Expression(_INT, lambda rows: _part_of_day(name, one.of(rows)))
             case (("date_add" | "date_sub"), [day, number]) if day.type == _DATE:
                 if str(number.type) in _WIDTHS[:3]:
                     number = widened(number, _INT)
@@ -553,6 +550,38 @@ class _Compiler:
                         ),
                     )
         raise SparkNeeded(f"{name}()")
+
+
+def _part_of_day(name: str, values: Values) -> Values:
+    days = _days_of(values)
+    # Arrow counts years in 16 bits.
+    if np.any((days < _LEAST) | (days > _MOST)):
+        raise SparkNeeded("a day before the year 1 or after 9999")
+    return _PARTS_OF_DAYS[name](values).cast(pa.int32())
+
+
+def _joined_texts(mark: str, parts: Sequence[Expression]) -> Expression:
+    """Join texts without the nulls, each behind a mark, and drop the first mark."""
+
+    def values(rows: pa.Table) -> Values:
+        marked = [
+            pc.coalesce(pc.binary_join_element_wise(mark, part.of(rows), ""), "") for part in parts
+        ]
+        return pc.utf8_slice_codeunits(pc.binary_join_element_wise(*marked, ""), len(mark))
+
+    return Expression(_STRING, values)
+
+
+def require_utf8(texts: pa.ChunkedArray) -> None:
+    """Make sure that texts are UTF-8: Arrow and Spark find different letters in other bytes.
+
+    Raises:
+        SparkNeeded: They are not.
+    """
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise SparkNeeded("a text that is not UTF-8") from error
 
 
 def _written(node: exp.Literal, *, negative: bool = False) -> Expression:
@@ -597,13 +626,18 @@ def as_condition(part: Expression) -> Expression:
     return widened(part, _BOOLEAN)
 
 
-def _require_number(part: Expression) -> None:
+def require_number(part: Expression) -> None:
+    """Make sure that values are numbers.
+
+    Raises:
+        SparkNeeded: They are not, and Spark may convert them.
+    """
     if str(part.type) not in (*_INTEGERS, "float", "double") and not isinstance(part.type, Decimal):
         raise SparkNeeded(f"arithmetic on {part.type}")
 
 
 def _require_sign(part: Expression) -> None:
-    _require_number(part)
+    require_number(part)
     if isinstance(part.type, Decimal) and part.type.precision > _MOST_DIGITS_WITH_SIGN:
         raise SparkNeeded(f"the sign of a {part.type}")
 
@@ -697,6 +731,14 @@ def array_of(literals: Sequence[Expression], wide: HiveType) -> pa.Array:
         own = Expression(type_, lambda rows: rows.column(0).chunk(0))
         parts.append(widened(own, wide).of(pa.table([array], [""])))
     return pa.concat_arrays(parts)
+
+
+def of_one_form(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return values of which equal ones have equal bits: floats have two zeros, and many NaN."""
+    if not pa.types.is_floating(values.type):
+        return values
+    nan = pa.scalar(float("nan"), values.type)
+    return pc.if_else(pc.is_nan(values), nan, pc.add(values, pa.scalar(0.0, values.type)))
 
 
 def as_type_of(value: Expression, other: Expression) -> Expression:
@@ -807,6 +849,8 @@ _TIMES: Mapping[HiveType, str] = {
     _DATE: f"^{_DAY}$",
     _TIMESTAMP: rf"^{_DAY}( [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?)?$",
 }
+_OF_1970 = date(1970, 1, 1).toordinal()
+_LEAST, _MOST = (day.toordinal() - _OF_1970 for day in (date.min, _LAST))
 # All integers up to here are floats, too.
 _EXACT_AS_FLOAT = 1 << 24
 
@@ -910,16 +954,23 @@ def _fits(given: HiveType, target: HiveType) -> Callable[[Any], Any] | None:
     return lambda found: pc.greater(pc.abs(found), most)
 
 
+def _days_of(values: Values) -> np.ndarray:
+    """Return the days of dates and timestamps since 1970, and 0 for null."""
+    if isinstance(values, pa.Scalar):
+        values = pa.repeat(values, 1)
+    if pa.types.is_timestamp(values.type):
+        micros = np.asarray(pc.fill_null(values.cast(pa.int64()), 0))
+        return micros // _SECOND // 86_400
+    return np.asarray(pc.fill_null(values.cast(pa.int32()), 0))
+
+
 def _of_one_calendar(found: pa.ChunkedArray) -> pa.ChunkedArray:
     """Check that files hold the values in one form only."""
+    days = _days_of(found)
     if pa.types.is_timestamp(found.type):
         micros = np.asarray(pc.fill_null(found.cast(pa.int64()), 0))
         if np.any((micros > -_SECOND) & (micros < 0)):
             raise SparkNeeded("a timestamp within the last second before 1970")
-        numbers = micros // _SECOND // 86_400
-    else:
-        numbers = np.asarray(pc.fill_null(found.cast(pa.int32()), 0))
-    first, last = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (_FIRST, _LAST))
-    if np.any((numbers < first) | (numbers > last)):
+    if np.any((days < _FIRST.toordinal() - _OF_1970) | (days > _MOST)):
         raise SparkNeeded(f"a day before {_FIRST} or after {_LAST}")
     return found

@@ -1,13 +1,14 @@
 """Changes of rows in this process, without Spark."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from hiveacid.errors import SparkNeeded, UnsupportedFile, UnsupportedTable
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.report import RunReport
+from hiveacid.jobs.sources import Source
 from hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
@@ -17,11 +18,12 @@ from hiveacid.jobs.write_jobs import (
     UpdateJob,
 )
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.plan.job_fields import fields_of
 from hiveacid.progress import PhaseClock, PhaseObserver
 from hiveacid.rules.merge import validate_clauses
 from hiveacid.rules.names import TableRef
 from hiveacid.worker.engine import ArrowEngine
-from hiveacid.worker.sources import SharedInputs, source_of
+from hiveacid.worker.sources import ArrowSource, SharedInputs, source_of
 from hiveacid.worker.statements import DeleteRows, InsertRows, MergeRows, UpdateRows
 from hiveacid.writes.atomic_write import run_statements
 from hiveacid.writes.statement import Preparation, Statement, WriteOptions
@@ -62,30 +64,50 @@ def statement_of(
 
 def _statement_of(job: Job, orc_codec: str | None, inputs: SharedInputs | None) -> Statement:
     target, codec = TableRef.parse(job.target), job.orc_codec or orc_codec
+    rows = ("where", "params", "target_alias")
     match job:
-        case DeleteJob() | UpdateJob() if job.inputs:
-            raise SparkNeeded("subqueries")
         case DeleteJob():
-            return DeleteRows(target, codec, job.where, job.params, job.target_alias)
+            return DeleteRows(target, codec, **_taken(job, *rows, inputs="subqueries", trusted=""))
         case UpdateJob():
-            return UpdateRows(target, codec, job.where, job.params, job.target_alias, job.set)
+            given = _taken(job, *rows, "set", inputs="subqueries", trusted="")
+            return UpdateRows(target, codec, **given)
         case InsertJob():
-            source = partial(source_of, source=job.source, params={}, shared=inputs)
-            return InsertRows(target, codec, source, job)
-        case MergeJob(merge_schema=False):
+            mapping = ("partitions", "by_position", "columns", "static", "dynamic", "exclude")
+            refused = {"merge_schema": "merge_schema", "defaults": "the keyword DEFAULT in a row"}
+            _taken(job, *mapping, "source", "overwrite", "whole_table", **refused)
+            return InsertRows(target, codec, _source(job.source, inputs), job)
+        case MergeJob():
             validate_clauses(job.when)
-            return MergeRows(
-                target,
-                codec,
-                partial(source_of, source=job.source, params={}, shared=inputs),
-                job.on,
-                job.when,
-                job.params,
-                job.source_alias,
-                job.target_alias,
-                job.exclude,
-            )
-    raise SparkNeeded(f"{job.tag} statements" if not isinstance(job, MergeJob) else "merge_schema")
+            names = ("on", "when", "params", "source_alias", "target_alias", "exclude", "source")
+            given = _taken(job, *names, merge_schema="merge_schema", trusted="")
+            return MergeRows(target, codec, _source(given.pop("source"), inputs), **given)
+    raise SparkNeeded(f"{job.tag} statements")
+
+
+def _taken(job: Job, *names: str, **refused: str) -> dict[str, Any]:
+    """Return fields of a job by their names.
+
+    Args:
+        job: The job.
+        names: The names of the fields that a statement evaluates.
+        refused: The reason for Spark if a field has a value, by the name of the field; empty if it
+            only concerns Spark.
+
+    Raises:
+        SparkNeeded: One of them has a value.
+        InvalidJob: The job has another field.
+    """
+    given = fields_of(job, *names, *refused)
+    for name, reason in refused.items():
+        if given.pop(name) and reason:
+            raise SparkNeeded(reason)
+    return given
+
+
+def _source(
+    source: Source, inputs: SharedInputs | None
+) -> Callable[[MetastoreClient], ArrowSource]:
+    return partial(source_of, source=source, params={}, shared=inputs)
 
 
 # Changes of rows in this process, without Spark

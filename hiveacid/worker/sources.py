@@ -23,6 +23,7 @@ from hiveacid.sql.statement import SqlStatement
 from hiveacid.sql.words import Words, keyword_of, separated
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.table_part import TablePart
+from hiveacid.tables.scan.times import has_finer_times
 from hiveacid.tables.scan.visible_table import plain_parts, see_table
 from hiveacid.tables.visible_files import FilesReader
 from hiveacid.worker.expressions import (
@@ -415,9 +416,13 @@ def _input(
                 parts = map(visible.part, visible.partitions)
             limited = (replace(part, most_events=MOST_EVENTS) for part in parts)
             found = chain.from_iterable(part.rows(wanted, needs_ids=False) for part in limited)
-            return bounded(schema, (batch for _, batch in found), source.name)
+            rows = bounded(schema, (batch for _, batch in found), source.name)
         except (UnsupportedFile, UnsupportedTable) as error:
             raise SparkNeeded(error.what) from error
+        if any(has_finer_times(chunk) for column in rows.columns for chunk in column.chunks):
+            # Spark cannot copy them: it refuses those of transactional tables, and cuts others.
+            raise SparkNeeded(f"timestamps of more digits than microseconds in {source.name}")
+        return rows
 
     return ArrowSource(
         [*types], [*types.values()], read, None if is_plain else table.ref, is_table=True

@@ -260,7 +260,7 @@ def _require_constraints(rows: pa.Table, rules: WriteRules) -> None:
 
 
 def assigned(
-    table: HiveTable, texts: Mapping[str, str], scope: Scope, what: str
+    table: HiveTable, texts: Mapping[str, str], scope: Scope, what: str, alias: str = ""
 ) -> dict[str, Expression]:
     """Compile the values of all columns of a table, by the names of the columns.
 
@@ -269,14 +269,24 @@ def assigned(
         texts: The expressions, by the names of the columns in lower case.
         scope: The names that they use.
         what: The name of the operation.
+        alias: The alias of the rows whose other columns are kept as they are.
 
     Raises:
         SparkNeeded: One of them is not evaluated here.
     """
-    return {
-        column.name: _assigned(column, texts[column.name.lower()], scope, what)
-        for column in (*table.columns, *table.partition_keys)
-    }
+    values = {}
+    for column in (*table.columns, *table.partition_keys):
+        name = column.name.lower()
+        values[column.name] = (
+            _assigned(column, texts[name], scope, what)
+            if name in texts
+            else _as_stored(f"{alias}.{name}", parse_type(column.type))
+        )
+    return values
+
+
+def _as_stored(name: str, type_: HiveType) -> Expression:
+    return Expression(type_, lambda rows: rows.column(name))
 
 
 def _assigned(column: HiveColumn, text: str, scope: Scope, what: str) -> Expression:
@@ -285,9 +295,9 @@ def _assigned(column: HiveColumn, text: str, scope: Scope, what: str) -> Express
         (kind,) = TableColumns([column], unit=None).schema.types
         return Expression(type_, lambda rows: pa.chunked_array([pa.nulls(rows.num_rows, kind)]))
     source = bare_column(tree, scope)
-    if source is not None and source[1] == type_:
-        # A value of any type is stored as it is.
-        return Expression(type_, lambda rows: rows.column(source[0]))
+    if source is not None and source[1] == type_ != Primitive("timestamp"):
+        # A value of any type is stored as it is, but a timestamp that is named has microseconds.
+        return _as_stored(*source)
     return stored(of_tree(tree, scope), column, what)
 
 
@@ -375,7 +385,7 @@ class _RowChange(WorkerStatement):
 
     where: str | None
     params: Parameters = field(default_factory=dict)
-    alias: str = "t"
+    target_alias: str = "t"
 
     @property
     def changes_single_rows(self) -> bool:
@@ -390,12 +400,12 @@ class _RowChange(WorkerStatement):
     def prepare(self, preparation: Preparation) -> None:
         """Compile the condition, and determine the partitions that can match."""
         self.look_up(preparation)
-        self._alias = self.alias.lower()
+        self._alias = self.target_alias.lower()
         self._scope = Scope({self._alias: types_of(self.table)}, self.params)
         self._tree = None if self.where is None else tree_of(self.where, self._scope)
         self._condition = None if self._tree is None else condition(self._tree, self._scope)
         names = [column.name for column in self.table.columns]
-        self._keys = KeyScope(self.alias, self.table.key_types, names, params=self.params)
+        self._keys = KeyScope(self.target_alias, self.table.key_types, names, params=self.params)
         client = preparation.client
         chosen = partitions_of_change(
             self.where,
@@ -482,8 +492,7 @@ class UpdateRows(_RowChange):
         names = find_columns(self.table, [*self.set], self.what)
         given = with_defaults(self.set, rules)
         texts = {n.lower(): given[key] for n, key in zip(names, self.set, strict=True)}
-        every = {name: texts.get(name) or quoted(name) for name in types_of(self.table)}
-        self._values = assigned(self.table, every, self._scope, self.what)
+        self._values = assigned(self.table, texts, self._scope, self.what, self._alias)
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""
@@ -520,10 +529,6 @@ class InsertRows(SourceStatement):
     def prepare(self, preparation: Preparation) -> None:
         """Look up the source, convert its columns, and determine the partitions to write."""
         client, job = preparation.client, self.job
-        if job.merge_schema or job.defaults:
-            raise SparkNeeded(
-                "merge_schema" if job.merge_schema else "the keyword DEFAULT in a row"
-            )
         self.look_up(preparation)
         require_compiled(self.declared.of(self.table))
         named_partitions = specified_partitions(self.table, job.partitions, job.static, job.dynamic)
@@ -704,24 +709,22 @@ class MergeRows(SourceStatement):
         if given is None:
             row = columns_of_row([*source], self.exclude, "The merge")
             require_all_columns(self.table, row, "The merge", exclude=self.exclude)
-            by_name = {name: quoted(self.source_alias, name) for name in target if name in row}
+            texts = {name: quoted(self.source_alias, name) for name in target if name in row}
         else:
             names = find_columns(self.table, [*given], self.what)
             values = with_defaults(given, rules)
-            by_name = {n.lower(): values[key] for n, key in zip(names, given, strict=True)}
+            texts = {n.lower(): values[key] for n, key in zip(names, given, strict=True)}
         keys = self.table.key_types
-
-        def other(name: str) -> str:
-            if not inserts:
-                return quoted(self.target_alias, name)
-            return (None if name in keys else rules.default(name)) or "NULL"
-
-        texts = {name: by_name.get(name) or other(name) for name in target}
+        if inserts:
+            omitted = {name: None if name in keys else rules.default(name) for name in target}
+            texts = {name: default or "NULL" for name, default in omitted.items()} | texts
         self._stays &= all(
             self._is_value_of_partition(key, tree_of(texts[key], scope), scope)
-            for key in self.table.key_types
+            for key in keys
+            if key in texts
         )
-        return _Clause(met, assigned(self.table, texts, scope, self.what))
+        alias = self.target_alias.lower()
+        return _Clause(met, assigned(self.table, texts, scope, self.what, alias))
 
     def _is_value_of_partition(self, key: str, tree: exp.Expr, scope: Scope) -> bool:
         """Whether an expression has the value that the partition key has in a pair of rows."""

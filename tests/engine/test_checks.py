@@ -545,6 +545,81 @@ def test_a_column_with_the_name_of_the_count_and_a_bound_with_more_digits_than_a
     write(InRange(column="large", max=Decimal(f"{digits}.00000001")))
 
 
+@pytest.fixture
+def numbers(client: MetastoreClient, database: str) -> str:
+    script = """
+        CREATE TABLE n (x double, b bigint, d decimal(38,0));
+        CREATE TABLE o (x double, b bigint, d decimal(38,0))
+    """
+    arguments = ["sql", script, "--database", database, "--run-in", "worker"]
+    assert main([*arguments, "--metastore", client.options.uris]) == 0
+    return f"{database}.n"
+
+
+MOST = 9223372036854775807
+NAN = "1e308D * 10D - 1e308D * 10D"
+
+
+def of_numbers(table: str, rows: Sequence[Sequence[object]], *checks: Check) -> InsertJob:
+    texts = [", ".join(map(str, row)) for row in rows]
+    source = QuerySource(f"VALUES {', '.join(f'({text})' for text in texts)}")
+    return InsertJob(target=table, source=source, by_position=True, checks=checks)
+
+
+def test_keys_of_floats_are_equal_as_in_sql(place: Place, numbers: str) -> None:
+    others = f"{numbers[:-1]}o"
+
+    def job(values: Sequence[str], *checks: Check, table: str = numbers) -> InsertJob:
+        return of_numbers(table, [(each, "NULL", "NULL") for each in values], *checks)
+
+    for twice in (["0.0D", "-0.0D"], [NAN, NAN]):
+        with pytest.raises(CheckFailed, match=r"unique\(x\).*1 row violates it"):
+            place.run(job(twice, Unique(columns=["x"])))
+    assert place.run(job(["0.0D", NAN], table=others)).rows_inserted == 2
+    references = References(columns=["x"], to=others)
+    assert place.run(job(["-0.0D", NAN, "NULL"], references)).checks[0].passed
+    with pytest.raises(CheckFailed, match="1 row violates it"):
+        place.run(job(["-0.0D", "1.0D"], references))
+
+
+@pytest.mark.parametrize(
+    ("column", "ours", "theirs", "balanced"),
+    [
+        ("x", [NAN], [NAN], False),
+        ("x", [NAN], ["1.0D"], False),
+        ("x", ["1e308D", "1e308D"], ["1e308D", "1e308D"], False),
+        ("x", ["1e308D", "1e308D", "-1e308D"], ["1e308D"], True),
+        ("x", ["0.1D"] * 10, ["1.0D"], True),
+        ("b", [MOST, MOST], [-2], False),
+        ("b", [MOST, MOST], [MOST, MOST, "NULL"], True),
+        ("d", [f"{'9' * 38}BD"] * 2, [f"{'9' * 38}BD"] * 2, True),
+        ("d", [f"{'9' * 38}BD"] * 2, [f"{'9' * 38}BD", "1BD"], False),
+    ],
+)
+def test_sums_are_exact(
+    place: Place,
+    numbers: str,
+    column: str,
+    ours: Sequence[object],
+    theirs: Sequence[object],
+    balanced: bool,
+) -> None:
+    others = f"{numbers[:-1]}o"
+
+    def rows(values: Sequence[object]) -> list[list[object]]:
+        return [[each if name == column else "NULL" for name in "xbd"] for each in values]
+
+    job = TransactionJob(
+        statements=[of_numbers(numbers, rows(ours)), of_numbers(others, rows(theirs))],
+        checks=[Balanced(totals={numbers: column, others: column})],
+    )
+    if balanced:
+        assert place.run(job).checks[0].passed
+    else:
+        with pytest.raises(CheckFailed, match="balanced"):
+            place.run(job)
+
+
 @PLAIN
 def test_invalid_checks_are_refused_before_any_work(
     place: Place, table: str, client: MetastoreClient

@@ -17,10 +17,14 @@ from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.orc.copying.transplant import transplant
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.values.timestamps import is_marked
+from hiveacid.rules.names import TableRef
 from hiveacid.rules.row_id import encode_bucket
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.spark.run import run
+from hiveacid.worker.table import WorkerTable
 from tests.engine.acid_tables import create, folder, left_behind
 from tests.engine.compaction_case import report_of_compaction
 from tests.orc.java_orc import read_rows, write_timestamps
@@ -117,6 +121,33 @@ def test_a_change_of_rows_keeps_or_refuses(spark, hms, client, database, foreign
         assert merge.execute().rows_inserted == 1
         assert acid.update(everything, "id = 0").rows_updated == 1
         assert acid.to_df().count() == 4
+
+
+def test_digits_that_the_worker_keeps_are_not_cut_by_the_next_change(
+    spark, hms, client, database, foreign
+):
+    foreign(f"{database}.t", FINE[:1], columns={"id": "bigint", "at": "timestamp"})
+    with WorkerTable(f"{database}.t", hms.uri) as worker:
+        assert worker.update({"id": "id + 10"}, "t.id = 0").rows_updated == 1
+        assert worker.append(pa.table({"id": [5]})).rows_inserted == 1
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        # The file of the other engine is read no more.
+        assert [done.outcome for done in report_of_compaction(acid, "major").partitions] == [
+            "compacted"
+        ]
+        with pytest.raises(NanosecondsLost, match=r"base_0000003_.* column at"):
+            acid.update({"id": "id + 10"}, "id = 10")
+        assert acid.update({"id": "6", "at": "null"}, "id = 5").rows_updated == 1
+    marks = {}
+    for file in folder(client.get_table(TableRef.parse(f"{database}.t"))).glob("delta_*/bucket_*"):
+        with file.open("rb") as source:
+            marks[file.parent.name[:13]] = is_marked(OrcTail.read(source))
+    assert marks == {
+        "delta_0000001": False,
+        "delta_0000002": False,
+        "delta_0000003": True,
+        "delta_0000005": True,
+    }
 
 
 def test_files_without_nanoseconds_are_changed(spark, hms, client, database, foreign):

@@ -88,7 +88,7 @@ def compact(
             places, rewritten, layout=plan.layout, deletes=events(deleted), aborted=aborted
         )
         assert done.rows_read == group.rows
-        part = reencoded_part(rewritten, done, plan.layout.types)
+        part = reencoded_part(rewritten, plan.layout.types)
         assert done.values.rows == part.tail.rows
         parts.append(part)
     sink = io.BytesIO()

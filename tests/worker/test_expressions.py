@@ -51,6 +51,7 @@ _PARAMS = {
     "zone": datetime(2026, 1, 1, tzinfo=UTC),
     "half": "\ud800",
     "big": Decimal("1E+3"),
+    "day": date(2026, 1, 31),
 }
 _SCOPE = Scope({"t": {name: parse_type(of) for name, of in _COLUMNS.items()}}, _PARAMS)
 
@@ -171,6 +172,34 @@ def test_spark_is_needed(text: str, reason: str) -> None:
 )
 def test_types_are_those_of_spark(text: str, type_: str) -> None:
     assert str(compiled(text, _SCOPE).type) == type_
+
+
+def test_nulls_are_left_out_of_joined_texts() -> None:
+    columns = {"c": ["a", None, "", None], "v": [None, None, "b", "c"]}
+    assert values("concat_ws('-', c, v)", **columns) == ["a", "", "-b", "c"]
+    assert values("concat_ws('😀', c, v, c)", **columns) == [
+        *("a😀a", "", "😀b😀", "c"),
+    ]
+    assert values("length(concat_ws(', ', c, v)) = 0", **columns) == [False, True, False, False]
+
+
+@pytest.mark.parametrize("text", ["c LIKE '%'", "length(c) > 0", "trim(c) = 'a'", "c = 'a'"])
+def test_texts_that_are_not_utf8_need_spark(text: str) -> None:
+    texts = pa.array([b"a", b"\xff"], pa.binary()).view(pa.string())
+    condition = compiled(text, _SCOPE)
+    assert condition.values(pa.table({"t.c": texts[:1]})).to_pylist() == [True]
+    with pytest.raises(SparkNeeded, match="a text that is not UTF-8"):
+        condition.values(pa.table({"t.c": texts}))
+
+
+def test_years_that_arrow_does_not_count_need_spark() -> None:
+    assert values("year(d) + month(:day)", d=[date(9999, 12, 31), None, date(1, 1, 1)]) == [
+        *(10000, None, 2),
+    ]
+    later = pa.table({"t.d": pa.array([2_932_897], pa.int32()).cast(pa.date32())})
+    for text in ("year(d)", "month(d)", "day(d)"):
+        with pytest.raises(SparkNeeded, match="after 9999"):
+            compiled(text, _SCOPE).values(later)
 
 
 def test_values_out_of_range_need_spark() -> None:

@@ -24,12 +24,15 @@ from hiveacid.orc.format.tail import MAGIC, WRITER_JAVA, WRITER_VERSION_ORC_135,
 from hiveacid.orc.row_keys.digests import ValueDigest
 from hiveacid.orc.row_keys.key_stream import DeleteCursor
 from hiveacid.orc.row_keys.keys import Keys, check_ascending, key_names
-from hiveacid.orc.values.encoders import FinishedColumn, all_encoders, encoder_of
+from hiveacid.orc.values.encoders import (
+    FinishedColumn,
+    TimestampEncoder,
+    all_encoders,
+    encoder_of,
+)
 from hiveacid.orc.values.evolution import check_clocks, evolved
 from hiveacid.orc.values.timestamps import (
-    are_finer,
-    checked_nanos,
-    is_marked,
+    check_nanos,
     mark,
     split_timestamps,
     split_types,
@@ -145,12 +148,15 @@ class RowWriter:
         if self._rows:
             self._end_stripe()
         nothing = (count_statistics(0).encode(),) * len(self._layout.types)
+        times = [each for each in self._encoders if isinstance(each, TimestampEncoder)]
+        rows = sum(stripe.rows for stripe in self._stripes)
         writer = (WRITER_JAVA, WRITER_VERSION_ORC_135)
         tail = replace(
             self._layout.tail(self._compression.block_size, writer),
             stripes=tuple(self._stripes),
             stripe_statistics=tuple(self._statistics),
             file_statistics=merge_columns(self._statistics) if self._statistics else nothing,
+            user_metadata={} if any(each.is_finer for each in times) else mark(rows),
         )
         self._output.write(tail.encode(self._output.position))
         return tail
@@ -224,13 +230,11 @@ class Reencoded:
         rows_read: The number of rows read.
         values: The number of remaining rows, and a digest of all their values.
         clock: The time zone of their timestamps.
-        microseconds: Whether all timestamps are whole microseconds.
     """
 
     rows_read: int
     values: Tally
     clock: str
-    microseconds: bool
 
 
 def reencode(
@@ -264,7 +268,6 @@ def reencode(
     last: RowId | None = None
     names = key_names(layout.types)
     rows_read, digest = 0, ValueDigest()
-    microseconds = True
     types = split_types(layout.types)
     clock = _joint_clock(stripes)
     groups = RowGroups(layout.stride)
@@ -276,7 +279,7 @@ def reencode(
             writer.write(group)
 
     for source, tail, numbers in stripes:
-        same, marked = layout.stores_as(tail.types), is_marked(tail)
+        same = layout.stores_as(tail.types)
         # Like this, all files decode to the same Arrow types, names of columns included.
         uniform = replace(tail, types=layout.types) if same else tail
         if clock != UTC:
@@ -284,9 +287,7 @@ def reencode(
         shown = split_timestamps(source, uniform, numbers)
         with closing(read_batches(*shown)) as batches:
             for batch in batches if same else evolved(batches, shown[1].types, types):
-                nanos = checked_nanos(batch)
-                if microseconds and not marked:
-                    microseconds = not any(map(are_finer, nanos))
+                check_nanos(batch)
                 keys = Keys.of(batch, names)
                 last = check_ascending(keys, last)
                 stays = ~cursor.hits(keys)
@@ -297,21 +298,17 @@ def reencode(
                     write(groups.add(*_parts_of(batch, stays)))
     write(groups.rest())
     writer.close()
-    return Reencoded(rows_read, Tally(digest.rows, digest.value), clock, microseconds)
+    return Reencoded(rows_read, Tally(digest.rows, digest.value), clock)
 
 
-def reencoded_part(source: Source, done: Reencoded, types: tuple[bytes, ...]) -> Part:
+def reencoded_part(source: Source, types: tuple[bytes, ...]) -> Part:
     """Convert a file that `reencode` has written into a part of a file.
 
     Args:
         source: The file.
-        done: The result of `reencode`.
         types: The types of its layout.
     """
-    tail = OrcTail.read(source)
-    metadata = mark(tail.rows) if done.microseconds else {}
-    tail = replace(tail, types=types, user_metadata=metadata)
-    return Part(source, tail, reencoded=True)
+    return Part(source, replace(OrcTail.read(source), types=types), reencoded=True)
 
 
 def values_of(part: Part) -> Tally:

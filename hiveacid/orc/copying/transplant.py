@@ -401,6 +401,10 @@ class FlatStripe:
         return sum(map(length_of, self.index))
 
 
+# The user metadata that Spark gives to each file.
+_OF_SPARK = "org.apache.spark.version"
+
+
 class FlatFile:
     """A flat file, or only the first of its columns.
 
@@ -408,7 +412,7 @@ class FlatFile:
         source: The file.
         width: The number of fields of the row to copy; by default all.
         columns: The columns of the table, which replace the names in the file.
-        types: The table's types of these columns, if Spark has just written them.
+        types: The table's types of these columns, if an engine has just written them.
 
     Attributes:
         tail: The tail of a file with only these columns.
@@ -436,7 +440,9 @@ class FlatFile:
         tail = replace(tail, types=with_column_names(tail.types, columns))
         if types is not None:
             tail = retyped(source, tail, types)
-            tail = replace(tail, user_metadata=tail.user_metadata | mark(tail.rows))
+            if _OF_SPARK in tail.user_metadata:
+                # Its timestamps have microseconds. Other writers declare their own.
+                tail = replace(tail, user_metadata=tail.user_metadata | mark(tail.rows))
         self.tail = tail
 
     def stripes(self) -> Iterator[FlatStripe]:
@@ -567,8 +573,8 @@ def transplant(
         first_row: The row id of the first row.
         width: The number of columns of the files to copy, from the first one on; by default all.
         columns: The columns of the table, which replace the names in the files.
-        types: The table's types of these columns, if Spark has just written the files, so that
-            their timestamps are whole microseconds; by default those of the files.
+        types: The table's types of these columns, if an engine has just written the files; by
+            default those of the files.
 
     Raises:
         UnsupportedFile: A file is encrypted, of another ORC version or already an ACID file, or

@@ -39,7 +39,7 @@ from hiveacid.orc.format.streams import (
     encode_integers,
     exact_sum,
 )
-from hiveacid.orc.values.timestamps import SECONDS_OF_2015
+from hiveacid.orc.values.timestamps import SECONDS_OF_2015, are_finer
 
 # The parts that the encoders of all columns have in common: streams, null flags, statistics.
 #
@@ -575,10 +575,13 @@ class TimestampEncoder(RunEncoder):
         """
         super().__init__(column)
         self._in_utc = in_utc
+        # Whether a timestamp has more digits than microseconds.
+        self.is_finer = False
 
     def _add(self, values: Any) -> Message:
         seconds, nanos = (_numbers(part) for part in values.flatten())
         nanos = nanos - SECONDS_OF_2015 * _NANOS_OF_SECOND if len(nanos) else nanos
+        self.is_finer |= are_finer(nanos)
         first, last = self._append_integers(StreamKind.DATA, seconds, signed=True)
         self._append_integers(StreamKind.SECONDARY, _without_zeros(nanos), signed=False)
         if not self._in_utc:

@@ -258,17 +258,16 @@ def finer_column(
     return None
 
 
-def checked_nanos(batch: Any) -> list[Integers]:
-    """Return the nanoseconds of all split timestamps in a batch, each fewer than a second has.
+def check_nanos(batch: Any) -> None:
+    """Make sure that the timestamps of a batch, which are split, have fewer nanoseconds than a second.
 
     Raises:
-        CorruptFile: Some are not, so that no reader would take them.
+        CorruptFile: Some do not, so that no reader would take them.
     """
-    found = [nanos for column in batch.columns for nanos in _nanos_in(column)]
-    for nanos in found:
-        if len(nanos) and not 0 <= nanos.min() <= nanos.max() < _NANOS_OF_SECOND:
-            raise CorruptFile("A timestamp has a negative number of nanoseconds, or too many.")
-    return found
+    for column in batch.columns:
+        for nanos in _nanos_in(column):
+            if len(nanos) and not 0 <= nanos.min() <= nanos.max() < _NANOS_OF_SECOND:
+                raise CorruptFile("A timestamp has a negative number of nanoseconds, or too many.")
 
 
 def are_finer(nanos: Integers) -> bool:

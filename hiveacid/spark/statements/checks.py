@@ -1,19 +1,33 @@
 """Checks of written rows that Spark evaluates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from datetime import datetime, timedelta
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import NumericType, StringType
 
-from hiveacid.errors import HiveAcidError
+from hiveacid.errors import BadCondition, HiveAcidError
 from hiveacid.jobs.checks import MOST_SHOWN, Check, Holds, QueryCheck, RowCheck
+from hiveacid.jobs.sources import Input, QuerySource
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.plan.checks import (
+    Absent,
+    Apart,
+    Keys,
+    Meaning,
+    Repeated,
+    Returned,
+    TooOld,
+    meaning_of,
+)
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.sql_names import quoted
@@ -26,6 +40,7 @@ from hiveacid.spark.spark_versions import from_rows, to_arrow
 from hiveacid.spark.statements.conditions import Expressions, bound_expression
 from hiveacid.spark.statements.source import SourceFrame
 from hiveacid.writes.engine import CheckEvaluator, Violations, Written
+from hiveacid.writes.sums import parts_of_sums, sum_of
 
 _SPLITS_PER_CORE = 4
 
@@ -42,7 +57,7 @@ class SparkChecks(CheckEvaluator):
     spark: SparkSession
     client: MetastoreClient
     _batches: dict[str, DataFrame] = field(default_factory=dict)
-    _queries: dict[int, SourceFrame] = field(default_factory=dict)
+    _queries: dict[int, Callable[[], Violations]] = field(default_factory=dict)
     _conditions: dict[int, str] = field(default_factory=dict)
 
     @cached_property
@@ -73,10 +88,7 @@ class SparkChecks(CheckEvaluator):
                     self._condition(check)
                     holding.setdefault(name, []).append(check)
                 else:
-                    source = SourceFrame(self.spark, self.client, check.query(name), self._batches)
-                    _ = source.empty().schema
-                    self._queries[id(check)] = source
-                    reads += source.acid_tables
+                    self._queries[id(check)] = self._compiled(meaning_of(check, name), reads)
         for name, together in holding.items():
             self._analyze(self._batches[name], together)
         return [*dict.fromkeys(reads)]
@@ -121,12 +133,76 @@ class SparkChecks(CheckEvaluator):
         with translated_spark_errors(f"The check {check.label}"):
             for written in self._written.values():
                 self.frame(written)
-            rows = self._queries[id(check)].frame(self._reader)
-            # A query that returns no row, the usual case, is evaluated once.
-            shown = _shown(rows)
-            if len(shown) < MOST_SHOWN:
-                return Violations(len(shown), shown)
-            return Violations(rows.count(), shown)
+            return self._queries[id(check)]()
+
+    def _compiled(self, meaning: Meaning, reads: list[TableRef]) -> Callable[[], Violations]:
+        """Let Spark resolve the query of a check, and return its evaluation.
+
+        Args:
+            meaning: The meaning of the check.
+            reads: Receives the transactional tables that it reads.
+        """
+
+        def source(sql: str, **inputs: Input) -> SourceFrame:
+            return self._source(QuerySource(sql, inputs), reads)
+
+        match meaning:
+            case Repeated(keys):
+                names = ", ".join(map(quoted, keys.columns))
+                sql = (
+                    f"SELECT {names}, count(*) AS copies FROM ({_keys(keys, 'n')}) GROUP BY {names}"
+                )
+                return partial(self._returned, source(f"{sql} HAVING count(*) > 1", n=keys.rows))
+            case Absent(keys, known):
+                pairs = zip(keys.columns, known.columns, strict=True)
+                equal = " AND ".join(f"x.{quoted(own)} = y.{quoted(its)}" for own, its in pairs)
+                own, its = _keys(keys, "n"), _keys(known, "o")
+                sql = f"SELECT * FROM ({own}) x LEFT ANTI JOIN ({its}) y ON {equal}"
+                return partial(self._returned, source(sql, n=keys.rows, o=known.rows))
+            case TooOld(rows, column):
+                newest = f"max({quoted(column)})"
+                at = f"unix_micros(CAST({newest} AS TIMESTAMP))"
+                newest = f"SELECT {newest} AS newest, {at} AS at FROM n"
+                return partial(self._too_old, meaning, source(newest, n=rows))
+            case Apart(totals):
+                sums = [
+                    source(f"SELECT {text} AS total FROM n", n=rows)
+                    for rows, text in totals.values()
+                ]
+                return partial(self._apart, meaning, sums, [*map(_as_number, sums)])
+            case Returned(query):
+                return partial(self._returned, self._source(query, reads))
+
+    def _source(self, query: QuerySource, reads: list[TableRef]) -> SourceFrame:
+        source = SourceFrame(self.spark, self.client, query, self._batches)
+        _ = source.empty().schema
+        reads += source.acid_tables
+        return source
+
+    def _returned(self, source: SourceFrame) -> Violations:
+        rows = source.frame(self._reader)
+        # A query that returns no row, the usual case, is evaluated once.
+        shown = _shown(rows)
+        if len(shown) < MOST_SHOWN:
+            return Violations(len(shown), shown)
+        return Violations(rows.count(), shown)
+
+    def _too_old(self, meaning: TooOld, source: SourceFrame) -> Violations:
+        ((newest, micros),) = source.frame(self._reader).collect()
+        at = None if micros is None else datetime(1970, 1, 1) + timedelta(microseconds=micros)
+        return Violations(1, [{"newest": newest}]) if meaning.is_violated(at) else Violations(0)
+
+    def _apart(
+        self, meaning: Apart, sources: Sequence[SourceFrame], numbers: Sequence[str]
+    ) -> Violations:
+        sums = []
+        for source, number in zip(sources, numbers, strict=True):
+            values = source.frame(self._reader).select(F.expr(number).alias("total"))
+            parts = values.mapInArrow(parts_of_sums, "part string").collect()
+            kind = to_arrow_type(values.schema[0].dataType)
+            sums.append(sum_of([row.part for row in parts], kind))
+        shown = dict(zip(meaning.totals, map(str, sums), strict=True))
+        return Violations(1, [shown]) if meaning.is_violated(sums) else Violations(0)
 
     def arrow(self, written: Written) -> pa.Table:
         """See the base class."""
@@ -178,6 +254,28 @@ class SparkChecks(CheckEvaluator):
         ]
         snapshot = AcidSnapshot.of(replace(found, partitions=parts))
         return snapshot.rows(self._session, with_key=False).select(*names)
+
+
+def _keys(keys: Keys, view: str) -> str:
+    """Return the query of keys."""
+    names = ", ".join(map(quoted, keys.columns))
+    known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in keys.columns)
+    return f"SELECT {names} FROM {view} WHERE {known}"
+
+
+def _as_number(source: SourceFrame) -> str:
+    """Return an expression of the values to add, which are numbers.
+
+    Raises:
+        BadCondition: They are not.
+    """
+    (total,) = source.empty().schema
+    if isinstance(total.dataType, NumericType):
+        return total.name
+    # As sums of Spark do, which fail if a text is no number.
+    if isinstance(total.dataType, StringType):
+        return f"CAST({total.name} AS DOUBLE)"
+    raise BadCondition(f"Values of the type {total.dataType.simpleString()} have no sum.")
 
 
 def _shown(rows: DataFrame) -> list[dict[str, Any]]:

@@ -1,6 +1,8 @@
 """The statement that a job describes."""
 
+from dataclasses import fields
 from functools import singledispatch
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -15,6 +17,7 @@ from hiveacid.jobs.write_jobs import (
     RowJob,
     UpdateJob,
 )
+from hiveacid.plan.job_fields import fields_of
 from hiveacid.rules.merge import validate_clauses
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.write_ids import AsOf
@@ -50,67 +53,53 @@ def _statement_of(job: Job, spark: SparkSession, orc_codec: str | None) -> State
 
 @_statement_of.register
 def _insert(job: InsertJob, spark: SparkSession, orc_codec: str | None) -> Statement:
-    plan = InsertPlan(
-        job.partitions,
-        job.by_position,
-        job.columns,
-        job.static,
-        job.dynamic,
-        job.defaults,
-        job.whole_table,
-    )
-    return InsertStatement(
-        *_target_and_codec(job, orc_codec),
-        job.source,
-        plan,
-        job.overwrite,
-        job.merge_schema,
-        job.exclude,
-    )
+    mapping = [each.name for each in fields(InsertPlan)]
+    given = fields_of(job, *mapping, "source", "overwrite", "merge_schema", "exclude")
+    plan = InsertPlan(**{name: given.pop(name) for name in mapping})
+    rows, replaces = given.pop("source"), given.pop("overwrite")
+    return InsertStatement(*_target_and_codec(job, orc_codec), rows, plan, replaces, **given)
 
 
 @_statement_of.register
 def _truncate(job: TruncateJob, spark: SparkSession, orc_codec: str | None) -> Statement:
-    return TruncateStatement(*_target_and_codec(job, orc_codec), job.partition)
+    return TruncateStatement(*_target_and_codec(job, orc_codec), **fields_of(job, "partition"))
 
 
 @_statement_of.register
 def _update(job: UpdateJob, spark: SparkSession, orc_codec: str | None) -> Statement:
-    given = Expressions(spark, job.params, job.trusted)
-    where, values = given.sql(job.where), given.all_sql(job.set)
-    inputs = job.inputs or {}
-    return UpdateStatement(
-        *_target_and_codec(job, orc_codec), where, inputs, job.target_alias, values
-    )
+    given, sql = _change_of_rows(job, spark, "set")
+    given["set"] = sql.all_sql(job.set)
+    return UpdateStatement(*_target_and_codec(job, orc_codec), **given)
 
 
 @_statement_of.register
 def _delete(job: DeleteJob, spark: SparkSession, orc_codec: str | None) -> Statement:
-    where = Expressions(spark, job.params, job.trusted).sql(job.where)
-    return DeleteStatement(
-        *_target_and_codec(job, orc_codec), where, job.inputs or {}, job.target_alias
-    )
+    given, _ = _change_of_rows(job, spark)
+    return DeleteStatement(*_target_and_codec(job, orc_codec), **given)
+
+
+def _change_of_rows(
+    job: DeleteJob | UpdateJob, spark: SparkSession, *more: str
+) -> tuple[dict[str, Any], Expressions]:
+    given = fields_of(job, "where", "inputs", "target_alias", "params", "trusted", *more)
+    sql = Expressions(spark, given.pop("params"), given.pop("trusted"))
+    return given | {"where": sql.sql(job.where), "inputs": job.inputs or {}}, sql
 
 
 @_statement_of.register
 def _restore(job: RestoreJob, spark: SparkSession, orc_codec: str | None) -> Statement:
-    return RestoreStatement(*_target_and_codec(job, orc_codec), AsOf.parse(job.as_of))
+    as_of = AsOf.parse(fields_of(job, "as_of")["as_of"])
+    return RestoreStatement(*_target_and_codec(job, orc_codec), as_of)
 
 
 @_statement_of.register
 def _merge(job: MergeJob, spark: SparkSession, orc_codec: str | None) -> Statement:
     validate_clauses(job.when)
-    given = Expressions(spark, job.params, job.trusted)
-    return MergeStatement(
-        *_target_and_codec(job, orc_codec),
-        job.source,
-        given.sql(job.on),
-        tuple(map(given.clause, job.when)),
-        job.source_alias,
-        job.target_alias,
-        job.merge_schema,
-        job.exclude,
-    )
+    names = ("source", "on", "when", "source_alias", "target_alias", "merge_schema", "exclude")
+    given = fields_of(job, *names, "params", "trusted")
+    sql = Expressions(spark, given.pop("params"), given.pop("trusted"))
+    given |= {"on": sql.sql(job.on), "clauses": tuple(map(sql.clause, given.pop("when")))}
+    return MergeStatement(*_target_and_codec(job, orc_codec), **given)
 
 
 def _target_and_codec(job: Job, orc_codec: str | None) -> tuple[TableRef, str | None]:

@@ -34,12 +34,12 @@ class RowChange(SparkStatement):
     Attributes:
         where: The condition; None means all rows.
         inputs: The inputs of subqueries: view name to table or files.
-        alias: The table's name in the condition and in expressions.
+        target_alias: The table's name in the condition and in expressions.
     """
 
     where: str | None
     inputs: Mapping[str, Input]
-    alias: str
+    target_alias: str
     _source_inputs: SourceInputs = field(init=False, repr=False)
 
     @property
@@ -65,7 +65,7 @@ class RowChange(SparkStatement):
     def _partitions_to_change(self, client: MetastoreClient) -> Sequence[str] | None:
         """The partitions that can match; None if all can. EXPLAIN determines them alike."""
         types, columns = self.table.key_types, [column.name for column in self.table.columns]
-        scope = KeyScope(self.alias, types, columns)
+        scope = KeyScope(self.target_alias, types, columns)
         known = partial(client.get_partition_names, self.target)
         chosen = partitions_of_change(self.where, self.assigned, scope, known)
         if chosen is None:
@@ -78,7 +78,7 @@ class RowChange(SparkStatement):
     @property
     def _scope(self) -> Scope:
         """The names that the condition can use."""
-        return Scope(self.table, self.alias)
+        return Scope(self.table, self.target_alias)
 
     def files_without_bytes(self) -> Sequence[str]:
         """See the base class."""
@@ -98,9 +98,9 @@ class RowChange(SparkStatement):
         """The matching rows with their keys."""
         self._source_inputs.register(reader_of(context), reader_of(context).shared)
         if self.where is None:
-            return snapshot.rows(self.spark).alias(self.alias)
+            return snapshot.rows(self.spark).alias(self.target_alias)
         with translated_spark_errors(f"The condition {self.where!r}"):
-            return snapshot.rows(self.spark).alias(self.alias).where(self.where)
+            return snapshot.rows(self.spark).alias(self.target_alias).where(self.where)
 
 
 class DeleteStatement(RowChange):
@@ -165,7 +165,7 @@ class UpdateStatement(RowChange):
             values = with_defaults(self.set, self.rules)
             new = assignments(chosen, table, values, what)
             columns = {
-                column.name: f"{quoted(self.alias)}.{quoted(column.name)}"
+                column.name: f"{quoted(self.target_alias)}.{quoted(column.name)}"
                 for column in all_columns(table)
             }
             # The new rows are written by the same pass that finds the old ones.

@@ -342,7 +342,7 @@ def _check_values(task: EncodeTask, path: str, done: Reencoded) -> None:
     """Read the rewritten rows, and make sure that no value has changed."""
     wanted = done.values
     with Storage.of(task.folder.root).open_input(path) as source:
-        read = values_of(reencoded_part(source, done, task.layout.types))
+        read = values_of(reencoded_part(source, task.layout.types))
     if read != wanted:
         raise ProofFailed(
             f"Bucket {task.inputs.bucket} of {task.inputs.root}: {wanted} rows with their values"
@@ -363,7 +363,7 @@ def assemble_bucket(task: AssembleTask) -> StagedFile:
         for group, encoded in zip(task.plan.groups, task.encoded, strict=True):
             if encoded is not None:
                 source = stack.enter_context(storage.open_input(encoded.path))
-                parts.append(reencoded_part(source, encoded.done, task.plan.layout.types))
+                parts.append(reencoded_part(source, task.plan.layout.types))
                 continue
             for number in sorted({number for number, _ in group.stripes}):
                 stripes = tuple(stripe for file, stripe in group.stripes if file == number)

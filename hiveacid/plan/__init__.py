@@ -1,0 +1,1 @@
+"""The meaning of a change, stated once for all engines, which only read, match, evaluate, and sum."""
