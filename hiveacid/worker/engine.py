@@ -44,6 +44,8 @@ from hiveacid.writes.engine import FlatTarget, RowEngine
 
 # The limits of the rows that are compared at once.
 _CHUNK, _CHUNK_BYTES = 1 << 17, 12 << 20
+# The bytes of a chunk whose memory is worth the time to return it.
+_LARGE = 4 << 20
 _STRIDE, _BLOCK = 10_000, 256 << 10
 _DAY, _NANOS = 86_400, 10**9
 # Hive knows no day between them.
@@ -248,9 +250,13 @@ class TableRows:
                     for part in ("write_ids", "buckets", "rows")
                 )
                 rows = [columns.batch(batch.columns, keys) for batch in batches]
-                yield FoundRows(number, file, ids, pa.Table.from_batches(rows))  # type: ignore[arg-type]
+                found = FoundRows(number, file, ids, pa.Table.from_batches(rows))  # type: ignore[arg-type]
+                size = found.columns.nbytes
                 del batches, rows
-                return_memory()
+                yield found
+                del found
+                if size > _LARGE:
+                    return_memory()
 
 
 @dataclass(frozen=True)

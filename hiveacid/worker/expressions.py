@@ -20,16 +20,15 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from sqlglot import exp
 
-from hiveacid.errors import SparkNeeded, TypeMismatch, UnsupportedTable
+from hiveacid.errors import SparkNeeded, UnsupportedTable
 from hiveacid.jobs.fields import Parameters
-from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.rules.hive_values import parse_day, parse_literal, parse_time
 from hiveacid.rules.schema import Char, Decimal, HiveType, Primitive, Varchar, parse_type
 from hiveacid.sql.hive_expression import PARAMETER, expression_tree
 from hiveacid.tables.scan.times import TIMESTAMP, as_unit
 
-_INTEGERS = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
-_WIDTHS = list(_INTEGERS)
+INTEGERS = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
+_WIDTHS = list(INTEGERS)
 _SIGNED_PARAMETER = re.compile("-:[A-Za-z_]")
 _SUFFIXES = {"Y": "tinyint", "S": "smallint", "L": "bigint"}
 # The digits of integers as decimals.
@@ -85,6 +84,7 @@ SUBSET: Mapping[str, str] = {
     "+ - *": "of integers; of floats; of doubles with doubles, integers up to int, floats, and literal"
     " numbers; of decimals with decimals and integers, with results of up to 38 digits",
     "- and abs": "of numbers, decimals of up to 34 digits",
+    "isnan": "of floats and doubles",
     "CASE, IF, COALESCE, NVL, IFNULL": "of values of types that can be compared",
     "concat, concat_ws, length, trim, ltrim, rtrim": "of texts; concat_ws with a literal separator",
     "year, month, day": "of columns of dates and timestamps",
@@ -225,7 +225,7 @@ def hive_type(kind: pa.DataType) -> HiveType:
     Raises:
         SparkNeeded: Values of the type are not evaluated here.
     """
-    for name, of in _INTEGERS.items():
+    for name, of in INTEGERS.items():
         if kind == of:
             return Primitive(name)
     known = {
@@ -306,8 +306,8 @@ def arrow_type(type_: HiveType) -> pa.DataType:
         SparkNeeded: Values of the type are not evaluated here.
     """
     match type_:
-        case Primitive(name) if name in _INTEGERS:
-            return _INTEGERS[name]
+        case Primitive(name) if name in INTEGERS:
+            return INTEGERS[name]
         case Primitive("boolean"):
             return pa.bool_()
         case Primitive("float"):
@@ -427,7 +427,7 @@ class _Compiler:
         left, right = as_type_of(left, right), as_type_of(right, left)
         compute = _ARITHMETIC[type(node)]
         types = {left.type, right.type}
-        if isinstance(node, exp.Mod) and not all(str(each) in _INTEGERS for each in types):
+        if isinstance(node, exp.Mod) and not all(str(each) in INTEGERS for each in types):
             raise SparkNeeded(f"a remainder of {' and '.join(sorted(map(str, types)))}")
         if any(isinstance(each, Decimal) for each in types):
             return _decimal_arithmetic(node, compute, left, right)
@@ -435,7 +435,7 @@ class _Compiler:
             wide = common_type(left.type, right.type)
         elif types == {_FLOAT}:
             wide = _FLOAT
-        elif all(str(each) in _INTEGERS for each in types):
+        elif all(str(each) in INTEGERS for each in types):
             wide = max(types, key=lambda each: _WIDTHS.index(str(each)))
         else:
             raise SparkNeeded(f"arithmetic on {' and '.join(sorted(map(str, types)))}")
@@ -531,6 +531,10 @@ class _Compiler:
                 return Expression(_INT, lambda rows: pc.utf8_length(one.of(rows)))
             case _, [one] if name in _TRIMS and one.type == _STRING:
                 return Expression(_STRING, lambda rows: _TRIMS[name](one.of(rows), " "))
+            case "isnan", [one] if one.type in (_FLOAT, _DOUBLE):
+                return Expression(
+                    _BOOLEAN, lambda rows: pc.coalesce(pc.is_nan(one.of(rows)), pa.scalar(False))
+                )
             case "abs", [one]:
                 _require_sign(one)
                 return Expression(one.type, lambda rows: pc.abs_checked(one.of(rows)))
@@ -552,8 +556,22 @@ class _Compiler:
         raise SparkNeeded(f"{name}()")
 
 
+_MICROS_OF_A_DAY = 86_400_000_000
+_OF_1970 = date(1970, 1, 1).toordinal()
+_LEAST, _MOST = (day.toordinal() - _OF_1970 for day in (date.min, date.max))
+
+
+def days_of(values: Values) -> np.ndarray[Any, Any]:
+    """Return the days of dates and timestamps since 1970, and 0 for null."""
+    if isinstance(values, pa.Scalar):
+        values = pa.repeat(values, 1)
+    if pa.types.is_timestamp(values.type):
+        return np.asarray(pc.fill_null(values.cast(pa.int64()), 0)) // _MICROS_OF_A_DAY
+    return np.asarray(pc.fill_null(values.cast(pa.int32()), 0))
+
+
 def _part_of_day(name: str, values: Values) -> Values:
-    days = _days_of(values)
+    days = days_of(values)
     # Arrow counts years in 16 bits.
     if np.any((days < _LEAST) | (days > _MOST)):
         raise SparkNeeded("a day before the year 1 or after 9999")
@@ -632,7 +650,7 @@ def require_number(part: Expression) -> None:
     Raises:
         SparkNeeded: They are not, and Spark may convert them.
     """
-    if str(part.type) not in (*_INTEGERS, "float", "double") and not isinstance(part.type, Decimal):
+    if str(part.type) not in (*INTEGERS, "float", "double") and not isinstance(part.type, Decimal):
         raise SparkNeeded(f"arithmetic on {part.type}")
 
 
@@ -673,7 +691,7 @@ def cast(part: Expression, wide: HiveType) -> Expression:
         SparkNeeded: The conversion is not evaluated here.
     """
     part = as_type_of(part, Expression(wide, part.of))
-    integers = {str(part.type), str(wide)} <= set(_INTEGERS)
+    integers = {str(part.type), str(wide)} <= set(INTEGERS)
     if not integers and not is_wider(wide, part.type):
         raise SparkNeeded(f"a cast of {part.type} to {wide}")
     # It is no literal whose type Spark chooses by its value.
@@ -770,7 +788,7 @@ def common_type(one: HiveType, other: HiveType) -> HiveType:
     if one == _VOID:
         return other
     names = {str(one), str(other)}
-    if names <= set(_INTEGERS):
+    if names <= set(INTEGERS):
         return max(one, other, key=lambda each: _WIDTHS.index(str(each)))
     if names == {"float", "double"} or names <= {*_WIDTHS[:3], "double"}:
         return _DOUBLE
@@ -827,7 +845,7 @@ def widened(part: Expression, wide: HiveType) -> Expression:
     if part.type == wide:
         return part
     kind = arrow_type(wide)
-    if str(part.type) in _INTEGERS and isinstance(wide, Decimal):
+    if str(part.type) in INTEGERS and isinstance(wide, Decimal):
         # Arrow wants room for all digits of the type, and not of the values.
         return replace(
             part,
@@ -835,142 +853,3 @@ def widened(part: Expression, wide: HiveType) -> Expression:
             of=lambda rows: pc.cast(pc.cast(part.of(rows), pa.decimal128(_MOST_DIGITS, 0)), kind),
         )
     return replace(part, type=wide, of=lambda rows: pc.cast(part.of(rows), kind))
-
-
-# Values of expressions as the columns of a table store them, with the errors of Spark's conversion
-
-
-# The calendars of Hive, of its files, and of Arrow agree.
-_FIRST, _LAST = date(1582, 10, 15), date(9999, 12, 31)
-_SECOND = 1_000_000
-# The forms of texts that are written into columns of times.
-_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_TIMES: Mapping[HiveType, str] = {
-    _DATE: f"^{_DAY}$",
-    _TIMESTAMP: rf"^{_DAY}( [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?)?$",
-}
-_OF_1970 = date(1970, 1, 1).toordinal()
-_LEAST, _MOST = (day.toordinal() - _OF_1970 for day in (date.min, _LAST))
-# All integers up to here are floats, too.
-_EXACT_AS_FLOAT = 1 << 24
-
-
-def stored(value: Expression, column: HiveColumn, what: str) -> Expression:
-    """Convert an expression to the values of a column.
-
-    Args:
-        value: The expression.
-        column: The column.
-        what: The name of the operation, at the beginning of error messages.
-
-    Raises:
-        SparkNeeded: The conversion is not evaluated here.
-    """
-    target = parse_type(column.type)
-    kind = arrow_type(target)
-    place = f"column {column.name} {column.type}"
-
-    def checked(value: Expression, wrong: Callable[[Any], Any], why: str) -> Expression:
-        def values(rows: pa.Table) -> pa.ChunkedArray:
-            found = value.values(rows)
-            mask = wrong(found)
-            if pc.any(mask).as_py():
-                shown = found.filter(mask)[:1].cast(pa.string())[0].as_py()[:80]
-                raise TypeMismatch(f"{what}: '{shown}'{why}")
-            return found
-
-        return Expression(value.type, values)
-
-    if isinstance(target, Varchar):
-        length, value = target.length, _of_type(value, _STRING, place)
-        why = f" is longer than {place} allows."
-        return checked(value, lambda texts: pc.greater(pc.utf8_length(texts), length), why)
-    if (fits := _fits(value.type, target)) is not None:
-        value = checked(value, fits, f" does not fit into {place}.")
-        return Expression(target, lambda rows: value.values(rows).cast(kind))
-    value = _of_type(value, target, place)
-    if target in _TIMES:
-        return Expression(target, lambda rows: _of_one_calendar(value.values(rows)))
-    return value
-
-
-def _of_type(value: Expression, target: HiveType, place: str) -> Expression:
-    number, scalar = value.literal, None
-    if value.is_literal and isinstance(number, int | Number) and not isinstance(number, bool):
-        scalar = _number(number, target)
-    if scalar is not None:
-        return Expression(target, lambda _: scalar, number, is_literal=True)
-    if is_wider(target, value.type):
-        return widened(value, target)
-    if isinstance(number, str) and target in _TIMES:
-        return cast(value, target)
-    if value.type == _STRING and target in _TIMES:
-        return Expression(target, lambda rows: _times(value.values(rows), target))
-    if isinstance(value.type, Decimal) and target in (_FLOAT, _DOUBLE):
-        # Arrow's own conversion is not always to the nearest number, unlike that of its digits.
-        kind = arrow_type(target)
-        return Expression(target, lambda rows: value.values(rows).cast(pa.string()).cast(kind))
-    if value.type == _BIGINT and target == _DOUBLE:
-        return Expression(_DOUBLE, lambda rows: value.values(rows).cast(pa.float64(), safe=False))
-    raise SparkNeeded(f"a value of {value.type} in the {place}")
-
-
-def _times(texts: pa.ChunkedArray, target: HiveType) -> pa.ChunkedArray:
-    """Convert texts of the forms that literals have."""
-    if not pc.all(pc.match_substring_regex(texts, _TIMES[target]), min_count=0).as_py():
-        raise SparkNeeded(f"another form of a {target}")
-    return texts.cast(arrow_type(target))
-
-
-def _number(number: int | Number, target: HiveType) -> pa.Scalar | None:
-    """Return a literal in the type of a column, if it has an equal value."""
-    given: object = number
-    if target == Primitive("double") or (
-        # A decimal would be rounded twice.
-        target == Primitive("float") and isinstance(number, int) and abs(number) <= _EXACT_AS_FLOAT
-    ):
-        given = float(number)
-    elif isinstance(target, Decimal):
-        given = Number(number)
-    elif str(target) not in _INTEGERS or not isinstance(number, int):
-        return None
-    try:
-        return pa.scalar(given, arrow_type(target))
-    except (pa.ArrowException, OverflowError):
-        return None
-
-
-def _fits(given: HiveType, target: HiveType) -> Callable[[Any], Any] | None:
-    """Return what finds the numbers that a narrower type does not hold."""
-    names = [str(given), str(target)]
-    if all(name in _INTEGERS for name in names) and not is_wider(target, given):
-        kind = arrow_type(target)
-        return lambda found: pc.not_equal(pc.cast(found, kind, safe=False).cast(found.type), found)
-    if not isinstance(given, Decimal) or not isinstance(target, Decimal):
-        return None
-    if given.scale != target.scale or given.precision <= target.precision:
-        return None
-    most = pa.scalar(Number(f"{'9' * target.precision}E-{target.scale}"))
-    return lambda found: pc.greater(pc.abs(found), most)
-
-
-def _days_of(values: Values) -> np.ndarray:
-    """Return the days of dates and timestamps since 1970, and 0 for null."""
-    if isinstance(values, pa.Scalar):
-        values = pa.repeat(values, 1)
-    if pa.types.is_timestamp(values.type):
-        micros = np.asarray(pc.fill_null(values.cast(pa.int64()), 0))
-        return micros // _SECOND // 86_400
-    return np.asarray(pc.fill_null(values.cast(pa.int32()), 0))
-
-
-def _of_one_calendar(found: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Check that files hold the values in one form only."""
-    days = _days_of(found)
-    if pa.types.is_timestamp(found.type):
-        micros = np.asarray(pc.fill_null(found.cast(pa.int64()), 0))
-        if np.any((micros > -_SECOND) & (micros < 0)):
-            raise SparkNeeded("a timestamp within the last second before 1970")
-    if np.any((days < _FIRST.toordinal() - _OF_1970) | (days > _MOST)):
-        raise SparkNeeded(f"a day before {_FIRST} or after {_LAST}")
-    return found

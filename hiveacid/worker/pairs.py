@@ -16,6 +16,8 @@ from hiveacid.worker.files import MOST_HELD
 MOST_PAIRS = 10_000_000
 # The limits of the pairs that are built at once.
 _PAIRS, _BYTES = 1 << 17, 8 << 20
+# The bytes of keys whose hash table is worth the time to return its memory.
+_LARGE = 4 << 20
 # An offset, and the share of a validity bitmap.
 _OF_A_TEXT = 5
 Numbers = np.ndarray[Any, Any]
@@ -103,7 +105,8 @@ def _joined(groups: Numbers, column: pa.ChunkedArray, values: pa.Array) -> Numbe
     """Return a number for each pair of a group and a value, or -1 if one of them is unknown."""
     at = np.asarray(pc.fill_null(pc.index_in(column, value_set=values), -1)).astype(np.int64)
     # The hash table of long texts is as large as they are.
-    return_memory()
+    if values.nbytes > _LARGE:
+        return_memory()
     joined: Numbers = np.where((groups < 0) | (at < 0), -1, groups * len(values) + at)
     return joined
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from operator import and_
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,7 @@ from hiveacid.rules.partitions import (
     have_one_text,
     values_by_name,
 )
-from hiveacid.rules.schema import HiveType, Primitive, Varchar, parse_type
+from hiveacid.rules.schema import HiveType, Primitive, parse_type
 from hiveacid.rules.sql_names import quoted, unquoted
 from hiveacid.sql.hive_expression import PARAMETER
 from hiveacid.sql.partition_conditions import (
@@ -65,29 +64,25 @@ from hiveacid.worker.expressions import (
     ONE_ROW,
     Expression,
     Scope,
-    array_of,
     as_condition,
-    as_type_of,
     bare_column,
     common_type,
     condition,
-    is_wider,
     literal,
     may_fail,
     of_tree,
     owners_of,
-    stored,
     tree_of,
     widened,
 )
+from hiveacid.worker.needed_stripes import among, is_ordered, row_filter, simple_parts
 from hiveacid.worker.pairs import Partners, row_sizes
 from hiveacid.worker.sources import ArrowSource, types_of
+from hiveacid.worker.stored_values import stored
 from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext
 
 _KEYS = ["partition", "bucket_number", "write_id", "bucket", "row"]
 _SHOWN_CHARACTERS = 500
-# Keys of a source that stripes are compared with one by one; of more, only the smallest and largest.
-_FEW_KEYS = 1000
 # The type of the key that stands for a condition without columns.
 _KEY = Primitive("int")
 Mask = np.ndarray[Any, Any]
@@ -301,53 +296,7 @@ def _assigned(column: HiveColumn, text: str, scope: Scope, what: str) -> Express
     return stored(of_tree(tree, scope), column, what)
 
 
-# Which files and stripes a condition needs
-
-
-def _row_filter(table: HiveTable, parts: Sequence[Any]) -> RowFilter | None:
-    """Return a filter of partitions and stripes that all parts of a condition allow."""
-    if not parts:
-        return None
-    return RowFilter.of(reduce(and_, parts), table.columns, table.partition_keys, "us")
-
-
-def _simple_parts(tree: exp.Expr | None, scope: Scope, alias: str) -> Iterator[Any]:
-    """Yield the parts of a condition that compare a column with literals, for Arrow."""
-    for node in conjuncts(tree):
-        sides = [node.this, *(node.expressions or [node.args.get("expression")])]
-        if type(node) not in (exp.EQ, exp.In, exp.LT, exp.LTE, exp.GT, exp.GTE) or None in sides:
-            continue
-        column = bare_column(sides[0], scope)
-        if node.args.get("negate") or column is None or not _is_ordered(column[1]):
-            continue
-        value = of_tree(sides[0], scope)
-        literals = [as_type_of(of_tree(side, scope), value) for side in sides[1:]]
-        if not all(each.is_literal and is_wider(value.type, each.type) for each in literals):
-            continue
-        own = pc.field(column[0].removeprefix(f"{alias}."))
-        found = array_of(literals, value.type).drop_null()
-        if isinstance(node, exp.EQ | exp.In) or not len(found):
-            yield _among(own, found)
-        else:
-            below = isinstance(node, exp.LT | exp.LTE)
-            yield own <= found[0] if below else own >= found[0]
-
-
-def _among(column: Any, values: pa.Array) -> Any:
-    """Return what some values allow in a column, for Arrow."""
-    if not len(values):
-        return pc.scalar(False)
-    if len(values) <= _FEW_KEYS:
-        return column.isin(values)
-    ends = pc.min_max(values)
-    return (column >= ends["min"]) & (column <= ends["max"])
-
-
-def _is_ordered(type_: HiveType) -> bool:
-    """Whether Arrow orders the values like Spark, and bounds of stripes as well."""
-    return isinstance(type_, Varchar) or str(type_) in (
-        *("tinyint", "smallint", "int", "bigint", "string", "date"),
-    )
+# Rows for which a condition is true
 
 
 def _matching(
@@ -423,9 +372,9 @@ class _RowChange(WorkerStatement):
         return TableRows(context.files(names), Rules.of(context.client.features.hides_compactions))
 
     def _matches(self, rows: TableRows) -> list[FoundRows]:
-        parts = [*_simple_parts(self._tree, self._scope, self._alias)]
+        parts = [*simple_parts(self._tree, self._scope, self._alias)]
         names = _columns_in(self._scope, self._alias, [self._tree] if self._tree else [])
-        return _matching(rows, names, _row_filter(self.table, parts), self._holds)
+        return _matching(rows, names, row_filter(self.table, parts), self._holds)
 
     def _holds(self, rows: pa.Table) -> Mask:
         if self._condition is None:
@@ -789,7 +738,7 @@ class MergeRows(SourceStatement):
         source = with_alias(s, given)
         wanted = [each.source.values(source) for each in self._keys]
         partners = Partners(wanted, row_sizes(source))
-        choice = _row_filter(self.table, [*self._bounds(partners)])
+        choice = row_filter(self.table, [*self._bounds(partners)])
         names = context.partition_names()
         if choice is not None and names and not self._others:
             texts = [*values_by_name(names, self.table.key_types).values()]
@@ -800,12 +749,15 @@ class MergeRows(SourceStatement):
         for found in self._candidates(rows, partners, choice):
             target = with_alias(t, found.columns)
             own = [each.target.values(target) for each in self._keys]
-            paired, gone = (np.zeros(target.num_rows, np.bool_) for _ in range(2))
-            for pairs in partners.of(own, row_sizes(target), self.what):
-                at, of, both = self._held(*pairs, target, source)
-                matched[of] = paired[at] = True
-                updated += self._act(both, at, gone, new)
-            updated += self._act_alone(target, ~paired, gone, new)
+            if self._only_deletes_matched:
+                gone = partners.have(own)
+            else:
+                paired, gone = (np.zeros(target.num_rows, np.bool_) for _ in range(2))
+                for pairs in partners.of(own, row_sizes(target), self.what):
+                    at, of, both = self._held(*pairs, target, source)
+                    matched[of] = paired[at] = True
+                    updated += self._act(both, at, gone, new)
+                updated += self._act_alone(target, ~paired, gone, new)
             if gone.any():
                 keys.add(found.only(gone))
                 require_few(len(keys), self.what)
@@ -838,7 +790,13 @@ class MergeRows(SourceStatement):
             if not len(values):
                 yield pc.scalar(False)
             elif each.column is not None:
-                yield _among(pc.field(each.column), values)
+                yield among(pc.field(each.column), values)
+
+    @property
+    def _only_deletes_matched(self) -> bool:
+        """Whether it does not matter which rows of the source match a row."""
+        others = self._rest is not None or self._inserts or self._others
+        return self._deletes_all_matched and not others
 
     def _held(
         self, at: Mask, of: Mask, target: pa.Table, source: pa.Table
@@ -917,7 +875,7 @@ def _equal_columns(
             raise SparkNeeded("ON with fractions")
         bare = bare_column(sides[0], scope)
         name = None
-        if bare is not None and bare[1] == wide and _is_ordered(wide):
+        if bare is not None and bare[1] == wide and is_ordered(wide):
             name = bare[0].removeprefix(f"{target}.")
         names = _columns_in(scope, target, [sides[0]])
         target_and_source = widened(left, wide), widened(right, wide)

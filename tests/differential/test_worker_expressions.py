@@ -19,7 +19,8 @@ from hiveacid.rules.schema import Varchar, parse_type
 from hiveacid.spark.rows.conversion import Conversion
 from hiveacid.spark.session import scan_session
 from hiveacid.spark.statements.conditions import bound_expression
-from hiveacid.worker.expressions import Expression, Scope, arrow_type, compiled, stored
+from hiveacid.worker.expressions import Expression, Scope, arrow_type, compiled
+from hiveacid.worker.stored_values import stored
 
 # Each batch has rows of its own, and the expressions of a query are its columns.
 ROWS, EXPRESSIONS, BATCHES, ALWAYS, AT_ONCE = 40, 100, 100, 3, 20

@@ -62,14 +62,24 @@ LITERALS = (
     *("'a'", "''", "'a '", "'2026-01-31'", "'2026-01-31 12:30:00'", "DATE '2026-01-31'"),
     *("DATE '1582-10-15'", "DATE '9999-12-31'", "TIMESTAMP '2026-01-31 12:30:00.000001'"),
 )
-_SIGNS = ("=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "AND", "OR")
+_SIGNS = ("=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "%", "AND", "OR")
 _PATTERNS = (
     *("a%", "%a%", "_", "__", "a_b", "", "%", "%\\n%", "_%_", "a.b", "(a", "%b", "A%", "é", "a__"),
     *("[a]", "^a", "%_", "a%b", "_\U0001f600%", "\U0001f600", "% ", "a$", "a\\0"),
 )
 FORMS: Mapping[int, Sequence[str]] = {
     1: [
-        *("a", "a IS NULL", "a IS NOT NULL", "NOT a", "-a", "-(-(a))", "abs(a)", "length(a)"),
+        *(
+            "a",
+            "a IS NULL",
+            "a IS NOT NULL",
+            "NOT a",
+            "-a",
+            "-(-(a))",
+            "abs(a)",
+            "length(a)",
+            "isnan(a)",
+        ),
         *("trim(a)", "ltrim(a)", "rtrim(a)", "year(a)", "month(a)", "day(a)", "concat(a)"),
         *("concat_ws('', a)", "concat_ws(',', a, NULL)", "concat_ws(NULL, a)", "coalesce(a)"),
         *("a IN (NULL)", "CASE WHEN a THEN 'x' END", "if(a, 1, 2)", "a + a", "a - a", "a = a"),

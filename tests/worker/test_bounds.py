@@ -139,10 +139,14 @@ def test_equal_keys_are_duplicates_without_all_pairs(
     monkeypatch.setattr(
         statements, "_beside", lambda *two: (built.append(len(two[0])), beside(*two))[1]
     )
+    merge = "MERGE INTO bounds.t t USING bounds.s s ON t.k = s.k WHEN MATCHED"
     with pytest.raises(DuplicateMergeKeys):
-        run("MERGE INTO bounds.t t USING bounds.s s ON t.k = s.k WHEN MATCHED THEN DELETE")
+        run(f"{merge} THEN UPDATE SET v = s.v")
     assert sum(built) <= pairs._PAIRS + count
     assert client.show_locks() == []
+    built.clear()
+    assert run(f"{merge} THEN DELETE").rows_deleted == count
+    assert built == []
 
 
 def test_more_pairs_are_left_to_spark(
@@ -202,7 +206,7 @@ def test_all_pairs_with_several_rows_are_duplicates(client: MetastoreClient, run
     fill(client, "t", [1])
     fill(client, "s", [1, 2])
     with pytest.raises(DuplicateMergeKeys, match="2 source rows"):
-        run("MERGE INTO bounds.t t USING bounds.s s ON TRUE WHEN MATCHED THEN DELETE")
+        run("MERGE INTO bounds.t t USING bounds.s s ON TRUE WHEN MATCHED THEN UPDATE SET v = s.v")
 
 
 @pytest.mark.parametrize("on", ["NULL", "t.k < s.k", "t.k = 1"])

@@ -24,9 +24,9 @@ from hiveacid.worker.expressions import (
     compiled,
     condition,
     hive_type,
-    stored,
 )
 from hiveacid.worker.run import change_rows
+from hiveacid.worker.stored_values import stored
 
 _COLUMNS = {
     "b": "boolean",
