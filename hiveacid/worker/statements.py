@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -38,10 +37,8 @@ from hiveacid.rules.partitions import (
 )
 from hiveacid.rules.schema import HiveType, Primitive, parse_type
 from hiveacid.rules.sql_names import quoted, unquoted
-from hiveacid.sql.hive_expression import PARAMETER
 from hiveacid.sql.partition_conditions import (
     KeyScope,
-    conjuncts,
     partitions_of_change,
     selected_partitions,
 )
@@ -60,22 +57,16 @@ from hiveacid.worker.engine import (
     require_writable,
     write_flat,
 )
+from hiveacid.worker.equal_columns import EqualColumns, columns_in, equal_columns
 from hiveacid.worker.expressions import (
-    ONE_ROW,
     Expression,
     Scope,
-    as_condition,
     bare_column,
-    common_type,
     condition,
-    literal,
-    may_fail,
     of_tree,
-    owners_of,
     tree_of,
-    widened,
 )
-from hiveacid.worker.needed_stripes import among, is_ordered, row_filter, simple_parts
+from hiveacid.worker.needed_stripes import among, row_filter, simple_parts
 from hiveacid.worker.pairs import Partners, row_sizes
 from hiveacid.worker.sources import ArrowSource, types_of
 from hiveacid.worker.stored_values import stored
@@ -83,8 +74,6 @@ from hiveacid.writes.statement import Counts, Preparation, Statement, WriteConte
 
 _KEYS = ["partition", "bucket_number", "write_id", "bucket", "row"]
 _SHOWN_CHARACTERS = 500
-# The type of the key that stands for a condition without columns.
-_KEY = Primitive("int")
 Mask = np.ndarray[Any, Any]
 
 
@@ -373,24 +362,13 @@ class _RowChange(WorkerStatement):
 
     def _matches(self, rows: TableRows) -> list[FoundRows]:
         parts = [*simple_parts(self._tree, self._scope, self._alias)]
-        names = _columns_in(self._scope, self._alias, [self._tree] if self._tree else [])
+        names = columns_in(self._scope, self._alias, [self._tree] if self._tree else [])
         return _matching(rows, names, row_filter(self.table, parts), self._holds)
 
     def _holds(self, rows: pa.Table) -> Mask:
         if self._condition is None:
             return np.ones(rows.num_rows, np.bool_)
         return np.asarray(self._condition.holds(with_alias(self._alias, rows)))
-
-
-def _columns_in(scope: Scope, alias: str, trees: Sequence[exp.Expr]) -> list[str]:
-    """Return the columns of a table that expressions name."""
-    found = (
-        scope.column([part.name for part in node.parts])[0]
-        for tree in trees
-        for node in tree.find_all(exp.Column)
-        if not node.parts[0].name.startswith(PARAMETER)
-    )
-    return sorted({name.partition(".")[2] for name in found if name.startswith(f"{alias}.")})
 
 
 class DeleteRows(_RowChange):
@@ -563,27 +541,6 @@ class _Clause:
     values: Mapping[str, Expression] | None
 
 
-@dataclass(frozen=True)
-class _EqualColumns:
-    """Two expressions that are equal in pairs of rows.
-
-    Attributes:
-        target: That of the target.
-        source: That of the source.
-        names: The columns of the target in it.
-        column: The column of the target, if it is one whose bounds can be compared.
-        tree: The expression of the source.
-        value: The column of the source, if it is one.
-    """
-
-    target: Expression
-    source: Expression
-    names: Sequence[str]
-    column: str | None
-    tree: exp.Expr
-    value: tuple[str, HiveType] | None = None
-
-
 @dataclass(eq=False)
 class MergeRows(SourceStatement):
     """Merge rows of Arrow: pairs are found by equal columns of both sides."""
@@ -620,7 +577,7 @@ class MergeRows(SourceStatement):
         source = dict(zip(self._source.names, self._source.types, strict=True))
         t, s = self.target_alias.lower(), self.source_alias.lower()
         both = Scope({t: target, s: source}, self.params)
-        self._keys, self._rest = _equal_columns(self.on, both, t, s)
+        self._keys, self._rest = equal_columns(self.on, both, t, s)
         rules = self.declared.of(self.table)
         require_compiled(rules)
         plan = MergePlan.of(self.when).with_defaults(rules)
@@ -683,7 +640,7 @@ class MergeRows(SourceStatement):
         # The text of a column may be quoted.
         return bare_column(tree, scope) in same or tree.unnest() in (pair.tree for pair in tied)
 
-    def _tied(self) -> dict[str | None, _EqualColumns] | None:
+    def _tied(self) -> dict[str | None, EqualColumns] | None:
         """Return what each partition key equals in the source; None if rows change others, too."""
         keys = self.table.key_types
         tied = {pair.column: pair for pair in self._keys if pair.column in keys}
@@ -844,50 +801,6 @@ class MergeRows(SourceStatement):
             row = pairs.slice(int(first[n]), 1).to_pylist()[0]
             keys.append(({name.partition(".")[2]: row[name] for name in names}, int(counts[n])))
         raise duplicates(self.table.ref.full_name, keys, more=len(several) > 5)
-
-
-def _equal_columns(
-    on: str, scope: Scope, target: str, source: str
-) -> tuple[list[_EqualColumns], Expression | None]:
-    """Return the columns that are equal in pairs, and the rest of the condition."""
-    pairs, rest, tree = [], [], tree_of(on, scope)
-    condition(tree, scope)
-    for node in conjuncts(tree):
-        sides = [node.this, node.expression] if isinstance(node, exp.EQ) else []
-        owners = [owners_of(side, scope) for side in sides]
-        if not owners_of(node, scope):
-            # All rows have the key of a true condition, and no row that of another one.
-            held = as_condition(of_tree(node, scope)).holds(ONE_ROW)[0].as_py()
-            key = widened(literal(0 if held else None), _KEY)
-            pairs.append(_EqualColumns(key, key, [], None, node))
-            continue
-        if owners not in ([{target}, {source}], [{source}, {target}]):
-            # Spark may evaluate it for rows that are in no pair.
-            if may_fail(node):
-                raise SparkNeeded("arithmetic within ON")
-            rest.append(as_condition(of_tree(node, scope)))
-            continue
-        if owners[0] == {source}:
-            sides.reverse()
-        left, right = (of_tree(side, scope) for side in sides)
-        wide = common_type(left.type, right.type)
-        if str(wide) in ("float", "double"):
-            raise SparkNeeded("ON with fractions")
-        bare = bare_column(sides[0], scope)
-        name = None
-        if bare is not None and bare[1] == wide and is_ordered(wide):
-            name = bare[0].removeprefix(f"{target}.")
-        names = _columns_in(scope, target, [sides[0]])
-        target_and_source = widened(left, wide), widened(right, wide)
-        tree, value = sides[1].unnest(), bare_column(sides[1], scope)
-        pairs.append(_EqualColumns(*target_and_source, names, name, tree, value))
-    if not pairs:
-        raise SparkNeeded("ON without an equal column")
-    if not rest:
-        return pairs, None
-    return pairs, Expression(
-        rest[0].type, lambda rows: reduce(pc.and_kleene, [part.values(rows) for part in rest])
-    )
 
 
 def _beside(one: pa.Table, other: pa.Table) -> pa.Table:
