@@ -48,7 +48,8 @@ def sum_of(parts: Iterable[str], of: pa.DataType) -> int | Decimal | float:
         except OverflowError:
             return float("inf") if total > 0 else float("-inf")
     if pa.types.is_decimal(of):
-        return _DIGITS.divide(Decimal(total.numerator), Decimal(total.denominator))
+        exact = _DIGITS.divide(Decimal(total.numerator), Decimal(total.denominator))
+        return exact.quantize(Decimal(1).scaleb(-of.scale), context=_DIGITS)
     return int(total)
 
 
