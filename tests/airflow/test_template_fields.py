@@ -143,7 +143,7 @@ FIELDS = [
     pytest.param(class_, field, id=f"{class_.__name__}.{field}")
     for class_ in CLASSES
     for field in class_.template_fields
-    # The consumer determines what is applied once.
+    # The consumer determines the changes that are applied once.
     if field != "job"
     and (class_ is not HiveAcidChangesOperator or field not in ("once_per", "apply_again"))
 ]

@@ -327,7 +327,7 @@ def act(kind: str, number: int, place: Place) -> None:
     set_clock_of_process(f"{kind} {number}")
     try:
         actor = KINDS[kind](place, number)
-        actor.step()  # Whoever was killed at the end leaves a lock, for which the others wait.
+        actor.step()  # A process that was killed at the end leaves a lock, for which the others wait.
         while not place.over.exists() and not actor.is_orphan:
             actor.step()
     except BaseException:
