@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
+from pyspark.sql.types import StructType
+
 from tests.faults.rows import Row
 from tests.places import place_of
 
@@ -46,13 +48,25 @@ class NoStreams:
         self._options |= options
         return self
 
-    options = schema = queryName = trigger = load = format  # noqa: N815
+    options = schema = queryName = trigger = format  # noqa: N815
+
+    def load(self, *_: Any) -> "Frame":
+        return Frame(self)
 
     def start(self) -> "Query":
         source = place_of(self._options["path"])
         query = Query(source, place_of(self._options["checkpointLocation"]), self._called)
         query.run()
         return query
+
+
+class Frame:
+    """The rows of a query, without columns that are read in a way of their own."""
+
+    schema = StructType()
+
+    def __init__(self, session: NoStreams) -> None:
+        self.writeStream = session
 
 
 class Batch(list[Row]):
