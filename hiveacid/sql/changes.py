@@ -529,8 +529,9 @@ class _Target:
                 f"SET takes columns of {self.written}.",
             )
         path = ".".join([*qualifier, name]).lower()
-        for prefix in own:
-            path = path.removeprefix(f"{prefix}.")
+        # Only one of them: a struct may have the name of its table.
+        prefix = next((f"{each}." for each in own if path.startswith(f"{each}.")), "")
+        path = path.removeprefix(prefix)
         column, field = path.split(".")[:2]
         self._statement.refuse(
             at,

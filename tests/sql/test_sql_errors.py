@@ -145,6 +145,7 @@ UNSUPPORTED = [
         "A subquery in a condition or a value of UPDATE with FROM",
     ),
     ("UPDATE t SET s.f = 1", 1, 14, "SET takes a column, and s.f is a field of the struct s"),
+    ("UPDATE db.t SET db.t.t.f = 1", 1, 17, "and t.f is a field of the struct t"),
     (
         "UPDATE t SET DEFAULT.T.S.g.f = 1",
         1,
