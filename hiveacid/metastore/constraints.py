@@ -21,8 +21,9 @@ from hiveacid.rules.constraints import (
 from hiveacid.rules.names import TableRef
 
 # The only catalog that tables of this package are in.
-_SHORT = {NotNull.kind: "nn", Check.kind: "dc", Default.kind: "dc"}
 _CATALOG = "hive"
+# The beginnings of the names that a metastore chooses.
+_SHORT = {NotNull.kind: "nn", Check.kind: "dc", Default.kind: "dc"}
 
 
 def constraints_on_writes(client: MetastoreClient, ref: TableRef) -> TableConstraints:

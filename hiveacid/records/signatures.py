@@ -116,10 +116,8 @@ class SignedRecord(Obligation):
             place: The location of the record, which names nothing else.
             key: The key of the installation.
         """
-        unsigned = replace(self, signature=None)
-        if key is None:
-            return unsigned
-        return replace(self, signature=key.sign(unsigned._content(place)))
+        signature = None if key is None else key.sign(self._unsigned(place))
+        return replace(self, signature=signature)
 
     @classmethod
     def parse_signed(cls, content: bytes | None, place: str, key: SigningKey | None) -> Self:
@@ -135,13 +133,14 @@ class SignedRecord(Obligation):
             NewerRecord: A newer version has written it.
         """
         record = codec.read_obligation(cls, content, place)
-        content_of_signature = replace(record, signature=None)._content(place)
-        if key is not None and not key.has_signed(record.signature, content_of_signature):
+        if key is not None and not key.has_signed(record.signature, record._unsigned(place)):
             raise InvalidJob(f"{place} does not have the signature of this installation.")
         return record
 
-    def _content(self, place: str) -> bytes:
-        named = {"place": plain_location(place), "record": codec.to_record(self)}
+    def _unsigned(self, place: str) -> bytes:
+        """The bytes that are signed: the place, and the record without its signature."""
+        record = codec.to_record(replace(self, signature=None))
+        named = {"place": plain_location(place), "record": record}
         return json.dumps(named, sort_keys=True, separators=(",", ":")).encode()
 
 
