@@ -480,6 +480,10 @@ class ExportedRange(Obligation):
             exported = codec.read_obligation(cls, content, path)
         except InvalidJob as error:
             raise _corrupt(path, str(error)) from error
+        except NewerRecord as error:
+            # Another program may use the name of the file as well.
+            remedy = f"{NewerRecord.default_remedy} If another program has written it, move that folder away."
+            raise NewerRecord(error.what, remedy=remedy) from error
         if [read.table for read in exported.report.changes] != [exported.table.name]:
             raise _corrupt(path, "its report has not one range of its table")
         return exported

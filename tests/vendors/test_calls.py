@@ -11,6 +11,7 @@ from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.constraints import all_constraints
+from hiveacid.metastore.thrift import session
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import TableRef
 from hiveacid.sql.script import to_jobs
@@ -45,9 +46,16 @@ def database(kind: str, profile: Profile, request: pytest.FixtureRequest) -> Ite
 
 @pytest.fixture
 def metastore(
-    kind: str, profile: Profile, database: str, request: pytest.FixtureRequest
+    kind: str,
+    profile: Profile,
+    database: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[VendorMetastore]:
     """A metastore that no client has asked yet."""
+    # An earlier proxy may have had the same port.
+    monkeypatch.setattr(session, "_IDENTIFIED", {})
+    monkeypatch.setattr(session, "_FEATURES", {})
     behind = request.getfixturevalue(f"{kind}{profile.apache[0]}")
     with VendorMetastore(profile, behind) as metastore:
         yield metastore
