@@ -43,6 +43,8 @@ from hiveacid.metastore.table_rules import (
 from hiveacid.metastore.txn.locks import collides, describe, ticket_components
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import definition_components
+from hiveacid.plan.merge import MergeChange
+from hiveacid.plan.ties import tells_partitions
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.directory import AcidDirectory, Rules
 from hiveacid.rules.location import Location
@@ -60,7 +62,6 @@ from hiveacid.rules.merge import (
     Clause,
     MatchedDelete,
     MatchedUpdate,
-    NotMatchedBySourceDelete,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
@@ -78,7 +79,6 @@ from hiveacid.sql.partition_conditions import (
     KeyScope,
     partitions_of_change,
     selected_partitions,
-    ties_partitions,
 )
 from hiveacid.sql.questions import Explained, RowChange, Select
 from hiveacid.sql.views import view_query
@@ -96,7 +96,6 @@ from hiveacid.upkeep.compaction.placement import why_spark
 from hiveacid.worker.run import may_change_rows
 from hiveacid.worker.run import why_spark as why_change_needs_spark
 
-_BY_SOURCE = (NotMatchedBySourceDelete, NotMatchedBySourceUpdate)
 _OF_CONDITION = (
     "on the partitions that Spark selects among those below by the condition; on the table if these "
     f"are all, none, or more than {MAX_PARTITION_LOCKS}"
@@ -298,16 +297,17 @@ def _by_merge(
 ) -> _Affected:
     if not table.partition_keys:
         return (), None, ""
-    # A row that cannot meet the condition is a row without a source.
-    by_source = any(isinstance(clause, _BY_SOURCE) for clause in job.when)
-    columns = [column.name for column in table.columns]
-    scope = KeyScope(job.target_alias, table.key_types, columns, qualified=True, params=job.params)
-    touched = selected_partitions(None if by_source else job.on, scope, names).names
     types = None
     if isinstance(job.source, TableSource):
         source = existing_table(client, TableRef.parse(job.source.name))
         types = {each.name: each.type for each in (*source.columns, *source.partition_keys)}
-    tied = ties_partitions(job, columns, table.key_types, types)
+    change = MergeChange.of(job, table, None if types is None else [*types])
+    columns = [column.name for column in table.columns]
+    # A row that cannot meet the condition is a row without a source.
+    by_source = bool(change.not_matched_by_source)
+    scope = KeyScope(job.target_alias, table.key_types, columns, qualified=True, params=job.params)
+    touched = selected_partitions(None if by_source else job.on, scope, names).names
+    tied = tells_partitions(change, types)
     if tied is False:
         where = "on the table: ON and the clauses do not tie every partition key to the source"
         return touched, None, where

@@ -66,23 +66,16 @@ from hiveacid.metastore.table_rules import (
     names_of_partitions,
     partitions_to_truncate,
     requested_partitions,
-    require_all_columns,
     require_columns,
-    require_full_row,
     require_versions,
     specified_partitions,
 )
 from hiveacid.metastore.txn.owner import Snapshot, find_open_transactions
+from hiveacid.plan.merge import MergeChange
 from hiveacid.records.run_notes import RunNoteFolder
 from hiveacid.records.table_history import version_of
 from hiveacid.rules.location import Location
-from hiveacid.rules.merge import (
-    Clause,
-    MatchedUpdate,
-    MergePlan,
-    NotMatchedInsert,
-    assignments_of,
-)
+from hiveacid.rules.merge import columns_taken
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.sql_tokens import names_in, values_per_row
@@ -460,12 +453,13 @@ class Preflight:
     @_check_names.register
     def _(self, job: MergeJob, table: HiveTable) -> None:
         target, source = column_names(table), self._columns(job.source)
-        row = None if source is None else columns_of_row(source, job.exclude, "The merge")
         if job.merge_schema:
-            taken = MergePlan.of(job.when).columns_taken
-            used = [each for each in row or () if taken is None or each.lower() in taken]
+            row = [] if source is None else columns_of_row(source, job.exclude, "The merge")
+            taken = columns_taken(job.when)
+            used = [each for each in row if taken is None or each.lower() in taken]
             self._check_row(job, used, table, "The merge")
             return
+        change = MergeChange.of(job, table, source)
         own = not self._may_name(job.source, job.target_alias.lower())
 
         def require(text: str, what: str) -> None:
@@ -475,21 +469,11 @@ class Preflight:
                 require_columns(text, job.source_alias, source, what)
 
         require(job.on, "The merge condition")
-        for clause in job.when:
-            inserts = isinstance(clause, NotMatchedInsert)
-            what = f"An {'insert' if inserts else 'update'} clause of the merge"
-            if clause.condition is not None and not inserts:
-                require(clause.condition, "A condition of the merge")
-            given = assignments_of(clause)
-            if given is None:
-                _require_all_columns(clause, job, table, row)
-            if given is not None:
-                find_columns(table, list(given), what)
-            for name, value in (given or {}).items():
-                if not inserts:
-                    require(value, f"{what}: the value of column {name}")
-            if isinstance(clause, NotMatchedInsert):
-                require_full_row(table, clause.row)
+        for action in (*change.matched, *change.not_matched_by_source):
+            if action.condition is not None:
+                require(action.condition, "A condition of the merge")
+            for name, value in (action.values or {}).items():
+                require(value, f"{action.what}: the value of column {name}")
 
     def _columns(self, source: Source) -> Sequence[str] | None:
         """Return the columns of a source; None if they are unknown."""
@@ -536,17 +520,6 @@ def _require_values(job: InsertJob, source: QuerySource, table: HiveTable) -> No
             f" {plural(len(names), 'column')}: {', '.join(names)}.",
             remedy="Give a value for each of them, in this order, or name the columns.",
         )
-
-
-def _require_all_columns(
-    clause: Clause, job: MergeJob, table: HiveTable, row: Sequence[str] | None
-) -> None:
-    """Refuse UPDATE SET * and INSERT * if the source lacks a column."""
-    takes_all = isinstance(clause, MatchedUpdate) or (
-        isinstance(clause, NotMatchedInsert) and clause.row is None
-    )
-    if takes_all and row is not None:
-        require_all_columns(table, row, "The merge", exclude=job.exclude)
 
 
 def _refuse_name(unknown: "UnknownName | None", what: str) -> None:

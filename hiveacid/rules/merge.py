@@ -7,10 +7,9 @@ Conditions and expressions are SQL text over the aliases of target and source.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import ClassVar, Self, TypeVar
+from typing import ClassVar
 
 from hiveacid.errors import DuplicateMergeKeys, InvalidJob
-from hiveacid.rules.constraints import WriteRules, with_defaults
 from hiveacid.rules.sql_names import unquoted
 
 
@@ -79,77 +78,24 @@ class NotMatchedBySourceDelete:
 Matched = MatchedUpdate | MatchedDelete
 NotMatchedBySource = NotMatchedBySourceUpdate | NotMatchedBySourceDelete
 Clause = Matched | NotMatchedInsert | NotMatchedBySource
-_AClause = TypeVar("_AClause", Matched, NotMatchedBySource)
 
 
-@dataclass(frozen=True, slots=True)
-class MergePlan:
-    """Clauses of a merge by kind, in their order, and their requirements.
-
-    Attributes:
-        matched: Clauses for pairs of a source and a target row.
-        not_matched: Clauses for source rows without a target row.
-        not_matched_by_source: Clauses for target rows without a source row.
-    """
-
-    matched: tuple[Matched, ...]
-    not_matched: tuple[NotMatchedInsert, ...]
-    not_matched_by_source: tuple[NotMatchedBySource, ...]
-
-    @classmethod
-    def of(cls, when: Sequence[Clause]) -> Self:
-        """Sort valid clauses by kind."""
-        return cls(
-            tuple(clause for clause in when if isinstance(clause, Matched)),
-            tuple(clause for clause in when if isinstance(clause, NotMatchedInsert)),
-            tuple(clause for clause in when if isinstance(clause, NotMatchedBySource)),
-        )
-
-    def with_defaults(self, rules: WriteRules) -> Self:
-        """Return the clauses with the keyword DEFAULT in updates replaced by the default value."""
-        return replace(
-            self,
-            matched=tuple(_with_defaults(clause, rules) for clause in self.matched),
-            not_matched_by_source=tuple(
-                _with_defaults(clause, rules) for clause in self.not_matched_by_source
-            ),
-        )
-
-    @property
-    def columns_taken(self) -> set[str] | None:
-        """The target's columns in clauses, in lower case; None if a clause uses all columns."""
-        given: list[Mapping[str, str] | None] = [
-            clause.set
-            for clause in (*self.matched, *self.not_matched_by_source)
-            if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate)
-        ]
-        given += [clause.values for clause in self.not_matched if clause.row is None]
-        if None in given:
+def columns_taken(when: Sequence[Clause]) -> set[str] | None:
+    """Return the target's columns in clauses, in lower case; None if a clause uses all columns."""
+    taken: set[str] = set()
+    for clause in when:
+        if isinstance(clause, MatchedDelete | NotMatchedBySourceDelete):
+            continue
+        given = assignments_of(clause)
+        if given is None and not (isinstance(clause, NotMatchedInsert) and clause.row is not None):
             return None
-        return {unquoted(name).lower() for names in given for name in names or ()}
-
-    @property
-    def deletes_all_matched(self) -> bool:
-        """Whether each row with a match is deleted, however many source rows match it."""
-        return self.matched == (MatchedDelete(),)
-
-    @property
-    def inserts_rows(self) -> bool:
-        """Whether the merge can insert rows."""
-        updates = MatchedUpdate | NotMatchedBySourceUpdate
-        changes = (*self.matched, *self.not_matched_by_source)
-        return bool(self.not_matched) or any(isinstance(clause, updates) for clause in changes)
-
-    @property
-    def depends_on_new_rows(self) -> bool:
-        """Whether more rows in the target matter: to inserts, or as rows without a source."""
-        return bool(self.not_matched or self.not_matched_by_source)
+        taken |= {unquoted(name).lower() for name in given or ()}
+    return taken
 
 
-def _with_defaults(clause: _AClause, rules: WriteRules) -> _AClause:
-    if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate) and clause.set is not None:
-        return replace(clause, set=with_defaults(clause.set, rules))
-    return clause
+def depends_on_new_rows(when: Sequence[Clause]) -> bool:
+    """Whether more rows in the target matter: to inserts, or as rows without a source."""
+    return any(isinstance(clause, NotMatchedInsert | NotMatchedBySource) for clause in when)
 
 
 def validate_clauses(when: Sequence[Clause]) -> None:

@@ -8,7 +8,7 @@ from pyarrow import compute as pc
 from sqlglot import exp
 
 from hiveacid.errors import SparkNeeded
-from hiveacid.rules.schema import HiveType, Primitive
+from hiveacid.rules.schema import Primitive
 from hiveacid.sql.hive_expression import PARAMETER
 from hiveacid.sql.partition_conditions import conjuncts
 from hiveacid.worker.expressions import (
@@ -41,16 +41,12 @@ class EqualColumns:
         source: That of the source.
         names: The columns of the target in it.
         column: The column of the target, if it is one whose bounds can be compared.
-        tree: The expression of the source.
-        value: The column of the source, if it is one.
     """
 
     target: Expression
     source: Expression
     names: Sequence[str]
     column: str | None
-    tree: exp.Expr
-    value: tuple[str, HiveType] | None = None
 
 
 def equal_columns(
@@ -76,7 +72,7 @@ def equal_columns(
             # All rows have the key of a true condition, and no row that of another one.
             held = as_condition(of_tree(node, scope)).holds(ONE_ROW)[0].as_py()
             key = widened(literal(0 if held else None), _KEY)
-            pairs.append(EqualColumns(key, key, [], None, node))
+            pairs.append(EqualColumns(key, key, [], None))
             continue
         if owners not in ([{target}, {source}], [{source}, {target}]):
             # Spark may evaluate it for rows that are in no pair.
@@ -95,9 +91,7 @@ def equal_columns(
         if bare is not None and bare[1] == wide and is_ordered(wide):
             name = bare[0].removeprefix(f"{target}.")
         names = columns_in(scope, target, [sides[0]])
-        target_and_source = widened(left, wide), widened(right, wide)
-        tree, value = sides[1].unnest(), bare_column(sides[1], scope)
-        pairs.append(EqualColumns(*target_and_source, names, name, tree, value))
+        pairs.append(EqualColumns(widened(left, wide), widened(right, wide), names, name))
     if not pairs:
         raise SparkNeeded("ON without an equal column")
     if not rest:

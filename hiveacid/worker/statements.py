@@ -21,21 +21,23 @@ from hiveacid.metastore.table_rules import (
     names_of_partitions,
     partitions_of_insert,
     partitions_to_empty,
-    require_all_columns,
     specified_partitions,
 )
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.plan.merge import MergeChange, RowAction
+from hiveacid.plan.ties import equals_one_partition, ties_of
+from hiveacid.plan.values import assigned
 from hiveacid.progress import Phase
-from hiveacid.rules.constraints import WriteRules, with_defaults
+from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import Operation
-from hiveacid.rules.merge import Clause, MergePlan, NotMatchedInsert, assignments_of, duplicates
+from hiveacid.rules.merge import Clause, depends_on_new_rows, duplicates
 from hiveacid.rules.partitions import (
     equal_partitions,
     have_one_text,
     values_by_name,
 )
-from hiveacid.rules.schema import HiveType, Primitive, parse_type
+from hiveacid.rules.schema import HiveType, Primitive, Varchar, parse_type
 from hiveacid.rules.sql_names import quoted, unquoted
 from hiveacid.sql.partition_conditions import (
     KeyScope,
@@ -57,11 +59,14 @@ from hiveacid.worker.engine import (
     require_writable,
     write_flat,
 )
-from hiveacid.worker.equal_columns import EqualColumns, columns_in, equal_columns
+from hiveacid.worker.equal_columns import columns_in, equal_columns
 from hiveacid.worker.expressions import (
+    INTEGERS,
     Expression,
     Scope,
     bare_column,
+    cast,
+    compiled,
     condition,
     of_tree,
     tree_of,
@@ -243,14 +248,14 @@ def _require_constraints(rows: pa.Table, rules: WriteRules) -> None:
             )
 
 
-def assigned(
+def compiled_row(
     table: HiveTable, texts: Mapping[str, str], scope: Scope, what: str, alias: str = ""
 ) -> dict[str, Expression]:
     """Compile the values of all columns of a table, by the names of the columns.
 
     Args:
         table: The table.
-        texts: The expressions, by the names of the columns in lower case.
+        texts: The expressions, by the names of the columns.
         scope: The names that they use.
         what: The name of the operation.
         alias: The alias of the rows whose other columns are kept as they are.
@@ -258,22 +263,19 @@ def assigned(
     Raises:
         SparkNeeded: One of them is not evaluated here.
     """
-    values = {}
-    for column in (*table.columns, *table.partition_keys):
-        name = column.name.lower()
-        values[column.name] = (
-            _assigned(column, texts[name], scope, what)
-            if name in texts
-            else _as_stored(f"{alias}.{name}", parse_type(column.type))
-        )
-    return values
+    return {
+        column.name: _compiled_value(column, texts[column.name], scope, what)
+        if column.name in texts
+        else _as_stored(f"{alias}.{column.name.lower()}", parse_type(column.type))
+        for column in (*table.columns, *table.partition_keys)
+    }
 
 
 def _as_stored(name: str, type_: HiveType) -> Expression:
     return Expression(type_, lambda rows: rows.column(name))
 
 
-def _assigned(column: HiveColumn, text: str, scope: Scope, what: str) -> Expression:
+def _compiled_value(column: HiveColumn, text: str, scope: Scope, what: str) -> Expression:
     tree, type_ = tree_of(text, scope), parse_type(column.type)
     if isinstance(tree, exp.Null):
         (kind,) = TableColumns([column], unit=None).schema.types
@@ -416,10 +418,8 @@ class UpdateRows(_RowChange):
         super().prepare(preparation)
         rules = self.declared.of(self.table)
         require_compiled(rules)
-        names = find_columns(self.table, [*self.set], self.what)
-        given = with_defaults(self.set, rules)
-        texts = {n.lower(): given[key] for n, key in zip(names, self.set, strict=True)}
-        self._values = assigned(self.table, texts, self._scope, self.what, self._alias)
+        texts = assigned(self.table, self.set, rules, self.what)
+        self._values = compiled_row(self.table, texts, self._scope, self.what, self._alias)
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""
@@ -498,7 +498,7 @@ class InsertRows(SourceStatement):
             if name in fixed and (value := fixed[name]) is not None:
                 texts[name] = _key_literal(value, keys[name])
         self._names = [f"#.{name}" for name in names]
-        return assigned(self.table, texts, scope, what)
+        return compiled_row(self.table, texts, scope, what)
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the rows of the source."""
@@ -551,6 +551,8 @@ class MergeRows(SourceStatement):
     source_alias: str = "s"
     target_alias: str = "t"
     exclude: Sequence[str] = ()
+    # It is left to Spark.
+    merge_schema: bool = False
 
     @property
     def operation(self) -> Operation:
@@ -564,8 +566,8 @@ class MergeRows(SourceStatement):
 
     @property
     def depends_on_new_rows(self) -> bool:
-        """See ``MergePlan``."""
-        return MergePlan.of(self.when).depends_on_new_rows
+        """See ``hiveacid.rules.merge``."""
+        return depends_on_new_rows(self.when)
 
     def prepare(self, preparation: Preparation) -> None:
         """Look up the source, and compile the condition and the clauses."""
@@ -573,81 +575,43 @@ class MergeRows(SourceStatement):
         target = types_of(self.table)
         if "" in self._source.names or len({*self._source.names}) < len(self._source.names):
             raise SparkNeeded("a column of the source without a name")
-        columns_of_row(self._source.names, self.exclude, "The merge")
         source = dict(zip(self._source.names, self._source.types, strict=True))
         t, s = self.target_alias.lower(), self.source_alias.lower()
         both = Scope({t: target, s: source}, self.params)
         self._keys, self._rest = equal_columns(self.on, both, t, s)
         rules = self.declared.of(self.table)
         require_compiled(rules)
-        plan = MergePlan.of(self.when).with_defaults(rules)
-        self._deletes_all_matched = plan.deletes_all_matched
-        kinds: Sequence[tuple[Sequence[Any], Scope]] = (
-            (plan.matched, both),
-            (plan.not_matched, Scope({s: source}, self.params)),
-            (plan.not_matched_by_source, Scope({t: target}, self.params)),
-        )
-        self._stays = True
-        self._matched, self._inserts, self._others = (
-            [self._compiled(clause, scope, target, source, rules) for clause in clauses]
-            for clauses, scope in kinds
-        )
-        if self._tied() is not None:
+        self._change = MergeChange.of(self, self.table, self._source.names, rules)
+        of_source, of_target = Scope({s: source}, self.params), Scope({t: target}, self.params)
+        self._matched = self._compiled(self._change.matched, both)
+        self._inserts = self._compiled(self._change.not_matched, of_source)
+        self._others = self._compiled(self._change.not_matched_by_source, of_target)
+        self._ties = self._compiled_ties(of_source)
+        if self._ties is not None:
             self.partitions = self._estimated(preparation)
 
-    def _compiled(
-        self,
-        clause: Any,
-        scope: Scope,
-        target: Mapping[str, HiveType],
-        source: Mapping[str, HiveType],
-        rules: WriteRules,
-    ) -> _Clause:
-        met = None if clause.condition is None else condition(clause.condition, scope)
-        inserts = isinstance(clause, NotMatchedInsert)
-        given = assignments_of(clause)
-        if not inserts and not hasattr(clause, "set"):
-            return _Clause(met, None)
-        if inserts and clause.row is not None:
-            if len(clause.row) != len(target):
-                raise SparkNeeded("a row with another number of columns than the table")
-            given = dict(zip(target, clause.row, strict=True))
-        if given is None:
-            row = columns_of_row([*source], self.exclude, "The merge")
-            require_all_columns(self.table, row, "The merge", exclude=self.exclude)
-            texts = {name: quoted(self.source_alias, name) for name in target if name in row}
-        else:
-            names = find_columns(self.table, [*given], self.what)
-            values = with_defaults(given, rules)
-            texts = {n.lower(): values[key] for n, key in zip(names, given, strict=True)}
-        keys = self.table.key_types
-        if inserts:
-            omitted = {name: None if name in keys else rules.default(name) for name in target}
-            texts = {name: default or "NULL" for name, default in omitted.items()} | texts
-        self._stays &= all(
-            self._is_value_of_partition(key, tree_of(texts[key], scope), scope)
-            for key in keys
-            if key in texts
-        )
+    def _compiled(self, actions: Sequence[RowAction], scope: Scope) -> list[_Clause]:
         alias = self.target_alias.lower()
-        return _Clause(met, assigned(self.table, texts, scope, self.what, alias))
+        clauses = []
+        for action in actions:
+            met = None if action.condition is None else condition(action.condition, scope)
+            values = None
+            if action.values is not None:
+                values = compiled_row(self.table, action.values, scope, action.what, alias)
+            clauses.append(_Clause(met, values))
+        return clauses
 
-    def _is_value_of_partition(self, key: str, tree: exp.Expr, scope: Scope) -> bool:
-        """Whether an expression has the value that the partition key has in a pair of rows."""
-        own = (f"{self.target_alias.lower()}.{key}", parse_type(self.table.key_types[key]))
-        tied = [pair for pair in self._keys if pair.column == key]
-        same = [own, *(pair.value for pair in tied if pair.value is not None)]
-        # The text of a column may be quoted.
-        return bare_column(tree, scope) in same or tree.unnest() in (pair.tree for pair in tied)
+    def _compiled_ties(self, scope: Scope) -> dict[str, Expression] | None:
+        """Compile what each partition key equals in the source; None if the table is locked."""
+        ties: dict[str, Expression] = {}
+        for key, text in (ties_of(self._change) or {}).items():
+            value, wanted = compiled(text, scope), parse_type(self.table.key_types[key])
+            if not equals_one_partition(str(value.type), str(wanted)):
+                return None
+            ties[key] = value if _has_text_of(value.type, wanted) else cast(value, wanted)
+        return ties or None
 
-    def _tied(self) -> dict[str | None, EqualColumns] | None:
-        """Return what each partition key equals in the source; None if rows change others, too."""
-        keys = self.table.key_types
-        tied = {pair.column: pair for pair in self._keys if pair.column in keys}
-        is_tied = bool(keys) and tied.keys() == keys.keys() and self._stays and not self._others
-        return tied if is_tied else None
-
-    def _estimated(self, preparation: Preparation) -> list[str] | None:
+    def _estimated(self, preparation: Preparation) -> list[str]:
         """Return the partitions of the source before the locks.
 
         The final rows of a table are those of the write's own snapshot: if they are in other
@@ -660,13 +624,11 @@ class MergeRows(SourceStatement):
         with Transaction(client, reads=source.reads, run_token=token) as estimate:
             return self._partitions(source.evaluate(FilesReader(client, estimate)), client)
 
-    def _partitions(self, source: pa.Table, client: MetastoreClient) -> list[str] | None:
-        """Return the partitions that the rows of the source determine; None if they do not."""
-        tied, keys = self._tied(), self.table.key_types
-        if tied is None:
-            return None
+    def _partitions(self, source: pa.Table, client: MetastoreClient) -> list[str]:
+        """Return the partitions that the rows of the source determine."""
+        ties, keys = self._ties or {}, self.table.key_types
         rows = with_alias(self.source_alias.lower(), source)
-        values = pa.table({key: tied[key].source.values(rows) for key in keys})
+        values = pa.table({key: value.values(rows) for key, value in ties.items()})
         names = partition_names_of(values, self.table)
         if have_one_text(keys.values()):
             return names
@@ -753,7 +715,7 @@ class MergeRows(SourceStatement):
     def _only_deletes_matched(self) -> bool:
         """Whether it does not matter which rows of the source match a row."""
         others = self._rest is not None or self._inserts or self._others
-        return self._deletes_all_matched and not others
+        return self._change.deletes_all_matched and not others
 
     def _held(
         self, at: Mask, of: Mask, target: pa.Table, source: pa.Table
@@ -769,7 +731,7 @@ class MergeRows(SourceStatement):
         """Apply the clauses to pairs, mark the rows to delete, and return the number of updates."""
         clause = _first(self._matched, both)
         acting = clause >= 0
-        if not self._deletes_all_matched and len(np.unique(at[acting])) < acting.sum():
+        if not self._change.deletes_all_matched and len(np.unique(at[acting])) < acting.sum():
             self._refuse(both.filter(pa.array(acting)), at[acting])
         gone[at[acting]] = True
         return self._changed(self._matched, clause, both, new)
@@ -801,6 +763,13 @@ class MergeRows(SourceStatement):
             row = pairs.slice(int(first[n]), 1).to_pylist()[0]
             keys.append(({name.partition(".")[2]: row[name] for name in names}, int(counts[n])))
         raise duplicates(self.table.ref.full_name, keys, more=len(several) > 5)
+
+
+def _has_text_of(given: HiveType, key: HiveType) -> bool:
+    """Whether a value has the text of the equal value of a partition key."""
+    if str(given) in INTEGERS and str(key) in INTEGERS:
+        return True
+    return given == (Primitive("string") if isinstance(key, Varchar) else key)
 
 
 def _beside(one: pa.Table, other: pa.Table) -> pa.Table:

@@ -13,9 +13,10 @@ from hiveacid.jobs.sources import QuerySource, Source, TableSource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from hiveacid.rules.merge import (
     Clause,
+    Matched,
     MatchedDelete,
     MatchedUpdate,
-    MergePlan,
+    NotMatchedBySource,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
@@ -71,11 +72,13 @@ class Parser:
                 where = self._text(job.where or "true")
                 return ("update", job.target_alias.lower(), self._texts(job.set), where)
             case MergeJob():
-                plan = MergePlan.of(job.when)
                 aliases = (job.target_alias.lower(), job.source_alias.lower())
                 on = self._text(job.on)
-                groups = (plan.matched, plan.not_matched, plan.not_matched_by_source)
-                clauses = [[self._of_clause(each) for each in group] for group in groups]
+                kinds = (Matched, NotMatchedInsert, NotMatchedBySource)
+                clauses = [
+                    [self._of_clause(each) for each in job.when if isinstance(each, kind)]
+                    for kind in kinds
+                ]
                 return ("merge", *aliases, self._of_source(job.source), on, clauses)
         assert isinstance(job, InsertJob)
         static = {**(job.static or {}), **((job.partitions or ({},))[0])}

@@ -15,26 +15,31 @@ from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.txn.locks import queue_of
+from hiveacid.plan.merge import MergeChange
+from hiveacid.plan.ties import equalities, tells_partitions, ties_of
 from hiveacid.progress import Phase
 from hiveacid.rules.merge import (
     Clause,
     MatchedDelete,
     MatchedUpdate,
-    MergePlan,
     NotMatchedBySourceDelete,
     NotMatchedInsert,
 )
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.read.pruning import (
     Scope,
+    children,
+    conjuncts,
+    kind,
     matching_partitions,
+    parsed,
     tied_partition_columns,
 )
 from hiveacid.spark.run import run
-from hiveacid.spark.statements.merge_join import MergeJoin
-from hiveacid.sql.partition_conditions import KeyScope, selected_partitions, ties_partitions
+from hiveacid.sql.partition_conditions import KeyScope, selected_partitions
 from hiveacid.sql.script import to_script
 from tests.observers import At
+from tests.samples import random_of_commit
 
 KEYS = {"day": "string", "n": "int"}
 SOURCE = {"id": "int", "a": "string", "day": "string", "n": "int", "x": "double", "d": "date"}
@@ -77,32 +82,87 @@ TABLE = HiveTable.new(
         # Only Spark knows these.
         ("t.day = cast(s.d AS string) AND t.n = s.n", [MatchedDelete()], None),
         ("t.day = concat(s.a, '') AND t.n = s.n", [MatchedDelete()], None),
-        (TIED, [MatchedUpdate({"n": "s.n + 0"})], None),
+        (TIED, [MatchedUpdate({"n": "s.n + 0"})], False),
     ],
 )
 def test_a_merge_locks_the_explained_partitions(
     spark: SparkSession, on: str, when: list[Clause], told: bool | None
 ) -> None:
     job = MergeJob(target="db.t", source=TableSource("db.s"), on=on, when=when)
-    assert ties_partitions(job, ["id", "a"], KEYS, SOURCE) is told
+    assert tells_partitions(MergeChange.of(job, TABLE, [*SOURCE]), SOURCE) is told
     if told is not None:
         assert locks_partitions(spark, job) is told
     # Of a query or of files the types are not known before.
-    assert ties_partitions(job, ["id", "a"], KEYS, None) in (told, None)
+    assert tells_partitions(MergeChange.of(job, TABLE, None), None) in (told, None)
 
 
 def locks_partitions(spark: SparkSession, job: MergeJob) -> bool:
     schema: Any = ", ".join(f"{name} {type_}" for name, type_ in SOURCE.items())
     source = spark.createDataFrame([], schema)
-    join = MergeJoin(spark, TABLE, source, job.on, MergePlan.of(job.when))
-    keys = join.partition_keys()
-    return keys is not None and tied_partition_columns(source.alias("s"), keys, TABLE) is not None
+    ties = ties_of(MergeChange.of(job, TABLE, source.columns))
+    return ties is not None and tied_partition_columns(source.alias("s"), ties, TABLE) is not None
 
 
 def test_a_name_without_an_alias_may_be_of_either_side() -> None:
-    for on, told in (("day = s.day AND t.n = s.n", None), ("t.id = id", None), ("t.id = 1", False)):
+    for on, told in (
+        ("day = s.day AND t.n = s.n", False),
+        ("t.day = d AND t.n = s.n", False),
+        ("t.day = concat(a, x) AND t.n = s.n", False),
+        ("t.day = s.day AND t.n = x + 1", None),
+        ("t.id = id", False),
+    ):
         job = MergeJob(target="db.t", source=TableSource("db.s"), on=on, when=[MatchedDelete()])
-        assert ties_partitions(job, ["id", "a"], KEYS, SOURCE) is told
+        assert tells_partitions(MergeChange.of(job, TABLE, [*SOURCE]), SOURCE) is told
+        assert tells_partitions(MergeChange.of(job, TABLE, None), None) is None
+
+
+def test_the_parts_of_conditions_are_those_that_spark_finds(spark: SparkSession) -> None:
+    draw = random_of_commit("parts of conditions")
+    operands = [
+        "t.a",
+        "s.`b c`",
+        "1",
+        "'x = 1'",
+        "f(s.a, t.b = 1)",
+        "(s.a + 1)",
+        "-s.a % 2",
+        "s.a || 'y'",
+    ]
+    signs = [
+        "=",
+        "==",
+        "=",
+        "=",
+        "<=>",
+        "<",
+        ">=",
+        "<>",
+        "!=",
+        "LIKE",
+        "NOT LIKE",
+        "IS DISTINCT FROM",
+    ]
+
+    def condition(depth: int) -> str:
+        one, other, third = draw.choices(operands, k=3)
+        if depth == 0:
+            forms = [f"{one} {draw.choice(signs)} {other}"] * 6
+            forms += [f"{one} BETWEEN {other} AND {third}", f"{one} IN ({other})", f"{one} IS NULL"]
+            forms += [f"CASE WHEN {one} = 1 AND true THEN {other} END = {third}"]
+            return draw.choice(forms)
+        parts = [condition(draw.randrange(depth)) for _ in range(draw.randint(1, 4))]
+        joined = f" {draw.choice(['AND', 'AND', 'and', 'OR'])} ".join(parts)
+        return draw.choice(["{}", "{}", "({})", "(({}))", "NOT {}", "NOT ({})"]).format(joined)
+
+    found = 0
+    for _ in range(400):
+        text = condition(3)
+        parts = [each for each in conjuncts(parsed(spark, text)) if kind(each) == "EqualTo"]
+        theirs = [[side.sql() for side in children(part)] for part in parts]
+        ours = [[parsed(spark, side).sql() for side in pair] for pair in equalities(text)]
+        assert ours == theirs, text
+        found += len(ours)
+    assert found > 200
 
 
 KEYED = HiveTable.new(

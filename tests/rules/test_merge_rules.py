@@ -4,10 +4,11 @@ from hiveacid.errors import InvalidJob
 from hiveacid.rules.merge import (
     MatchedDelete,
     MatchedUpdate,
-    MergePlan,
     NotMatchedBySourceDelete,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
+    columns_taken,
+    depends_on_new_rows,
     validate_clauses,
 )
 
@@ -50,23 +51,23 @@ def test_unlawful_clauses(when, message):
         validate_clauses(when)
 
 
-def test_clauses_keep_their_order_within_their_kind():
-    first, second = MatchedDelete("a"), MatchedUpdate(None, "b")
-    plan = MergePlan.of([first, INSERT, second, EXPIRE])
-    assert plan.matched == (first, second)
-    assert plan.not_matched == (INSERT,)
-    assert plan.not_matched_by_source == (EXPIRE,)
+@pytest.mark.parametrize(
+    ("when", "taken"),
+    [
+        ([UPDATE], None),
+        ([DELETE, EXPIRE], set()),
+        ([MatchedUpdate({"`A`": "1"}), NotMatchedInsert(row=["s.a"])], {"a"}),
+        ([NotMatchedInsert({"B": "1"}), NotMatchedBySourceUpdate({"c": "1"})], {"b", "c"}),
+        ([MatchedUpdate({"a": "1"}), INSERT], None),
+    ],
+)
+def test_the_columns_that_clauses_take(when, taken):
+    assert columns_taken(when) == taken
 
 
 @pytest.mark.parametrize(
-    ("when", "inserts"),
-    [
-        ([UPDATE], True),
-        ([DELETE], False),
-        ([INSERT], True),
-        ([EXPIRE], False),
-        ([NotMatchedBySourceUpdate({"a": "1"})], True),
-    ],
+    ("when", "depends"),
+    [([UPDATE, DELETE], False), ([UPDATE, INSERT], True), ([EXPIRE], True)],
 )
-def test_possible_results_of_a_merge(when, inserts):
-    assert MergePlan.of(when).inserts_rows is inserts
+def test_more_rows_in_the_target_matter_to_inserts_and_to_rows_without_a_source(when, depends):
+    assert depends_on_new_rows(when) is depends

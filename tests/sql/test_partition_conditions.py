@@ -4,14 +4,10 @@ from datetime import date
 
 import pytest
 
-from hiveacid.jobs.sources import TableSource
-from hiveacid.jobs.write_jobs import MergeJob
-from hiveacid.rules.merge import NotMatchedInsert
 from hiveacid.sql.partition_conditions import (
     KeyScope,
     partitions_of_change,
     selected_partitions,
-    ties_partitions,
 )
 
 KEYS = {"day": "date", "n": "int", "s": "string"}
@@ -112,31 +108,3 @@ def test_a_change_of_all_partitions_locks_the_table() -> None:
     assert partitions_of_change("s >= ''", (), SCOPE, lambda: known) is None
     assert partitions_of_change("s = 'x'", ("s",), SCOPE, lambda: known) is None
     assert partitions_of_change(None, (), SCOPE, lambda: known) is None
-
-
-@pytest.mark.parametrize(
-    ("on", "value", "ties"),
-    [
-        ("t.day = s.day", "s.day", True),
-        ("t.day = s.day AND t.id >>> 2 = 1", "s.day", True),
-        ("t.day = s.day AND t.v = X 'F0'", "s.day", True),
-        ("t.day = s.day AND t.id >>>> 2 = 1", "s.day", None),
-        ("t.day = s.day", "a >>>> 2", None),
-        ("t.day = s.a.day", "s.a.day", None),
-        ("t.a.day = s.day", "s.day", False),
-        ("t.day = s.t.day", "s.day", False),
-        ("t.day = s", "s", None),
-    ],
-)
-def test_a_merge_ties_partitions_if_its_text_shows_it(
-    on: str, value: str, ties: bool | None
-) -> None:
-    job = MergeJob(
-        target="db.t",
-        source=TableSource("db.s"),
-        on=on,
-        when=(NotMatchedInsert({"day": value}),),
-        target_alias="t",
-        source_alias="s",
-    )
-    assert ties_partitions(job, ["id"], {"day": "date"}, {"day": "date"}) is ties

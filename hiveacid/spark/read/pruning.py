@@ -4,14 +4,11 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import permutations
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
-    DoubleType,
-    FloatType,
     IntegerType,
     StringType,
     StructField,
@@ -19,6 +16,7 @@ from pyspark.sql.types import (
 )
 
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.plan.ties import equals_one_partition
 from hiveacid.rules.names import parse_partition_name
 from hiveacid.rules.partitions import canonical_text, is_day, named_partition, texts_in_rows
 from hiveacid.rules.sql_names import quoted
@@ -278,27 +276,6 @@ def _typed(
     )
 
 
-def fixed_partition_keys(
-    spark: SparkSession, condition: str, scope: Scope
-) -> Mapping[str, str] | None:
-    """Return the source expression that a merge condition equates with each partition column.
-
-    Returns ``None`` if a partition column has no such expression.
-    """
-    sources: dict[str, str] = {}
-    for conjunct in _plain_conjuncts(spark, condition):
-        if kind(conjunct) != "EqualTo":
-            continue
-        for target, source in permutations(children(conjunct)):
-            if kind(target) != "UnresolvedAttribute":
-                continue
-            key = scope.key(column_names(target)[0])
-            used = map(scope.column, column_names(source))
-            if key is not None and all(each and each.side == "source" for each in used):
-                sources.setdefault(key, source.sql())
-    return sources if sources and sources.keys() == scope.keys else None
-
-
 def same_expression(spark: SparkSession, one: str, other: str) -> bool:
     """Whether two texts are certainly the same expression, apart from blanks and case."""
     trees = [parsed(spark, text) for text in (one, other)]
@@ -333,30 +310,18 @@ def tied_partition_columns(
 
     Args:
         source: The source under its alias.
-        keys: See ``fixed_partition_keys``.
+        keys: See ``ties_of``.
         table: The target.
     """
     fields = spark_struct(table.partition_keys).fields
     given = [keys[key.name.lower()] for key in fields]
-    if not all(map(_one_partition_equals, source.selectExpr(*given).schema.fields, fields)):
+    types = [field.dataType.simpleString() for field in source.selectExpr(*given).schema.fields]
+    if not all(map(equals_one_partition, types, table.key_types.values())):
         return None
     return {
         key.name: f"TRY_CAST({as_operand(value)} AS {key.dataType.simpleString()})"
         for value, key in zip(given, fields, strict=True)
     }
-
-
-def _one_partition_equals(given: StructField, key: StructField) -> bool:
-    """Whether a value that equals a key in Spark always equals its cast to the key's type.
-
-    A text is compared with a number as a number, so that 1 equals both "1" and "01". The number 0.0
-    equals -0.0, which is another partition.
-    """
-    if isinstance(key.dataType, FloatType | DoubleType):
-        return False
-    if isinstance(key.dataType, StringType) or isinstance(given.dataType, FloatType | DoubleType):
-        return given.dataType == key.dataType
-    return True
 
 
 def named_columns(spark: SparkSession, condition: str, scope: Scope) -> list[str]:

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 
 from hiveacid.errors import TypeMismatch, UnsupportedTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat, layout_of
-from hiveacid.metastore.table_rules import columns_of_row, require_all_columns
+from hiveacid.metastore.table_rules import columns_of_row
 from hiveacid.rules import schema
 from hiveacid.rules.features import Features
 from hiveacid.rules.schema import LOCAL_ZONE
@@ -61,38 +61,6 @@ _PRIMITIVES: dict[str, DataType] = {
 def all_columns(table: HiveTable) -> tuple[HiveColumn, ...]:
     """The columns of the files, then those of the partition name."""
     return (*table.columns, *table.partition_keys)
-
-
-def columns_by_name(
-    table: HiveTable,
-    names: Sequence[str],
-    what: str,
-    alias: str,
-    *,
-    some: bool = False,
-    exclude: Collection[str] = (),
-) -> dict[str, str]:
-    """Map every column of the table to the source's column of the same name, as an expression.
-
-    Args:
-        table: The table.
-        names: The columns of the source.
-        what: The name of the operation, at the beginning of error messages.
-        alias: The name of the source.
-        some: Omit columns that the source lacks, except partition keys.
-        exclude: The columns of the source that are not part of its rows.
-
-    Raises:
-        UnknownColumn: The source lacks one of the columns.
-    """
-    names = columns_of_row(names, exclude, what)
-    require_all_columns(table, names, what, some=some, exclude=exclude)
-    have = {name.lower(): name for name in names}
-    return {
-        column.name: quoted(alias, have[column.name.lower()])
-        for column in all_columns(table)
-        if column.name.lower() in have
-    }
 
 
 def without(rows: DataFrame, exclude: Collection[str], what: str) -> DataFrame:

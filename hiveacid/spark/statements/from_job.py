@@ -98,7 +98,7 @@ def _merge(job: MergeJob, spark: SparkSession, orc_codec: str | None) -> Stateme
     names = ("source", "on", "when", "source_alias", "target_alias", "merge_schema", "exclude")
     given = fields_of(job, *names, "params", "trusted")
     sql = Expressions(spark, given.pop("params"), given.pop("trusted"))
-    given |= {"on": sql.sql(job.on), "clauses": tuple(map(sql.clause, given.pop("when")))}
+    given |= {"on": sql.sql(job.on), "when": tuple(map(sql.clause, given.pop("when")))}
     return MergeStatement(*_target_and_codec(job, orc_codec), **given)
 
 

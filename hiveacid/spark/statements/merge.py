@@ -11,12 +11,12 @@ from pyspark.sql import functions as F
 from hiveacid.errors import BadCondition, ConstraintViolated, TypeMismatch
 from hiveacid.jobs.sources import Source
 from hiveacid.metastore.catalog import HiveTable, layout_of
-from hiveacid.metastore.table_rules import columns_of_row
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.plan.merge import MergeChange, RowAction
 from hiveacid.progress import Phase
 from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.locks import Operation
-from hiveacid.rules.merge import Clause, MatchedUpdate, MergePlan
+from hiveacid.rules.merge import Clause, columns_taken, depends_on_new_rows
 from hiveacid.rules.partitions import equal_partitions, have_one_text
 from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import translated_spark_errors
@@ -33,7 +33,7 @@ from hiveacid.spark.read.pruning import (
 from hiveacid.spark.read.table_reader import TableReader
 from hiveacid.spark.read.value_pruning import ColumnValues, only_with
 from hiveacid.spark.rows.columns import all_columns, as_operand, select_as, select_texts, without
-from hiveacid.spark.rows.conversion import assignments
+from hiveacid.spark.rows.conversion import stored
 from hiveacid.spark.session import evaluating_session, in_session
 from hiveacid.spark.statements.engine import SparkStatement, engine_of, new_rows, reader_of
 from hiveacid.spark.statements.insert import SchemaGrowth
@@ -91,7 +91,7 @@ class KeptSource(SourceRows):
         """Evaluate the source of a merge; the files belong to a transaction."""
         kept = keep_rows(numbered(join.source), join.spark, join.table, txn, "The source")
         join = replace(join, source=kept.frame, small=kept.bytes <= BROADCAST_BYTES)
-        keys = join.partition_keys()
+        keys = join.ties
         if keys is None:
             return cls(join, None, kept)
         partitions = partitions_of_source(kept.frame, join.source_alias, keys, join.table)
@@ -106,7 +106,7 @@ class KeptSource(SourceRows):
         snapshot, where = only_with(snapshot, self._values_of_target())
         pairs = self.join.changes(snapshot.rows(self.join.spark, where=where))
         names = [*KEY, CLAUSE, SOURCE_ROW]
-        updating = self.join.updating_clauses()
+        updating = self.join.change.updating
         if not updating:
             return RowSearch(snapshot, context.txn, "The merge").evaluated(pairs.select(*names))
         written = F.when(F.col(CLAUSE).isin(updating), _WRITTEN).otherwise(_NOT_WRITTEN)
@@ -144,8 +144,8 @@ class KeptSource(SourceRows):
         files = (
             [file for file in self._updated.files if file.fate == _WRITTEN] if self._updated else []
         )
-        if self.join.plan.not_matched:
-            partners = matches.partners(self.join.spark, self.join.updating_clauses())
+        if self.join.change.not_matched:
+            partners = matches.partners(self.join.spark, self.join.change.updating)
             new = self.join.inserted(partners)
             names = [quoted(column.name) for column in all_columns(context.table)]
             target = context.output.flat_target()
@@ -187,14 +187,14 @@ class SourceWriter:
     @property
     def fate(self) -> str | None:
         """The fate of all rows; None if rows differ."""
-        matched, inserts = self.join.plan.matched, self.join.plan.not_matched
+        matched, inserts = self.join.change.matched, self.join.change.not_matched
         if self.plan.values is None:
             return NEVER
         if not self.plan.decided:
             return OPEN
         if _are_conditional((*matched, *inserts)):
             return None
-        updates = bool(matched) and isinstance(matched[0], MatchedUpdate)
+        updates = bool(matched) and matched[0].values is not None
         return SURE if updates and inserts else OPEN
 
     def write(self, txn: ReadingTransaction) -> "WrittenSource":
@@ -203,16 +203,16 @@ class SourceWriter:
         rows = in_session(join.source, join.spark).alias(join.source_alias)
         with translated_spark_errors("A condition of the merge"):
             if self._clause_differs:
-                rows = rows.withColumn(CLAUSE, F.expr(join.first_clause(join.plan.matched)))
+                rows = rows.withColumn(CLAUSE, F.expr(join.first_clause(join.change.matched)))
             if self._inserts_some:
-                inserted = f"{join.first_clause(join.plan.not_matched)} >= 0"
+                inserted = f"{join.first_clause(join.change.not_matched)} >= 0"
                 rows = rows.withColumn(INSERTED, F.expr(inserted))
         if self.fate is None:
             rows = rows.withColumn(FATE, F.expr(self._fate_of_row()))
         if self.omits_rows:
             counts = f"{FATE} <> '{NEVER}'" if self.fate is None else str(self.fate != NEVER)
             rows = rows.where(f"{counts} OR {self._clause()} >= 0")
-        keys = join.partition_keys()
+        keys = join.ties
         tied = None if keys is None else tied_partition_columns(rows, keys, table)
         columns = self._columns(rows, tied)
         chosen = select_as(rows, columns)
@@ -238,12 +238,12 @@ class SourceWriter:
     @property
     def omits_rows(self) -> bool:
         """Whether rows that no clause concerns are not written."""
-        return self.plan.decided and not self.join.plan.not_matched_by_source
+        return self.plan.decided and not self.join.change.not_matched_by_source
 
     @property
     def inserted(self) -> bool | None:
         """Whether unmatched rows are inserted; None if the column INSERTED determines it."""
-        return None if self._inserts_some else bool(self.join.plan.not_matched)
+        return None if self._inserts_some else bool(self.join.change.not_matched)
 
     @property
     def extra_columns(self) -> list[str]:
@@ -253,20 +253,20 @@ class SourceWriter:
 
     @property
     def _clause_differs(self) -> bool:
-        return self.plan.decided and _are_conditional(self.join.plan.matched)
+        return self.plan.decided and _are_conditional(self.join.change.matched)
 
     @property
     def _inserts_some(self) -> bool:
-        return _are_conditional(self.join.plan.not_matched)
+        return _are_conditional(self.join.change.not_matched)
 
     def _clause(self) -> str:
         """The clause for a pair, if the source determines it."""
         if self._clause_differs:
             return CLAUSE
-        return "0" if self.join.plan.matched else "-1"
+        return "0" if self.join.change.matched else "-1"
 
     def _fate_of_row(self) -> str:
-        updating = ", ".join(map(str, self.join.updating_clauses()))
+        updating = ", ".join(map(str, self.join.change.updating))
         updates = f"{self._clause()} IN ({updating})" if updating else "FALSE"
         inserts = INSERTED if self._inserts_some else str(self.inserted)
         return (
@@ -286,16 +286,16 @@ class SourceWriter:
             extra[name] = "monotonically_increasing_id()" if name == SOURCE_ROW else name
         if self.plan.values is None:
             return {**extra, **(tied or {})}
-        clause = "update" if self.join.updating_clauses() else "insert"
+        clause = "update" if self.join.change.updating else "insert"
         what = f"An {clause} clause of the merge"
-        values = assignments(rows, table, self.plan.values, what)
+        values = stored(rows, self.plan.values, table, what)
         if self.fate is None:
             # Rows that are never written may have values that cannot be stored.
-            stored = {column.stored_name for column in self.plan.columns}
+            joined = {column.stored_name for column in self.plan.columns}
             written = f"{FATE} <> '{NEVER}'"
             values = {
                 name: value
-                if name in stored
+                if name in joined
                 else f"CASE WHEN {written} THEN {as_operand(value)} END"
                 for name, value in values.items()
             }
@@ -351,7 +351,7 @@ class WrittenSource(SourceRows):
         numbers = [SOURCE_ROW] if SOURCE_ROW in self.writer.extra_columns else []
         pairs = join.with_other_clauses(pairs, is_pair, CLAUSE, _IS_PAIR, *numbers)
         pairs = pairs.where(join.matters(is_pair))
-        if join.plan.matched or join.plan.not_matched_by_source:
+        if join.change.matched or join.change.not_matched_by_source:
             return rows.evaluated(select_texts(pairs, [*KEY, CLAUSE, *numbers]))
         return rows.evaluated(pairs.select(CLAUSE, *numbers).distinct())
 
@@ -365,7 +365,7 @@ class WrittenSource(SourceRows):
         if self.writer.fate == NEVER:
             return
         files = [file for file in self.rows.files if file.fate != NEVER]
-        updating = self.join.updating_clauses()
+        updating = self.join.change.updating
         writes = Writes(files, self.writer.inserted)
         rewritten = matches.files_to_rewrite(self.rows, writes, updating)
         final = [file for file in files if file not in rewritten]
@@ -418,8 +418,8 @@ class WrittenSource(SourceRows):
         return select_texts(select_texts(counted, [*columns, copies]), columns)
 
 
-def _are_conditional(clauses: Sequence[Clause]) -> bool:
-    return any(clause.condition is not None for clause in clauses)
+def _are_conditional(actions: Sequence[RowAction]) -> bool:
+    return any(action.condition is not None for action in actions)
 
 
 @dataclass(eq=False)
@@ -429,7 +429,7 @@ class MergeStatement(SparkStatement):
     Attributes:
         source: The rows to compare with; evaluated once.
         on: The condition for matching a source row with a target row.
-        clauses: The actions, with their conditions.
+        when: The clauses.
         source_alias: The source's name in expressions.
         target_alias: The target's name in expressions.
         merge_schema: Add columns to the table that only the source has and that a clause uses.
@@ -438,7 +438,7 @@ class MergeStatement(SparkStatement):
 
     source: DataFrame | Source
     on: str
-    clauses: Sequence[Clause]
+    when: Sequence[Clause]
     source_alias: str = "s"
     target_alias: str = "t"
     merge_schema: bool = False
@@ -462,14 +462,14 @@ class MergeStatement(SparkStatement):
 
     @property
     def depends_on_new_rows(self) -> bool:
-        """See ``MergePlan``."""
-        return MergePlan.of(self.clauses).depends_on_new_rows
+        """See ``hiveacid.rules.merge``."""
+        return depends_on_new_rows(self.when)
 
     def would_act_on(self, context: WriteContext, rows: NewRows) -> bool:
         """Whether a row would have matched the source, or been changed without a source row."""
         assert self._merged is not None
         added = new_rows(self.spark, rows)
-        if self._merged.join.plan.not_matched_by_source:
+        if self._merged.join.change.not_matched_by_source:
             matching = added
         else:
             matching = self._merged.pairs(added)
@@ -505,7 +505,7 @@ class MergeStatement(SparkStatement):
         """See the base class."""
         assert self._merged is not None
         by_rows = counts.inserted
-        if not self._merged.join.plan.not_matched_by_source:
+        if not self._merged.join.change.not_matched_by_source:
             by_rows += counts.updated + counts.deleted
         return by_rows > 0 or self._merged.has_rows()
 
@@ -522,10 +522,10 @@ class MergeStatement(SparkStatement):
             partitions = _existing(self.spark, context.table, source.partitions, names)
             context.require_locked(partitions)
             snapshot = self.snapshot(context, _matching(context, join, partitions))
-            check_nanoseconds(self.spark, snapshot, "the merge", join.kept_columns())
+            check_nanoseconds(self.spark, snapshot, "the merge", join.change.kept_columns)
             with translated_spark_errors("The merge"):
                 matches = source.find(context, snapshot)
-                if join.plan.deletes_all_matched:
+                if join.change.deletes_all_matched:
                     matches = matches.once()
                 counts_by_clause = matches.by_clause()
                 has_changes = any(clause >= 0 for clause in counts_by_clause)
@@ -535,7 +535,7 @@ class MergeStatement(SparkStatement):
             if has_changes:
                 matches.write_deletes(context.output, snapshot.partitions)
             source.write(context, matches)
-        updating = set(join.updating_clauses())
+        updating = set(join.change.updating)
         updated = sum(count for clause, count in counts_by_clause.items() if clause in updating)
         changed = sum(count for clause, count in counts_by_clause.items() if clause >= 0)
         return Counts(context.output.rows - updated, updated, changed - updated)
@@ -544,8 +544,8 @@ class MergeStatement(SparkStatement):
         """Add the columns that clauses use, after checking that the merge is valid with them."""
         empty = self._source.empty()
         nothing = empty.withColumn(SOURCE_ROW, F.lit(0).cast("bigint"))
-        row, taken = without(empty, self.exclude, "The merge"), MergePlan.of(self.clauses)
-        growth = SchemaGrowth(self.table, row.schema, taken.columns_taken)
+        row = without(empty, self.exclude, "The merge")
+        growth = SchemaGrowth(self.table, row.schema, columns_taken(self.when))
         self._join_with(growth.grown(preparation), nothing).check()
         self.table, self.columns_added = growth.apply(preparation)
 
@@ -590,25 +590,14 @@ class MergeStatement(SparkStatement):
             return KeptSource.of(join, txn)
 
     def _join_with(self, table: HiveTable, rows: DataFrame) -> MergeJoin:
-        columns_of_row(rows.columns, self.exclude, "The merge")
-        rules = self.declared.of(table)
-        return MergeJoin(
-            self.spark,
-            table,
-            rows,
-            self.on,
-            MergePlan.of(self.clauses).with_defaults(rules),
-            self.target_alias,
-            self.source_alias,
-            some_columns=self.merge_schema,
-            rules=rules,
-            exclude=self.exclude,
-        )
+        source = [name for name in rows.columns if name != SOURCE_ROW]
+        change = MergeChange.of(self, table, source, self.declared.of(table))
+        return MergeJoin(self.spark, rows, change)
 
 
 def _partitions_to_change(join: MergeJoin) -> list[str] | None:
     """The partitions that the merge can change; None if the condition does not determine them."""
-    keys = join.partition_keys()
+    keys = join.ties
     if keys is None:
         return None
     return partitions_of_source(join.source, join.source_alias, keys, join.table)
@@ -642,7 +631,7 @@ def _matching(
 ) -> Sequence[str]:
     """The names of the partitions to read."""
     names = context.partition_names() if partitions is None else partitions
-    if join.plan.not_matched_by_source:
+    if join.change.not_matched_by_source:
         # A row that cannot satisfy the condition is a row without a source.
         return names
-    return matching_partitions(join.spark, join.on, join.scope, names)
+    return matching_partitions(join.spark, join.change.on, join.scope, names)

@@ -292,7 +292,7 @@ class MergeBuilder(Generic[R]):
 
     def execute(self) -> R:
         """Run the merge: at once, or with the other changes of its transaction."""
-        validate_clauses(self._statement.clauses)
+        validate_clauses(self._statement.when)
         return self._table._run(self._statement)
 
     def _sql(self, condition: Expression | None) -> str | None:
@@ -302,5 +302,5 @@ class MergeBuilder(Generic[R]):
         return self._expressions.all_sql(values)
 
     def _with(self, clause: Clause) -> Self:
-        clauses = (*self._statement.clauses, clause)
-        return replace(self, _statement=replace(self._statement, clauses=clauses))
+        when = (*self._statement.when, clause)
+        return replace(self, _statement=replace(self._statement, when=when))

@@ -21,12 +21,7 @@ from pyspark.sql.types import (
 )
 
 from hiveacid.metastore.catalog import HiveColumn
-from hiveacid.rules.merge import (
-    Clause,
-    MatchedUpdate,
-    NotMatchedBySourceUpdate,
-    NotMatchedInsert,
-)
+from hiveacid.plan.merge import RowAction
 from hiveacid.rules.sql_names import quoted, unquoted
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.read.pruning import (
@@ -45,7 +40,6 @@ from hiveacid.spark.statements.merge_join import MergeJoin
 
 # For these types, equal values are identical in every bit.
 _EXACT = (BooleanType, ByteType, ShortType, IntegerType, LongType, DecimalType, DateType)
-_NULL = "NULL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +115,7 @@ def equal_columns(join: MergeJoin) -> list[tuple[HiveColumn, StructField]]:
 
     The result is empty if target rows without a match are relevant.
     """
-    return [] if join.plan.not_matched_by_source else _Planner(join).equal()
+    return [] if join.change.not_matched_by_source else _Planner(join).equal()
 
 
 @dataclass
@@ -136,14 +130,14 @@ class _Planner:
         self._plain = re.compile(rf"`?{alias}`?\.(`(?:[^`]|``)+`|\w+)", re.IGNORECASE)
 
     def plan(self) -> SourcePlan | None:
-        merge = self.join.plan
+        merge = self.join.change
         rests = merge.not_matched_by_source
-        if any(isinstance(clause, NotMatchedBySourceUpdate) for clause in rests):
+        if any(action.values is not None for action in rests):
             return None
         if len(self._fields) < len(self.join.source.columns):
             return None
         values: Mapping[str, str] | None = None
-        if merge.inserts_rows:
+        if merge.writes_rows:
             values = self._values()
             if values is None or not all(self._is_of_source(value) for value in values.values()):
                 return None
@@ -151,7 +145,7 @@ class _Planner:
             return None
         conditions = _conditions(merge.matched)
         decided = all(self._is_of_source(text) for text in conditions)
-        texts = [self.join.on, *([] if decided else conditions)]
+        texts = [self.join.change.on, *([] if decided else conditions)]
         named = [self._names(text) for text in texts]
         target = Scope(self.join.table, self.join.target_alias)
         named += [self._names_in(target, text) for text in _conditions(rests)]
@@ -187,18 +181,15 @@ class _Planner:
 
     def _values(self) -> dict[str, str] | None:
         """The values of all new rows, if updates and inserts give the same ones."""
-        merge = self.join.plan
+        merge = self.join.change
         columns = {column.name.lower(): column for column in all_columns(self.join.table)}
         common: dict[str, str] | None = None
-        for clause in (*merge.matched, *merge.not_matched):
-            if isinstance(clause, MatchedUpdate):
-                given = clause.set if clause.set is not None else self.join.all_values()
-                others = self._tied()
-            elif isinstance(clause, NotMatchedInsert):
-                given, others = self.join.values_of(clause), dict.fromkeys(columns, _NULL)
-            else:
+        for action in (*merge.matched, *merge.not_matched):
+            if action.values is None:
                 continue
-            values = others | {unquoted(name).lower(): value for name, value in given.items()}
+            # A new row has all columns.
+            given = {name.lower(): value for name, value in action.values.items()}
+            values = self._tied() | given
             if values.keys() != columns.keys() or not self._same(common or values, values):
                 return None
             common = common or values
@@ -216,7 +207,7 @@ class _Planner:
     def _equalities(self) -> list[tuple[str, str, str]]:
         """Columns of target and source that are equal in every matching pair, with the operator."""
         equalities = []
-        for conjunct in conjuncts(parsed(self.join.spark, self.join.on)):
+        for conjunct in conjuncts(parsed(self.join.spark, self.join.change.on)):
             operator = kind(conjunct)
             if operator not in ("EqualTo", "EqualNullSafe"):
                 continue
@@ -229,7 +220,7 @@ class _Planner:
         return equalities
 
     def _only_equal(self) -> bool:
-        conjunct_count = sum(1 for _ in conjuncts(parsed(self.join.spark, self.join.on)))
+        conjunct_count = sum(1 for _ in conjuncts(parsed(self.join.spark, self.join.change.on)))
         return len(self._equalities) == conjunct_count and all(
             self._has_same_type(target, source) for target, source, _ in self._equalities
         )
@@ -307,8 +298,8 @@ class _Planner:
         return columns
 
 
-def _conditions(clauses: Iterable[Clause]) -> list[str]:
-    return [clause.condition for clause in clauses if clause.condition is not None]
+def _conditions(actions: Iterable[RowAction]) -> list[str]:
+    return [action.condition for action in actions if action.condition is not None]
 
 
 def _can_be_stored(given: DataType) -> bool:

@@ -1,0 +1,183 @@
+"""A merge for one table and the columns of one source: what its clauses do, and where."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.table_rules import column_names, columns_of_row, require_full_row
+from hiveacid.plan.values import assigned, completed, of_source
+from hiveacid.rules.constraints import WriteRules
+from hiveacid.rules.merge import (
+    Clause,
+    MatchedDelete,
+    MatchedUpdate,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+)
+
+
+class MergeText(Protocol):
+    """The texts of a merge, as a job has them."""
+
+    @property
+    def on(self) -> str:
+        """The condition on pairs of rows."""
+
+    @property
+    def when(self) -> Sequence[Clause]:
+        """The clauses."""
+
+    @property
+    def target_alias(self) -> str:
+        """The name of the target in expressions."""
+
+    @property
+    def source_alias(self) -> str:
+        """The name of the source in expressions."""
+
+    @property
+    def exclude(self) -> Sequence[str]:
+        """The columns of the source that are not part of its rows."""
+
+    @property
+    def merge_schema(self) -> bool:
+        """Whether a clause for all columns accepts a source that lacks some.
+
+        An update keeps these columns, and in new rows they get their default value, or null.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class RowAction:
+    """What a clause does with the rows that it takes.
+
+    Attributes:
+        what: The clause, at the beginning of messages.
+        condition: The condition on rows that no earlier clause takes; None means all of them.
+        values: The expression of each column that is written: of all columns for a new row, of the
+            changed ones for an update. None deletes the row.
+    """
+
+    what: str
+    condition: str | None
+    values: Mapping[str, str] | None
+
+
+@dataclass(frozen=True)
+class MergeChange:
+    """The clauses of a merge with the expression of each column.
+
+    Of the clauses of each kind, the first one whose condition is true applies to a row.
+
+    Attributes:
+        table: The target.
+        on: The condition on pairs of rows.
+        target_alias: The name of the target in expressions.
+        source_alias: The name of the source in expressions.
+        source: The columns of the source; None if they are not known.
+        matched: What happens to pairs of a row of the target and one of the source.
+        not_matched: What happens to rows of the source without a row of the target.
+        not_matched_by_source: What happens to rows of the target without a row of the source.
+    """
+
+    table: HiveTable
+    on: str
+    target_alias: str
+    source_alias: str
+    source: Sequence[str] | None
+    matched: Sequence[RowAction]
+    not_matched: Sequence[RowAction]
+    not_matched_by_source: Sequence[RowAction]
+
+    @classmethod
+    def of(
+        cls,
+        merge: MergeText,
+        table: HiveTable,
+        source: Sequence[str] | None,
+        rules: WriteRules | None = None,
+    ) -> Self:
+        """Resolve the names of a merge.
+
+        Args:
+            merge: The merge, with valid clauses.
+            table: The target.
+            source: The columns of the source; None if they are not known.
+            rules: The constraints of the table; without them, default values are null.
+
+        Raises:
+            UnknownColumn: A clause names a column that the table lacks, or takes all columns from a
+                source that lacks one, or an excluded column does not exist.
+        """
+        if source is not None:
+            columns_of_row(source, merge.exclude, "The merge")
+
+        def actions(*kinds: type[Clause]) -> list[RowAction]:
+            return [
+                _action(clause, merge, table, source, rules)
+                for clause in merge.when
+                if isinstance(clause, kinds)
+            ]
+
+        return cls(
+            table,
+            merge.on,
+            merge.target_alias,
+            merge.source_alias,
+            source,
+            actions(MatchedUpdate, MatchedDelete),
+            actions(NotMatchedInsert),
+            actions(NotMatchedBySourceUpdate, NotMatchedBySourceDelete),
+        )
+
+    @property
+    def deletes_all_matched(self) -> bool:
+        """Whether each row with a match is deleted, however many rows of the source match it."""
+        return [(each.condition, each.values) for each in self.matched] == [(None, None)]
+
+    @property
+    def writes_rows(self) -> bool:
+        """Whether the merge can write rows."""
+        every = (*self.matched, *self.not_matched, *self.not_matched_by_source)
+        return any(each.values is not None for each in every)
+
+    @property
+    def updating(self) -> list[int]:
+        """The numbers of the updates, where the clauses by source follow those of pairs."""
+        changes = (*self.matched, *self.not_matched_by_source)
+        return [number for number, each in enumerate(changes) if each.values is not None]
+
+    @property
+    def kept_columns(self) -> set[str]:
+        """The columns, in lower case, that an update does not change."""
+        names = {name.lower() for name in column_names(self.table)}
+        kept: set[str] = set()
+        for each in (*self.matched, *self.not_matched_by_source):
+            if each.values is not None:
+                kept |= names - {name.lower() for name in each.values}
+        return kept
+
+
+def _action(
+    clause: Clause,
+    merge: MergeText,
+    table: HiveTable,
+    source: Sequence[str] | None,
+    rules: WriteRules | None,
+) -> RowAction:
+    if isinstance(clause, MatchedDelete | NotMatchedBySourceDelete):
+        return RowAction("A delete clause of the merge", clause.condition, None)
+    inserts = isinstance(clause, NotMatchedInsert)
+    what = f"An {'insert' if inserts else 'update'} clause of the merge"
+    given = clause.values if isinstance(clause, NotMatchedInsert) else clause.set
+    if isinstance(clause, NotMatchedInsert) and clause.row is not None:
+        require_full_row(table, clause.row)
+        given = dict(zip(column_names(table), clause.row, strict=True))
+    if given is None:
+        some = merge.merge_schema
+        values = of_source(table, source, merge.source_alias, merge.exclude, some=some)
+    else:
+        values = assigned(table, given, rules, what)
+    return RowAction(what, clause.condition, completed(table, values, rules) if inserts else values)
