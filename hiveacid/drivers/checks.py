@@ -6,6 +6,7 @@ which repeats all checks.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields
 from datetime import UTC, datetime
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING
@@ -68,9 +69,9 @@ from hiveacid.metastore.table_rules import (
     requested_partitions,
     require_columns,
     require_versions,
-    specified_partitions,
 )
 from hiveacid.metastore.txn.owner import Snapshot, find_open_transactions
+from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.merge import MergeChange
 from hiveacid.records.run_notes import RunNoteFolder
 from hiveacid.records.table_history import version_of
@@ -79,7 +80,7 @@ from hiveacid.rules.merge import columns_taken
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.sql_tokens import names_in, values_per_row
-from hiveacid.rules.texts import did_you_mean, plural
+from hiveacid.rules.texts import did_you_mean
 from hiveacid.rules.versions import as_of_write_id, check_order
 from hiveacid.rules.write_ids import AsOf
 from hiveacid.storage.folder import ReadOnlyStorage
@@ -428,24 +429,27 @@ class Preflight:
     @_check_names.register
     def _(self, job: InsertJob, table: HiveTable) -> None:
         what = f"The insert into {table.ref.full_name}"
-        specified = specified_partitions(table, job.partitions, job.static, job.dynamic)
-        names_of_partitions(table, specified or ())
-        if job.columns is not None:
-            find_columns(table, list(job.columns), what)
-        elif isinstance(job.source, QuerySource) and job.by_position:
-            _require_values(job, job.source, table)
-        elif isinstance(job.source, PathSource):
-            names = job.source.schema and columns_of_schema(job.source.schema)
-            if names and not job.by_position:
-                self._check_row(job, columns_of_row(names, job.exclude, what), table, what)
-        elif (given := self._columns(job.source)) and not job.by_position:
-            self._check_row(job, columns_of_row(given, job.exclude, what), table, what)
-
-    def _check_row(self, job: SourceJob, names: Sequence[str], table: HiveTable, what: str) -> None:
-        """Refuse columns that the table lacks; with merge_schema, note that they are added."""
-        if not job.merge_schema:
-            find_columns(table, names, what)
+        mapping = InsertMapping(
+            **{each.name: getattr(job, each.name) for each in fields(InsertMapping)}
+        )
+        names_of_partitions(table, mapping.specified(table) or ())
+        if job.by_position:
+            values = None if job.query is None else values_per_row(job.query.sql)
+            if values is not None:
+                mapping.named(table, values - len(job.defaults), "value")
+            elif job.columns is not None:
+                find_columns(table, job.columns, what)
             return
+        given = self._columns(job.source)
+        if isinstance(job.source, PathSource) and job.source.schema:
+            given = columns_of_schema(job.source.schema)
+        if given and job.merge_schema:
+            self._note_added(columns_of_row(given, job.exclude, what), table)
+        elif given:
+            mapping.row(table, given)
+
+    def _note_added(self, names: Sequence[str], table: HiveTable) -> None:
+        """Note the columns that merge_schema adds."""
         known = {*map(str.lower, column_names(table))}
         if added := [name.lower() for name in names if name.lower() not in known]:
             self._note(f"merge_schema adds columns to {table.ref.full_name}: {', '.join(added)}.")
@@ -457,7 +461,7 @@ class Preflight:
             row = [] if source is None else columns_of_row(source, job.exclude, "The merge")
             taken = columns_taken(job.when)
             used = [each for each in row if taken is None or each.lower() in taken]
-            self._check_row(job, used, table, "The merge")
+            self._note_added(used, table)
             return
         change = MergeChange.of(job, table, source)
         own = not self._may_name(job.source, job.target_alias.lower())
@@ -508,18 +512,6 @@ class Preflight:
         if table is None:
             table = self._tables[ref.full_name] = existing_table(self._client, ref)
         return table
-
-
-def _require_values(job: InsertJob, source: QuerySource, table: HiveTable) -> None:
-    given = {key.lower() for spec in (job.static, *(job.partitions or ())) for key in spec or ()}
-    names = [name for name in column_names(table) if name.lower() not in given]
-    values = values_per_row(source.sql)
-    if values is not None and values - len(job.defaults) != len(names):
-        raise UnknownColumn(
-            f"The insert into {table.ref.full_name} has {plural(values - len(job.defaults), 'value')} for"
-            f" {plural(len(names), 'column')}: {', '.join(names)}.",
-            remedy="Give a value for each of them, in this order, or name the columns.",
-        )
 
 
 def _refuse_name(unknown: "UnknownName | None", what: str) -> None:

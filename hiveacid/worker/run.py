@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
 from typing import Any, TypeGuard
 
@@ -18,6 +19,7 @@ from hiveacid.jobs.write_jobs import (
     UpdateJob,
 )
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.job_fields import fields_of
 from hiveacid.progress import PhaseClock, PhaseObserver
 from hiveacid.rules.merge import validate_clauses
@@ -72,10 +74,11 @@ def _statement_of(job: Job, orc_codec: str | None, inputs: SharedInputs | None) 
             given = _taken(job, *rows, "set", inputs="subqueries", trusted="")
             return UpdateRows(target, codec, **given)
         case InsertJob():
-            mapping = ("partitions", "by_position", "columns", "static", "dynamic", "exclude")
+            mapped = [each.name for each in fields(InsertMapping) if each.name != "defaults"]
             refused = {"merge_schema": "merge_schema", "defaults": "the keyword DEFAULT in a row"}
-            _taken(job, *mapping, "source", "overwrite", "whole_table", **refused)
-            return InsertRows(target, codec, _source(job.source, inputs), job)
+            given = _taken(job, *mapped, "source", "overwrite", "whole_table", **refused)
+            mapping = InsertMapping(**{name: given.pop(name) for name in mapped})
+            return InsertRows(target, codec, _source(given.pop("source"), inputs), mapping, **given)
         case MergeJob():
             validate_clauses(job.when)
             names = ("on", "when", "params", "source_alias", "target_alias", "exclude", "source")

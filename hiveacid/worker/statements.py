@@ -12,18 +12,15 @@ from sqlglot import exp
 
 from hiveacid.errors import ConstraintViolated, SparkNeeded
 from hiveacid.jobs.fields import Parameters
-from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import (
-    columns_of_row,
-    find_columns,
     names_of_partitions,
     partitions_of_insert,
     partitions_to_empty,
-    specified_partitions,
 )
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.merge import MergeChange, RowAction
 from hiveacid.plan.ties import equals_one_partition, ties_of
 from hiveacid.plan.values import assigned
@@ -38,7 +35,7 @@ from hiveacid.rules.partitions import (
     values_by_name,
 )
 from hiveacid.rules.schema import HiveType, Primitive, Varchar, parse_type
-from hiveacid.rules.sql_names import quoted, unquoted
+from hiveacid.rules.sql_names import unquoted
 from hiveacid.sql.partition_conditions import (
     KeyScope,
     partitions_of_change,
@@ -443,62 +440,44 @@ class InsertRows(SourceStatement):
     """Add the rows of a source, or replace all rows of the table or of partitions.
 
     Attributes:
-        job: The mapping of the columns of the source.
+        mapping: The mapping of the columns of the source.
+        overwrite: Replace all rows of the table, or of the partitions that are named or written.
+        whole_table: Replace also the rows of partitions for which the source has none.
     """
 
-    job: InsertJob
+    mapping: InsertMapping
+    overwrite: bool = False
+    whole_table: bool = False
 
     @property
     def operation(self) -> Operation:
         """Overwrite or insert."""
-        return self.job.operation
+        return Operation.OVERWRITE if self.overwrite else Operation.INSERT
 
     def prepare(self, preparation: Preparation) -> None:
         """Look up the source, convert its columns, and determine the partitions to write."""
-        client, job = preparation.client, self.job
         self.look_up(preparation)
         require_compiled(self.declared.of(self.table))
-        named_partitions = specified_partitions(self.table, job.partitions, job.static, job.dynamic)
-        if named_partitions is not None:
-            names = names_of_partitions(self.table, named_partitions)
+        if (specified := self.mapping.specified(self.table)) is not None:
+            names = names_of_partitions(self.table, specified)
             if names is None:
                 raise SparkNeeded("values of partition keys with several texts")
             self.partitions = partitions_of_insert(
-                client, self.table, names, replaces=job.overwrite
+                preparation.client, self.table, names, replaces=self.overwrite
             )
         self._values = self._compiled()
 
     def _compiled(self) -> dict[str, Expression]:
-        job, what, target = self.job, self.what, types_of(self.table)
-        fixed = job.static or {}
-        if job.partitions is not None and len(job.partitions) == 1:
-            (fixed,) = job.partitions
-        fixed = {key.lower(): value for key, value in fixed.items()}
-        names = [name for name in target if name not in fixed]
-        if not job.by_position:
-            names = [*self._source.names]
-        elif job.columns is not None:
-            names = [name.lower() for name in find_columns(self.table, job.columns, what)]
-        row, keys = columns_of_row(names, job.exclude, what), self.table.key_types
-        missing = {*keys} - {*row} - {*fixed}
-        if (
-            len(names) != len(self._source.types)
-            or len({*names}) < len(names)
-            or {*row} - {*target}
-            or {*row} & {*fixed}
-            or missing
-        ):
-            raise SparkNeeded("a source with other columns than the table")
-        scope = Scope({"#": dict(zip(names, self._source.types, strict=True))})
-        rules = self.declared.of(self.table)
-        texts = {}
-        for name in target:
-            default = None if name in keys else rules.default(name)
-            texts[name] = quoted(name) if name in row else default or "NULL"
-            if name in fixed and (value := fixed[name]) is not None:
-                texts[name] = _key_literal(value, keys[name])
+        source, rules = self._source, self.declared.of(self.table)
+        row = self.mapping.row(self.table, source.names, rules)
+        names = [name.lower() for name in row.names]
+        if len({*names}) < len(names):
+            raise SparkNeeded("a source with two columns of one name")
+        scope = Scope({"#": dict(zip(names, source.types, strict=True))})
+        types = self.table.key_types
+        keys = {key: _key_literal(text, types[key.lower()]) for key, text in row.keys.items()}
         self._names = [f"#.{name}" for name in names]
-        return compiled_row(self.table, texts, scope, what)
+        return compiled_row(self.table, {**row.values, **keys}, scope, self.what)
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the rows of the source."""
@@ -507,20 +486,22 @@ class InsertRows(SourceStatement):
             rows = self._evaluated(context).rename_columns(self._names)
             new.add(self._values, rows)
         with context.phases(Phase.WRITE, "the new rows"):
-            new.stage(context, replace=self.job.overwrite)
+            new.stage(context, replace=self.overwrite)
             self.refuse_other_partitions(context)
-            if self.job.overwrite:
+            if self.overwrite:
                 emptied = partitions_to_empty(
                     context.client,
                     context.table,
                     self.partitions,
-                    whole_table=self.job.whole_table,
+                    whole_table=self.whole_table,
                 )
                 context.output.write_empty_bases(emptied)
         return Counts(inserted=len(new))
 
 
-def _key_literal(text: str, type_: str) -> str:
+def _key_literal(text: str | None, type_: str) -> str:
+    if text is None:
+        return "NULL"
     if type_ == "date":
         return f"DATE '{text}'"
     if type_ in ("tinyint", "smallint", "int", "bigint"):

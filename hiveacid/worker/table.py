@@ -12,10 +12,10 @@ from hiveacid.jobs.fields import Parameters, require_list
 from hiveacid.jobs.job import Access
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import RunReport
-from hiveacid.jobs.sources import BatchSource
-from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, UpdateJob
+from hiveacid.jobs.write_jobs import DeleteJob, UpdateJob
 from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.plan.insert import InsertMapping
 from hiveacid.progress import PhaseObserver
 from hiveacid.rules.merge import Clause, MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
@@ -229,10 +229,12 @@ class WorkerTable:
         return {**self._options.options, **given, "checks": self._options.checks}
 
     def _insert(self, rows: Any, *, overwrite: bool) -> RunReport:
-        job = InsertJob(source=BatchSource(), overwrite=overwrite, **self._common)
+        codec = self._options.orc_codec
         with self._in_worker():
             source = source_of_rows(rows)
-            return self._run(InsertRows(self.ref, job.orc_codec, lambda _: source, job))
+            return self._run(
+                InsertRows(self.ref, codec, lambda _: source, InsertMapping(), overwrite)
+            )
 
     def _change(self, kind: type[UpdateJob | DeleteJob], **parts: Any) -> RunReport:
         job = kind(**self._common, **parts)

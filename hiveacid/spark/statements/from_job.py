@@ -17,12 +17,13 @@ from hiveacid.jobs.write_jobs import (
     RowJob,
     UpdateJob,
 )
+from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.job_fields import fields_of
 from hiveacid.rules.merge import validate_clauses
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.write_ids import AsOf
 from hiveacid.spark.statements.conditions import Expressions
-from hiveacid.spark.statements.insert import InsertPlan, InsertStatement, TruncateStatement
+from hiveacid.spark.statements.insert import InsertStatement, TruncateStatement
 from hiveacid.spark.statements.merge import MergeStatement
 from hiveacid.spark.statements.restore import RestoreStatement
 from hiveacid.spark.statements.row_change import DeleteStatement, UpdateStatement
@@ -53,11 +54,11 @@ def _statement_of(job: Job, spark: SparkSession, orc_codec: str | None) -> State
 
 @_statement_of.register
 def _insert(job: InsertJob, spark: SparkSession, orc_codec: str | None) -> Statement:
-    mapping = [each.name for each in fields(InsertPlan)]
-    given = fields_of(job, *mapping, "source", "overwrite", "merge_schema", "exclude")
-    plan = InsertPlan(**{name: given.pop(name) for name in mapping})
+    names = [each.name for each in fields(InsertMapping)]
+    given = fields_of(job, *names, "source", "overwrite", "whole_table", "merge_schema")
+    mapping = InsertMapping(**{name: given.pop(name) for name in names})
     rows, replaces = given.pop("source"), given.pop("overwrite")
-    return InsertStatement(*_target_and_codec(job, orc_codec), rows, plan, replaces, **given)
+    return InsertStatement(*_target_and_codec(job, orc_codec), rows, mapping, replaces, **given)
 
 
 @_statement_of.register

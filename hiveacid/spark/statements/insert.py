@@ -1,38 +1,35 @@
 """Append and overwrite: rows that do not depend on earlier rows."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
-from hiveacid.errors import InvalidJob, TypeMismatch, UnknownColumn, UserError
+from hiveacid.errors import TypeMismatch, UnknownColumn
 from hiveacid.jobs.sources import Source
 from hiveacid.jobs.write_jobs import require_names
 from hiveacid.metastore.alteration import change_columns
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.table_rules import (
-    find_columns,
+    column_names,
     invalid_value,
     names_of_partitions,
     partitions_of_insert,
     partitions_to_empty,
     partitions_to_truncate,
-    specified_partitions,
 )
+from hiveacid.plan.insert import InsertMapping, PartitionSpec
 from hiveacid.progress import Phase
-from hiveacid.rules.constraints import WriteRules, with_defaults
+from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.partitions import named_partition
 from hiveacid.rules.schema import is_number, parse_type, wider
-from hiveacid.rules.sql_names import quoted
-from hiveacid.rules.texts import plural
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.read.pruning import canonical_values
 from hiveacid.spark.rows.columns import (
-    all_columns,
     as_operand,
     check_writable,
     hive_type,
@@ -184,37 +181,6 @@ def _widened(table: HiveTable, column: HiveColumn, given: DataType) -> HiveColum
 
 # Columns that are true in the rows that get the default value of another column.
 _DEFAULT = own_column("default")
-PartitionSpec = Mapping[str, str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class InsertPlan:
-    """Mapping of a source's columns to the table; the fields are those of ``InsertJob``."""
-
-    partitions: Sequence[PartitionSpec] | None = None
-    by_position: bool = False
-    columns: Sequence[str] | None = None
-    static: PartitionSpec | None = None
-    dynamic: Sequence[str] = ()
-    defaults: Sequence[int] = ()
-    whole_table: bool = False
-
-    @property
-    def fixed(self) -> dict[str, str | None]:
-        """The values of the partition keys that the source may omit."""
-        if self.partitions is not None and len(self.partitions) == 1:
-            return _lower(self.partitions[0])
-        return _lower(self.static or {})
-
-    def named(self, spark: SparkSession, table: HiveTable) -> list[str] | None:
-        """Return the canonical names of the written partitions, if the plan determines them.
-
-        Raises:
-            UserError: The table has no partitions, or a key is missing, unknown, or out of order,
-                or a value is invalid for the key's type.
-        """
-        specified = specified_partitions(table, self.partitions, self.static, self.dynamic)
-        return None if specified is None else _partition_names(spark, table, specified)
 
 
 @dataclass(eq=False)
@@ -223,22 +189,22 @@ class InsertStatement(SparkStatement):
 
     Attributes:
         rows: The source of the rows.
-        plan: The mapping of the source's columns.
+        mapping: The mapping of the source's columns.
         replaces: Replace all rows of the table, or of the partitions that are named or written.
+        whole_table: Replace also the rows of partitions for which the source has none.
         merge_schema: Add the columns to the table that only the source has, and widen numbers.
-        exclude: The columns of the source that are not part of its rows.
     """
 
     rows: DataFrame | Source
-    plan: InsertPlan
+    mapping: InsertMapping
     replaces: bool
+    whole_table: bool = False
     merge_schema: bool = False
-    exclude: Sequence[str] = ()
     _source: SourceFrame = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.plan.by_position:
-            require_names(self.merge_schema, self.exclude)
+        if self.mapping.by_position:
+            require_names(self.merge_schema, self.mapping.exclude)
 
     @property
     def operation(self) -> Operation:
@@ -251,15 +217,15 @@ class InsertStatement(SparkStatement):
         self._source = SourceFrame(engine.spark, preparation.client, self.rows, engine.batches)
         self.look_up(preparation)
         self.reads = self._source.acid_tables
-        named = self.plan.named(self.spark, self.table)
-        if named is not None:
+        if (specified := self.mapping.specified(self.table)) is not None:
+            named = _partition_names(self.spark, self.table, specified)
             self.partitions = partitions_of_insert(
                 preparation.client, self.table, named, replaces=self.replaces
             )
         if self.merge_schema:
-            empty = self._part_of_row(self._source.empty())
-            growth = SchemaGrowth(self.table, empty.schema)
-            rows_for(growth.grown(preparation), empty, self.plan)
+            empty, what = self._source.empty(), f"The insert into {self.target.full_name}"
+            growth = SchemaGrowth(self.table, without(empty, self.mapping.exclude, what).schema)
+            rows_for(growth.grown(preparation), empty, self.mapping)
             self.table, self.columns_added = growth.apply(preparation)
 
     def files_without_bytes(self) -> Sequence[str]:
@@ -273,10 +239,9 @@ class InsertStatement(SparkStatement):
     def stage(self, context: WriteContext) -> Counts:
         """Stage the rows of the source."""
         source = self._source.frame(reader_of(context), reader_of(context).shared)
-        source = self._part_of_row(source)
         self.check_times(context, source)
         with context.phases(Phase.WRITE, "the new rows"):
-            rows = rows_for(context.table, source, self.plan, self.rules)
+            rows = rows_for(context.table, source, self.mapping, self.rules)
             rows = in_session(rows, evaluating_session(rows.sparkSession))
             write_rows(context.output, rows, replace=self.replaces)
             self.refuse_other_partitions(context)
@@ -285,13 +250,10 @@ class InsertStatement(SparkStatement):
                     context.client,
                     context.table,
                     self.partitions,
-                    whole_table=self.plan.whole_table,
+                    whole_table=self.whole_table,
                 )
                 context.output.write_empty_bases(emptied)
         return Counts(inserted=context.output.rows)
-
-    def _part_of_row(self, source: DataFrame) -> DataFrame:
-        return without(source, self.exclude, f"The insert into {self.target.full_name}")
 
 
 @dataclass(eq=False)
@@ -340,7 +302,8 @@ def _partition_names(
     """
     if (known := names_of_partitions(table, partitions)) is not None:
         return known
-    given = [[_lower(spec)[key] for key in table.key_types] for spec in partitions]
+    lower = [{key.lower(): value for key, value in spec.items()} for spec in partitions]
+    given = [[spec[key] for key in table.key_types] for spec in lower]
     names = []
     for texts, canonical in zip(given, canonical_values(spark, table, given), strict=True):
         for key, text, value in zip(table.partition_keys, texts, canonical, strict=True):
@@ -351,67 +314,20 @@ def _partition_names(
 
 
 def rows_for(
-    table: HiveTable, source: DataFrame, plan: InsertPlan, rules: WriteRules | None = None
+    table: HiveTable, source: DataFrame, mapping: InsertMapping, rules: WriteRules | None = None
 ) -> DataFrame:
-    """Convert a source's rows to the table's columns, found by name or by position.
-
-    Columns that the source lacks get their default value, or null. A partition column that the
-    source lacks takes its value from the plan.
-    """
+    """Convert a source's rows to the columns of a table."""
+    row = mapping.row(table, source.columns, rules)
+    wants_default = {name: f"{_DEFAULT}{at}" for name, at in row.wants_default.items()}
+    if mapping.by_position:
+        source = source.toDF(*row.names, *wants_default.values())
+    fixed = {key: "NULL" if text is None else text_as_sql(text) for key, text in row.keys.items()}
+    given = {**row.values, **fixed}
     what = f"The insert into {table.ref.full_name}"
-    if plan.by_position:
-        source = _named(table, source, plan, what)
-    named = source.columns[: len(source.columns) - len(plan.defaults)]
-    find_columns(table, named, what)
-    have = {name.lower(): name for name in named}
-    if twice := [name for name in _lower(plan.static or {}) if name in have]:
-        raise UserError(f"{what} has two values for the partition key {twice[0]}.")
-    keys = {key.name.lower() for key in table.partition_keys}
-    values: dict[str, str] = {}
-    for column in all_columns(table):
-        name = column.name.lower()
-        if name in have:
-            values[column.name] = quoted(have[name])
-        elif name in keys and name not in plan.fixed:
-            raise UnknownColumn(
-                f"{what} has no partition column {column.name}.",
-                remedy="Add it to the source, or name the one partition to write.",
-            )
-        else:
-            fixed = plan.fixed.get(name)
-            default = rules.default(name) if rules is not None and name not in keys else None
-            values[column.name] = (default or "NULL") if fixed is None else text_as_sql(fixed)
-    converted = stored(source, values, table, what)
-    if plan.defaults:
-        chosen = {
-            named[at].lower(): source.columns[len(named) + i] for i, at in enumerate(plan.defaults)
-        }
-        keyword = {name: "DEFAULT" for name in converted if name.lower() in chosen}
-        defaults = stored(source, with_defaults(keyword, rules), table, what)
-        converted |= {
-            name: f"CASE WHEN {chosen[name.lower()]} THEN {as_operand(default)} "
-            f"ELSE {as_operand(converted[name])} END"
-            for name, default in defaults.items()
-        }
-    return select_as(source, converted)
-
-
-def _named(table: HiveTable, source: DataFrame, plan: InsertPlan, what: str) -> DataFrame:
-    """Rename the columns of a source to the table's columns at their positions."""
-    if plan.columns is not None:
-        names = find_columns(table, plan.columns, what)
-    else:
-        names = [c.name for c in all_columns(table) if c.name.lower() not in plan.fixed]
-    given = len(source.columns) - len(plan.defaults)
-    if max(plan.defaults, default=-1) >= given:
-        raise InvalidJob(f"{what}: defaults names column {max(plan.defaults)} of {given}.")
-    if len(names) != given:
-        raise UnknownColumn(
-            f"{what} has {plural(given, 'column')} for {len(names)}: {', '.join(names)}.",
-            remedy="Give a value for each of them, in this order, or name the columns.",
+    values = stored(source, {name: given[name] for name in column_names(table)}, table, what)
+    for name, default in stored(source, row.defaults, table, what).items():
+        values[name] = (
+            f"CASE WHEN {wants_default[name]} THEN {as_operand(default)} "
+            f"ELSE {as_operand(values[name])} END"
         )
-    return source.toDF(*names, *[f"{_DEFAULT}{at}" for at in plan.defaults])
-
-
-def _lower(spec: PartitionSpec) -> dict[str, str | None]:
-    return {key.lower(): value for key, value in spec.items()}
+    return select_as(source, values)

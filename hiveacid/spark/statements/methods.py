@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.jobs.fields import Parameters, require_condition
 from hiveacid.jobs.sources import Input, Source
+from hiveacid.plan.insert import InsertMapping, PartitionSpec
 from hiveacid.rules.merge import (
     Clause,
     MatchedDelete,
@@ -22,9 +23,7 @@ from hiveacid.rules.merge import (
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.statements.conditions import Expression, Expressions
 from hiveacid.spark.statements.insert import (
-    InsertPlan,
     InsertStatement,
-    PartitionSpec,
     TruncateStatement,
 )
 from hiveacid.spark.statements.merge import MergeStatement
@@ -86,9 +85,11 @@ class TableChanges(ABC, Generic[R]):
             merge_schema: Add columns to the table that only the rows have, and widen numbers.
             exclude: Columns of the given rows that are not part of the new rows.
         """
-        plan = InsertPlan(partitions, by_position, columns, static)
+        mapping = InsertMapping(partitions, by_position, columns, static, exclude=exclude)
         return self._run(
-            InsertStatement(self.ref, self._orc_codec, rows, plan, False, merge_schema, exclude)
+            InsertStatement(
+                self.ref, self._orc_codec, rows, mapping, False, merge_schema=merge_schema
+            )
         )
 
     def overwrite(
@@ -115,9 +116,11 @@ class TableChanges(ABC, Generic[R]):
             merge_schema: Add columns to the table that only the rows have, and widen numbers.
             exclude: Columns of the given rows that are not part of the new rows.
         """
-        plan = InsertPlan(partitions, by_position, columns, static)
+        mapping = InsertMapping(partitions, by_position, columns, static, exclude=exclude)
         return self._run(
-            InsertStatement(self.ref, self._orc_codec, rows, plan, True, merge_schema, exclude)
+            InsertStatement(
+                self.ref, self._orc_codec, rows, mapping, True, merge_schema=merge_schema
+            )
         )
 
     def truncate(self, partition: PartitionSpec | None = None) -> R:

@@ -1,0 +1,139 @@
+"""The rows of an insert: the source's columns by name or by position, partition keys, and defaults."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hiveacid.errors import InvalidJob, UnknownColumn, UserError
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.metastore.table_rules import (
+    column_names,
+    columns_of_row,
+    find_columns,
+    specified_partitions,
+)
+from hiveacid.plan.values import completed
+from hiveacid.rules.constraints import WriteRules
+from hiveacid.rules.sql_names import quoted
+from hiveacid.rules.texts import plural
+
+PartitionSpec = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class InsertedRow:
+    """How the rows of a source become rows of a table.
+
+    Attributes:
+        names: The names that expressions use for the source's columns, in their order; those behind
+            them only say whether a row gets a default value.
+        values: The expression of each column of the table, except of keys with one value.
+        keys: The text of each partition key that has one value for all rows; None is null.
+        defaults: The default values of the columns of which a row may get it.
+        wants_default: The position of the column of the source that says so, by column of the table.
+    """
+
+    names: Sequence[str]
+    values: Mapping[str, str]
+    keys: Mapping[str, str | None]
+    defaults: Mapping[str, str]
+    wants_default: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class InsertMapping:
+    """Mapping of a source's columns to the table; the fields are those of ``InsertJob``."""
+
+    partitions: Sequence[PartitionSpec] | None = None
+    by_position: bool = False
+    columns: Sequence[str] | None = None
+    static: PartitionSpec | None = None
+    dynamic: Sequence[str] = ()
+    defaults: Sequence[int] = ()
+    exclude: Sequence[str] = ()
+
+    @property
+    def fixed(self) -> dict[str, str | None]:
+        """The values of the partition keys that the source may omit, by keys in lower case."""
+        only = self.partitions is not None and len(self.partitions) == 1
+        spec = self.partitions[0] if self.partitions and only else self.static or {}
+        return {key.lower(): value for key, value in spec.items()}
+
+    def specified(self, table: HiveTable) -> Sequence[PartitionSpec] | None:
+        """Return the partitions that the insert names; see ``specified_partitions``."""
+        return specified_partitions(table, self.partitions, self.static, self.dynamic)
+
+    def row(
+        self, table: HiveTable, source: Sequence[str], rules: WriteRules | None = None
+    ) -> InsertedRow:
+        """Resolve the names.
+
+        Args:
+            table: The table.
+            source: The columns of the source.
+            rules: The constraints of the table; without them, default values are null.
+
+        Raises:
+            UnknownColumn: The table lacks a column of the source, or the source a partition key, or
+                has another number of columns.
+            UserError: A partition key has two values.
+            InvalidJob: A default value is for no column.
+        """
+        what = _what(table)
+        count = len(source) - len(self.defaults)
+        if self.by_position:
+            if max(self.defaults, default=-1) >= count:
+                raise InvalidJob(f"{what}: defaults names column {max(self.defaults)} of {count}.")
+            names = self.named(table, count)
+        else:
+            names = [*source]
+        row = columns_of_row(names, self.exclude, what)
+        have = dict(zip(find_columns(table, row, what), row, strict=True))
+        in_row = {name.lower() for name in have}
+        if twice := [key for key in self.static or {} if key.lower() in in_row]:
+            raise UserError(f"{what} has two values for the partition key {twice[0].lower()}.")
+        fixed, keys = self.fixed, {}
+        for key in (key.name for key in table.partition_keys):
+            if key not in have:
+                if key.lower() not in fixed:
+                    raise UnknownColumn(
+                        f"{what} has no partition column {key}.",
+                        remedy="Add it to the source, or name the one partition to write.",
+                    )
+                keys[key] = fixed[key.lower()]
+        values = completed(table, {name: quoted(given) for name, given in have.items()}, rules)
+        with_default = {names[at]: count + n for n, at in enumerate(self.defaults)}
+        omitted = completed(table, {}, rules)
+        return InsertedRow(
+            names,
+            {name: value for name, value in values.items() if name not in keys},
+            keys,
+            {name: omitted[name] for name in with_default},
+            with_default,
+        )
+
+    def named(self, table: HiveTable, count: int, noun: str = "column") -> list[str]:
+        """Return the names of the columns of a source that are found by their positions.
+
+        Args:
+            table: The table.
+            count: The number of the source's columns.
+            noun: What they are, in messages.
+
+        Raises:
+            UnknownColumn: There is another number of them.
+        """
+        if self.columns is not None:
+            names = find_columns(table, self.columns, _what(table))
+        else:
+            names = [name for name in column_names(table) if name.lower() not in self.fixed]
+        if len(names) != count:
+            raise UnknownColumn(
+                f"{_what(table)} has {plural(count, noun)} for {plural(len(names), 'column')}:"
+                f" {', '.join(names)}.",
+                remedy="Give a value for each of them, in this order, or name the columns.",
+            )
+        return names
+
+
+def _what(table: HiveTable) -> str:
+    return f"The insert into {table.ref.full_name}"
