@@ -6,7 +6,6 @@ which repeats all checks.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields
 from datetime import UTC, datetime
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING
@@ -429,9 +428,7 @@ class Preflight:
     @_check_names.register
     def _(self, job: InsertJob, table: HiveTable) -> None:
         what = f"The insert into {table.ref.full_name}"
-        mapping = InsertMapping(
-            **{each.name: getattr(job, each.name) for each in fields(InsertMapping)}
-        )
+        mapping = InsertMapping.of(job)
         names_of_partitions(table, mapping.specified(table) or ())
         if job.by_position:
             values = None if job.query is None else values_per_row(job.query.sql)

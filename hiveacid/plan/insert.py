@@ -1,9 +1,11 @@
 """The rows of an insert: the source's columns by name or by position, partition keys, and defaults."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Self
 
 from hiveacid.errors import InvalidJob, UnknownColumn, UserError
+from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.table_rules import (
     column_names,
@@ -50,6 +52,11 @@ class InsertMapping:
     dynamic: Sequence[str] = ()
     defaults: Sequence[int] = ()
     exclude: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, job: InsertJob) -> Self:
+        """Return the mapping of a job."""
+        return cls(**{each.name: getattr(job, each.name) for each in fields(cls)})
 
     @property
     def fixed(self) -> dict[str, str | None]:
@@ -111,6 +118,16 @@ class InsertMapping:
             with_default,
         )
 
+    def names_by_position(self, table: HiveTable) -> list[str]:
+        """Return the names of the table's columns in the order of the source's.
+
+        Raises:
+            UnknownColumn: The table lacks one.
+        """
+        if self.columns is not None:
+            return find_columns(table, self.columns, _what(table))
+        return [name for name in column_names(table) if name.lower() not in self.fixed]
+
     def named(self, table: HiveTable, count: int, noun: str = "column") -> list[str]:
         """Return the names of the columns of a source that are found by their positions.
 
@@ -122,10 +139,7 @@ class InsertMapping:
         Raises:
             UnknownColumn: There is another number of them.
         """
-        if self.columns is not None:
-            names = find_columns(table, self.columns, _what(table))
-        else:
-            names = [name for name in column_names(table) if name.lower() not in self.fixed]
+        names = self.names_by_position(table)
         if len(names) != count:
             raise UnknownColumn(
                 f"{_what(table)} has {plural(count, noun)} for {plural(len(names), 'column')}:"
