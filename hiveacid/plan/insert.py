@@ -14,7 +14,7 @@ from hiveacid.metastore.table_rules import (
     specified_partitions,
 )
 from hiveacid.plan.values import completed
-from hiveacid.rules.constraints import WriteRules
+from hiveacid.rules.constraints import WriteRules, with_defaults
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.texts import plural
 
@@ -109,12 +109,11 @@ class InsertMapping:
                 keys[key] = fixed[key.lower()]
         values = completed(table, {name: quoted(given) for name, given in have.items()}, rules)
         with_default = {names[at]: count + n for n, at in enumerate(self.defaults)}
-        omitted = completed(table, {}, rules)
         return InsertedRow(
             names,
             {name: value for name, value in values.items() if name not in keys},
             keys,
-            {name: omitted[name] for name in with_default},
+            with_defaults(dict.fromkeys(with_default, "DEFAULT"), rules),
             with_default,
         )
 
@@ -142,8 +141,7 @@ class InsertMapping:
         names = self.names_by_position(table)
         if len(names) != count:
             raise UnknownColumn(
-                f"{_what(table)} has {plural(count, noun)} for {plural(len(names), 'column')}:"
-                f" {', '.join(names)}.",
+                f"{_what(table)} has {plural(count, noun)} for {len(names)}: {', '.join(names)}.",
                 remedy="Give a value for each of them, in this order, or name the columns.",
             )
         return names

@@ -70,8 +70,8 @@ def completed(
 ) -> dict[str, str]:
     """Return the expressions of a new row: a column that it omits has its default value, or null."""
     keys = table.key_types
-    row = {}
-    for name in column_names(table):
-        default = None if rules is None or name.lower() in keys else rules.default(name)
-        row[name] = given.get(name, default or "NULL")
-    return row
+    left_out = [name for name in column_names(table) if name not in given]
+    defaults = with_defaults(
+        {name: "DEFAULT" for name in left_out if name.lower() not in keys}, rules
+    )
+    return {name: given.get(name) or defaults.get(name, "NULL") for name in column_names(table)}

@@ -85,7 +85,7 @@ def test_some_rows_get_a_default_value() -> None:
         ),
         (["id"], {"exclude": ["op"]}, UnknownColumn, "excludes op"),
         (["id", "k", "day"], {"exclude": ["day"]}, UnknownColumn, "no partition column day"),
-        (["a"], {"by_position": True}, UnknownColumn, "1 column for 4 columns: id, v, k, day"),
+        (["a"], {"by_position": True}, UnknownColumn, "1 column for 4: id, v, k, day"),
         (["a", "b"], {"by_position": True, "columns": ["id", "x"]}, UnknownColumn, "sets x"),
         (["a", "b"], {"by_position": True, "defaults": [1]}, InvalidJob, "column 1 of 1"),
     ],
@@ -105,3 +105,12 @@ def test_the_named_partitions() -> None:
     assert InsertMapping().specified(TABLE) is None
     with pytest.raises(UserError, match="names the partition keys"):
         InsertMapping(static={"day": "2026-01-01"}, dynamic=["k"]).specified(TABLE)
+
+
+def test_only_the_default_values_of_omitted_columns_are_evaluated() -> None:
+    def default(column: str) -> str:
+        raise AssertionError(f"The default value of {column} is not needed.")
+
+    rules = WriteRules("db.t", {}, (), default)
+    row = InsertMapping().row(TABLE, ["id", "v", "k", "day"], rules)
+    assert row.values["v"] == "`v`"

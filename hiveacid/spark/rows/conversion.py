@@ -26,7 +26,6 @@ from pyspark.sql.types import (
 
 from hiveacid.errors import TypeMismatch
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
-from hiveacid.metastore.table_rules import find_columns
 from hiveacid.rules.schema import (
     LOCAL_ZONE,
     Array,
@@ -187,14 +186,6 @@ class Conversion:
         shown = f"substring(CAST({value} AS STRING), 1, 80)"
         error = f"raise_error(concat({before}, {shown}, {text_as_sql(chr(39) + after)}))"
         return f"CASE WHEN {wrong} THEN {error} ELSE {right} END"
-
-
-def assignments(
-    frame: DataFrame, table: HiveTable, values: Mapping[str, str], what: str
-) -> dict[str, str]:
-    """Convert expressions to the types of their target columns."""
-    names = find_columns(table, list(values), what)
-    return stored(frame, dict(zip(names, values.values(), strict=True)), table, what)
 
 
 def stored(

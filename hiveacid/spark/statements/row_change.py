@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 
 from hiveacid.jobs.sources import Input
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.plan.values import assigned
 from hiveacid.progress import Phase
-from hiveacid.rules.constraints import with_defaults
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.sql_names import quoted, unquoted
 from hiveacid.spark.failures import translated_spark_errors
@@ -18,7 +18,7 @@ from hiveacid.spark.read.acid_snapshot import KEY, AcidSnapshot
 from hiveacid.spark.read.nanoseconds import check_nanoseconds
 from hiveacid.spark.read.pruning import Scope, matching_partitions
 from hiveacid.spark.rows.columns import all_columns, select_as, select_texts
-from hiveacid.spark.rows.conversion import assignments
+from hiveacid.spark.rows.conversion import stored
 from hiveacid.spark.statements.engine import SparkStatement, engine_of, reader_of
 from hiveacid.spark.statements.source import SourceInputs, grouped, is_scattered
 from hiveacid.spark.write.flat_rows import write_flat
@@ -162,8 +162,7 @@ class UpdateStatement(RowChange):
             kept = {column.name.lower() for column in all_columns(table)} - {*self.assigned}
             check_nanoseconds(self.spark, snapshot, "the update", kept)
             chosen = self._matching_rows(context, snapshot)
-            values = with_defaults(self.set, self.rules)
-            new = assignments(chosen, table, values, what)
+            new = stored(chosen, assigned(table, self.set, self.rules, what), table, what)
             columns = {
                 column.name: f"{quoted(self.target_alias)}.{quoted(column.name)}"
                 for column in all_columns(table)
