@@ -140,8 +140,9 @@ class InsertMapping:
         """
         names = self.names_by_position(table)
         if len(names) != count:
+            wanted = len(names) if noun == "column" else plural(len(names), "column")
             raise UnknownColumn(
-                f"{_what(table)} has {plural(count, noun)} for {len(names)}: {', '.join(names)}.",
+                f"{_what(table)} has {plural(count, noun)} for {wanted}: {', '.join(names)}.",
                 remedy="Give a value for each of them, in this order, or name the columns.",
             )
         return names
