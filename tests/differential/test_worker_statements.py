@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -12,9 +12,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hiveacid.errors import HiveAcidError, SparkNeeded
+from hiveacid.jobs.checks import Check, Holds, InRange, NotNull, RowCount, Unique
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import RunReport
-from hiveacid.jobs.write_jobs import RowJob, TransactionJob
+from hiveacid.jobs.write_jobs import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    RowJob,
+    TransactionJob,
+    UpdateJob,
+)
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
@@ -24,10 +32,11 @@ from hiveacid.spark.run import run
 from hiveacid.sql.script import to_jobs
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.worker.run import change_rows
+from tests.differential import visible
 from tests.differential.test_differential import seeds
 from tests.fakes.metastore import FakeMetastore
 
-HISTORIES, ALWAYS, STATEMENTS = 250, 2, 8
+HISTORIES, ALWAYS, STATEMENTS = 375, 2, 8
 COLUMNS = {
     "id": "bigint",
     "b": "boolean",
@@ -132,35 +141,78 @@ class World:
         with AcidTable(f"{self.database}.{name}", self.metastore, spark=self.spark) as table:
             table.append(frame)
 
-    def check(self, statement: str) -> None:
-        """Run a statement in both ways, and compare."""
-        (given,) = to_jobs(statement.format(t=f"{self.database}.mine", d=self.database))
-        (other,) = to_jobs(statement.format(t=f"{self.database}.other", d=self.database))
-        assert isinstance(given, RowJob | TransactionJob)
+    def check(self, statement: str, checks: Sequence[Check] = ()) -> None:
+        """Run a statement in both ways, and compare all that is visible.
+
+        Each engine may get the table that the other one has written.
+        """
+        mine, other = self.random.sample(["mine", "other"], 2)
         with MetastoreClient(self.metastore) as client:
-            try:
-                here: RunReport | HiveAcidError = change_rows(
-                    client, replace(given, run_in="worker", metastore=self.metastore)
-                )
-            except SparkNeeded as error:
-                self.outcomes[f"on Spark: {error.what}"] += 1
+            here = self._changed(client, mine, statement, checks, self._in_worker)
+            if isinstance(here, SparkNeeded):
+                self.outcomes[f"on Spark: {here.what}"] += 1
                 self.require_equal(statement)
                 return
-            except HiveAcidError as error:
-                here = error
-        there: Any
+            there = self._changed(client, other, statement, checks, self._on_spark)
+            if isinstance(here, HiveAcidError):
+                assert type(here) is type(there), f"{statement}: {here!r}, on Spark {there!r}"
+                self.outcomes["error"] += 1
+            else:
+                assert here == there, f"{statement}: {here}, on Spark {there}"
+                self.outcomes["worker"] += 1
+            self.require_equal(statement)
+            described = [visible.described(client, self._ref(name)) for name in (mine, other)]
+            assert described[0] == described[1], statement
+
+    def _changed(
+        self,
+        client: MetastoreClient,
+        name: str,
+        statement: str,
+        checks: Sequence[Check],
+        change: Callable[[RowJob | TransactionJob, visible.Watch], RunReport],
+    ) -> dict[str, Any] | HiveAcidError:
+        """Run a statement, and return all that is visible of it besides the rows."""
+        ref = self._ref(name)
+        text = statement.format(t=ref.full_name, d=self.database)
+        (job,) = to_jobs(text)
+        assert isinstance(job, RowJob | TransactionJob)
+        watch, files = visible.Watch(client, ref), visible.Files(client, ref)
+        explained = None
+        if isinstance(job, InsertJob | UpdateJob | DeleteJob | MergeJob):
+            explained = visible.require_explained(client, job, watch)
         try:
-            there = run(self.spark, replace(other, metastore=self.metastore))
+            report = change(replace(job, metastore=self.metastore, checks=checks), watch)
         except HiveAcidError as error:
-            there = error
-        assert type(here) is type(there), f"{statement}: {here!r}, on Spark {there!r}"
-        if isinstance(here, RunReport):
-            for name in ("rows_inserted", "rows_updated", "rows_deleted", "partitions"):
-                assert getattr(here, name) == getattr(there, name), (statement, here, there)
-            self.outcomes["worker"] += 1
-        else:
-            self.outcomes["error"] += 1
-        self.require_equal(statement)
+            return error
+        if explained is not None:
+            explained()
+        return visible.shown(report) | {"locks": watch.held, "marks": files.new_marks()}
+
+    def _in_worker(self, job: RowJob | TransactionJob, watch: visible.Watch) -> RunReport:
+        with MetastoreClient(self.metastore) as client:
+            return change_rows(client, replace(job, run_in="worker"), watch.observers)
+
+    def _on_spark(self, job: RowJob | TransactionJob, watch: visible.Watch) -> RunReport:
+        report = run(self.spark, job, watch.observers)
+        assert isinstance(report, RunReport)
+        return report
+
+    def _ref(self, name: str) -> TableRef:
+        return TableRef(self.database, name)
+
+    def checks(self) -> list[Check]:
+        """No check, or some of those that rows may violate."""
+        severity = self.random.choice(["error", "warn"])
+        nullable = self.random.choice([*self.columns])
+        choices: list[Check] = [
+            Unique(columns=["id"], whole_table=self.random.random() < 0.5, severity=severity),
+            NotNull(columns=[nullable], severity=severity),
+            InRange(column="id", max=self.random.randint(1, self.next_id), severity=severity),
+            RowCount(of=self.random.choice(["written", "table"]), min=1, severity=severity),
+            Holds(sql="id % 2 = 0 OR id > 3", severity=severity),
+        ]
+        return self.random.sample(choices, self.random.choice([0, 0, 0, 1, 2]))
 
     def require_equal(self, statement: str) -> None:
         """Compare the rows of both tables, read by Spark, and those of the worker's reader."""
@@ -312,7 +364,7 @@ def test_rows_are_those_of_spark(
         for number in range(STATEMENTS):
             statement = world.statement()
             print(f"seed {seed}, statement {number}: {statement}")
-            world.check(statement)
+            world.check(statement, world.checks())
     finally:
         world.drop()
     print(world.outcomes)

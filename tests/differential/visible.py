@@ -1,0 +1,106 @@
+"""What everybody sees of a change besides its rows: locks, EXPLAIN, report, verdicts, marks, statistics."""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hiveacid.cli.explained import effect_of, explained_locks
+from hiveacid.jobs.report import RunReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.values.timestamps import is_marked
+from hiveacid.progress import Phase
+from hiveacid.rules.names import TableRef
+from hiveacid.sql.questions import RowChange
+from tests.observers import At
+from tests.places import place_of
+
+# A type, with the locked partitions; None for the table.
+Locks = tuple[str, list[str | None]]
+# Files and bytes differ between the writers, and values of the time between runs.
+_OF_RUN = frozenset({"target", "table", "txn_id", "write_ids", "seconds", "files", "bytes"})
+_STATISTICS = ("COLUMN_STATS_ACCURATE", "numRows")
+
+
+class Watch:
+    """The locks on a table while a change writes."""
+
+    def __init__(self, client: MetastoreClient, ref: TableRef) -> None:
+        self._client, self._ref = client, ref
+        self.held: Locks | None = None
+        self.observers = [At(Phase.WRITE, self._look, times=9)]
+
+    def _look(self) -> None:
+        # A change without rows may release them before.
+        if locks := self._client.show_locks(self._ref):
+            self.held = locks[0].type.name, sorted({each.partition for each in locks}, key=str)
+
+
+def require_explained(client: MetastoreClient, job: RowChange, watch: Watch) -> Callable[[], None]:
+    """Return what compares the locks that are held later with those that EXPLAIN names now."""
+    ref = TableRef.parse(job.target)
+    effect = effect_of(client, job, client.get_table(ref))
+    told = str(explained_locks(client, [effect])["locks"][ref.full_name])
+
+    def compare() -> None:
+        locks = watch.held
+        if locks is None:
+            return
+        type_, where = told.split(" ", 1)
+        assert type_ == locks[0], (told, locks)
+        on_table = locks[1] == [None]
+        if where.startswith("on the table"):
+            assert on_table, (told, locks)
+        elif where == "on the partitions below":
+            assert locks[1] == sorted(effect.partitions), (told, locks)
+        elif "if its types allow it" not in where and "these are all" not in where:
+            assert not on_table, (told, locks)
+
+    return compare
+
+
+def shown(report: RunReport) -> dict[str, Any]:
+    """The report without what differs between two runs."""
+
+    def common(values: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in values.items() if key not in _OF_RUN}
+
+    named = common(report.to_dict())
+    named["tables"] = [common(each) for each in named["tables"]]
+    named["checks"] = [common(each) for each in named["checks"]]
+    named["warnings"] = [re.sub(r"\.(mine|other)\b", ".t", each) for each in named["warnings"]]
+    return named
+
+
+def described(client: MetastoreClient, ref: TableRef) -> dict[str, Any]:
+    """The partitions of a table, and its statistics."""
+    table = client.get_table(ref)
+    statistics = [{name: table.parameters.get(name) for name in _STATISTICS}]
+    names = client.get_partition_names(ref) if table.partition_keys else []
+    for name in sorted(names):
+        (partition,) = client.get_partitions(table, [name])
+        statistics.append({key: partition.parameters.get(key) for key in _STATISTICS})
+    return {"partitions": sorted(names), "statistics": statistics}
+
+
+class Files:
+    """The new files of a table since the last look."""
+
+    def __init__(self, client: MetastoreClient, ref: TableRef) -> None:
+        self._folder = Path(place_of(client.get_table(ref).folder))
+        self._known = {*self._data()}
+
+    def _data(self) -> Sequence[Path]:
+        found = self._folder.rglob("bucket_*")
+        return [each for each in found if not any(p.startswith(("_", ".")) for p in each.parts)]
+
+    def new_marks(self) -> set[tuple[str, bool]]:
+        """Whether new files say that they have microseconds only, by kind of directory."""
+        new = {*self._data()} - self._known
+        self._known |= new
+        marks = set()
+        for each in new:
+            with each.open("rb") as file:
+                marks.add((re.sub(r"_\d.*", "", each.parent.name), is_marked(OrcTail.read(file))))
+        return marks
