@@ -1,4 +1,4 @@
-"""Counts the files of the library that one merge, one read, and one major compaction enter.
+"""Counts the files of the library that a merge, also in the worker, a read, and a major compaction enter.
 
     PYTHONPATH=. python bench/control_flow.py --json out.json
 
@@ -27,11 +27,16 @@ from typing import NamedTuple
 from session import session
 
 import hiveacid
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.sources import PathSource
+from hiveacid.jobs.write_jobs import MergeJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.python.table import AcidTable
+from hiveacid.worker.run import change_rows
 
 PACKAGE = str(Path(hiveacid.__file__).parent) + "/"
 NOT_FOLLOWED = ("orc/", "metastore/thrift/")
@@ -126,6 +131,21 @@ def figures(calls: Sequence[Call]) -> dict[str, int]:
     }
 
 
+def worker_merge(folder: Path, metastore: MetastoreOptions) -> MergeJob:
+    """A merge of as many rows, which the worker evaluates."""
+    rows = [{"id": number, "v": "v"} for number in (*range(10), *range(5000, 5005))]
+    source = folder / "rows.json"
+    source.write_text("\n".join(map(json.dumps, rows)))
+    return MergeJob(
+        target=TABLE.full_name,
+        source=PathSource(f"file:{source}", "json", schema="id bigint, v string"),
+        on="t.id = s.id",
+        when=(MatchedUpdate(), NotMatchedInsert()),
+        run_in="worker",
+        metastore=metastore,
+    )
+
+
 def measure(folder: Path) -> dict[str, dict[str, int]]:
     found = {}
     with EmbeddedMetastore("4.0.1", directory=folder / "metastore") as metastore:
@@ -140,10 +160,12 @@ def measure(folder: Path) -> dict[str, dict[str, int]]:
             with AcidTable(TABLE.full_name, metastore.uri, spark=spark) as table:
                 table.append(rows)
                 source = rows.where("id < 10").union(rows.selectExpr("id + 5000", "v").limit(5))
-                merging, reading, compacting = Trace(), Trace(), Trace()
+                merging, in_worker, reading, compacting = (Trace() for _ in range(4))
                 with merging.running():
                     merge = table.merge(source, "t.id = s.id").when_matched_update_all()
                     merge.when_not_matched_insert_all().execute()
+                with in_worker.running():
+                    change_rows(client, worker_merge(folder, metastore.options))
                 with reading.running():
                     table.to_df().count()
                 with compacting.running():
@@ -156,6 +178,7 @@ def measure(folder: Path) -> dict[str, dict[str, int]]:
             read = within(reading, ("spark/read/table_reader.py", "rows"))
             found = {
                 "merge": figures(merging.calls),
+                "merge in the worker": figures(in_worker.calls),
                 "publish to commit": figures(publishing),
                 "read": figures(read),
                 "major compaction": figures(compacting.calls),

@@ -38,12 +38,13 @@ from hiveacid.metastore.table_rules import (
     names_of_partitions,
     partitions_of_insert,
     partitions_to_truncate,
-    specified_partitions,
 )
 from hiveacid.metastore.txn.locks import collides, describe, ticket_components
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import definition_components
+from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.merge import MergeChange
+from hiveacid.plan.rows import key_scope, partitions_to_change
 from hiveacid.plan.ties import tells_partitions
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.directory import AcidDirectory, Rules
@@ -74,10 +75,8 @@ from hiveacid.rules.partitions import (
     values_of_partition,
 )
 from hiveacid.rules.schema import TableKind
-from hiveacid.rules.sql_names import unquoted
 from hiveacid.sql.partition_conditions import (
     KeyScope,
-    partitions_of_change,
     selected_partitions,
 )
 from hiveacid.sql.questions import Explained, RowChange, Select
@@ -254,10 +253,9 @@ def _by_restore(
 def _by_condition(
     job: UpdateJob | DeleteJob, client: MetastoreClient, table: HiveTable, names: Sequence[str]
 ) -> _Affected:
-    assigned = [unquoted(name).lower() for name in job.set] if isinstance(job, UpdateJob) else []
-    columns = [column.name for column in table.columns]
-    scope = KeyScope(job.target_alias, table.key_types, columns, params=job.params)
-    chosen = partitions_of_change(job.where, assigned, scope, lambda: names)
+    assigned = [*job.set] if isinstance(job, UpdateJob) else []
+    scope = key_scope(table, job.target_alias, job.params)
+    chosen = partitions_to_change(job.where, assigned, table, scope, lambda: names)
     if chosen is None:
         return names, None, ""
     return chosen.names, chosen.names, "" if chosen.certain else _OF_CONDITION
@@ -267,7 +265,7 @@ def _by_condition(
 def _by_insert(
     job: InsertJob, client: MetastoreClient, table: HiveTable, names: Sequence[str]
 ) -> _Affected:
-    specified = specified_partitions(table, job.partitions, job.static, job.dynamic)
+    specified = InsertMapping.of(job).specified(table)
     if specified is not None:
         named = names_of_partitions(table, specified)
         if named is None:

@@ -25,8 +25,9 @@ from hiveacid.progress import PhaseClock, PhaseObserver
 from hiveacid.rules.merge import validate_clauses
 from hiveacid.rules.names import TableRef
 from hiveacid.worker.engine import ArrowEngine
+from hiveacid.worker.merge import MergeRows
 from hiveacid.worker.sources import ArrowSource, SharedInputs, source_of
-from hiveacid.worker.statements import DeleteRows, InsertRows, MergeRows, UpdateRows
+from hiveacid.worker.statements import DeleteRows, InsertRows, UpdateRows
 from hiveacid.writes.atomic_write import run_statements
 from hiveacid.writes.statement import Preparation, Statement, WriteOptions
 

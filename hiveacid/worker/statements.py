@@ -1,8 +1,9 @@
-"""Statements whose rows Arrow evaluates in this process."""
+"""Statements whose rows Arrow evaluates in this process: what they share, UPDATE, DELETE, and INSERT."""
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,26 +20,15 @@ from hiveacid.metastore.table_rules import (
     partitions_of_insert,
     partitions_to_empty,
 )
-from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.plan.insert import InsertMapping
-from hiveacid.plan.merge import MergeChange, RowAction
-from hiveacid.plan.ties import equals_one_partition, ties_of
+from hiveacid.plan.rows import key_scope, partitions_to_change
 from hiveacid.plan.values import assigned
 from hiveacid.progress import Phase
 from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import Operation
-from hiveacid.rules.merge import Clause, depends_on_new_rows, duplicates
-from hiveacid.rules.partitions import (
-    equal_partitions,
-    have_one_text,
-    values_by_name,
-)
-from hiveacid.rules.schema import HiveType, Primitive, Varchar, parse_type
-from hiveacid.rules.sql_names import unquoted
+from hiveacid.rules.schema import HiveType, Primitive, parse_type
 from hiveacid.sql.partition_conditions import (
-    KeyScope,
-    partitions_of_change,
     selected_partitions,
 )
 from hiveacid.storage.filesystems import keeps_checksums
@@ -47,29 +37,23 @@ from hiveacid.tables.bucketing import writer_numbers
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.row_filter import RowFilter
 from hiveacid.tables.scan.times import TIMESTAMP
-from hiveacid.tables.visible_files import FilesReader
 from hiveacid.worker.engine import (
     FoundRows,
     TableRows,
-    partition_names_of,
     require_few,
     require_writable,
     write_flat,
 )
-from hiveacid.worker.equal_columns import columns_in, equal_columns
 from hiveacid.worker.expressions import (
-    INTEGERS,
     Expression,
     Scope,
     bare_column,
-    cast,
-    compiled,
     condition,
     of_tree,
     tree_of,
 )
-from hiveacid.worker.needed_stripes import among, row_filter, simple_parts
-from hiveacid.worker.pairs import Partners, row_sizes
+from hiveacid.worker.needed_stripes import row_filter, simple_parts
+from hiveacid.worker.pairs import columns_in
 from hiveacid.worker.sources import ArrowSource, types_of
 from hiveacid.worker.stored_values import stored
 from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext
@@ -287,7 +271,7 @@ def _compiled_value(column: HiveColumn, text: str, scope: Scope, what: str) -> E
 # Rows for which a condition is true
 
 
-def _matching(
+def matching(
     rows: TableRows,
     names: Sequence[str],
     choice: RowFilter | None,
@@ -331,7 +315,7 @@ class _RowChange(WorkerStatement):
 
     @property
     def assigned(self) -> Collection[str]:
-        """The columns that get new values, in lower case."""
+        """The columns that get new values."""
         return ()
 
     def prepare(self, preparation: Preparation) -> None:
@@ -341,15 +325,9 @@ class _RowChange(WorkerStatement):
         self._scope = Scope({self._alias: types_of(self.table)}, self.params)
         self._tree = None if self.where is None else tree_of(self.where, self._scope)
         self._condition = None if self._tree is None else condition(self._tree, self._scope)
-        names = [column.name for column in self.table.columns]
-        self._keys = KeyScope(self.target_alias, self.table.key_types, names, params=self.params)
-        client = preparation.client
-        chosen = partitions_of_change(
-            self.where,
-            self.assigned,
-            self._keys,
-            lambda: client.get_partition_names(self.target),
-        )
+        self._keys = key_scope(self.table, self.target_alias, self.params)
+        known = partial(preparation.client.get_partition_names, self.target)
+        chosen = partitions_to_change(self.where, self.assigned, self.table, self._keys, known)
         if chosen is not None and chosen.certain:
             self.partitions = chosen.names
 
@@ -362,7 +340,7 @@ class _RowChange(WorkerStatement):
     def _matches(self, rows: TableRows) -> list[FoundRows]:
         parts = [*simple_parts(self._tree, self._scope, self._alias)]
         names = columns_in(self._scope, self._alias, [self._tree] if self._tree else [])
-        return _matching(rows, names, row_filter(self.table, parts), self._holds)
+        return matching(rows, names, row_filter(self.table, parts), self._holds)
 
     def _holds(self, rows: pa.Table) -> Mask:
         if self._condition is None:
@@ -408,7 +386,7 @@ class UpdateRows(_RowChange):
     @property
     def assigned(self) -> Collection[str]:
         """See the base class."""
-        return {unquoted(name).lower() for name in self.set}
+        return [*self.set]
 
     def prepare(self, preparation: Preparation) -> None:
         """Compile the condition and the values."""
@@ -509,261 +487,3 @@ def _key_literal(text: str | None, type_: str) -> str:
     if "'" in text or "\\" in text:
         raise SparkNeeded(f"the value {text} of a partition key")
     return f"'{text}'"
-
-
-# MERGE
-
-
-@dataclass(frozen=True)
-class _Clause:
-    """A compiled clause: its condition, and the values of the columns of a new row."""
-
-    condition: Expression | None
-    values: Mapping[str, Expression] | None
-
-
-@dataclass(eq=False)
-class MergeRows(SourceStatement):
-    """Merge rows of Arrow: pairs are found by equal columns of both sides."""
-
-    on: str
-    when: Sequence[Clause]
-    params: Parameters = field(default_factory=dict)
-    source_alias: str = "s"
-    target_alias: str = "t"
-    exclude: Sequence[str] = ()
-    # It is left to Spark.
-    merge_schema: bool = False
-
-    @property
-    def operation(self) -> Operation:
-        """MERGE."""
-        return Operation.MERGE
-
-    @property
-    def changes_single_rows(self) -> bool:
-        """A merge changes single rows."""
-        return True
-
-    @property
-    def depends_on_new_rows(self) -> bool:
-        """See ``hiveacid.rules.merge``."""
-        return depends_on_new_rows(self.when)
-
-    def prepare(self, preparation: Preparation) -> None:
-        """Look up the source, and compile the condition and the clauses."""
-        self.look_up(preparation)
-        target = types_of(self.table)
-        if "" in self._source.names or len({*self._source.names}) < len(self._source.names):
-            raise SparkNeeded("a column of the source without a name")
-        source = dict(zip(self._source.names, self._source.types, strict=True))
-        t, s = self.target_alias.lower(), self.source_alias.lower()
-        both = Scope({t: target, s: source}, self.params)
-        self._keys, self._rest = equal_columns(self.on, both, t, s)
-        rules = self.declared.of(self.table)
-        require_compiled(rules)
-        self._change = MergeChange.of(self, self.table, self._source.names, rules)
-        of_source, of_target = Scope({s: source}, self.params), Scope({t: target}, self.params)
-        self._matched = self._compiled(self._change.matched, both)
-        self._inserts = self._compiled(self._change.not_matched, of_source)
-        self._others = self._compiled(self._change.not_matched_by_source, of_target)
-        self._ties = self._compiled_ties(of_source)
-        if self._ties is not None:
-            self.partitions = self._estimated(preparation)
-
-    def _compiled(self, actions: Sequence[RowAction], scope: Scope) -> list[_Clause]:
-        alias = self.target_alias.lower()
-        clauses = []
-        for action in actions:
-            met = None if action.condition is None else condition(action.condition, scope)
-            values = None
-            if action.values is not None:
-                values = compiled_row(self.table, action.values, scope, action.what, alias)
-            clauses.append(_Clause(met, values))
-        return clauses
-
-    def _compiled_ties(self, scope: Scope) -> dict[str, Expression] | None:
-        """Compile what each partition key equals in the source; None if the table is locked."""
-        ties: dict[str, Expression] = {}
-        for key, text in (ties_of(self._change) or {}).items():
-            value, wanted = compiled(text, scope), parse_type(self.table.key_types[key])
-            if not equals_one_partition(str(value.type), str(wanted)):
-                return None
-            ties[key] = value if _has_text_of(value.type, wanted) else cast(value, wanted)
-        return ties or None
-
-    def _estimated(self, preparation: Preparation) -> list[str]:
-        """Return the partitions of the source before the locks.
-
-        The final rows of a table are those of the write's own snapshot: if they are in other
-        partitions, the write restarts with a lock on the whole table.
-        """
-        client, source = preparation.client, self._source
-        if not source.is_table:
-            return self._partitions(source.evaluate(), client)
-        token = preparation.options.source_token
-        with Transaction(client, reads=source.reads, run_token=token) as estimate:
-            return self._partitions(source.evaluate(FilesReader(client, estimate)), client)
-
-    def _partitions(self, source: pa.Table, client: MetastoreClient) -> list[str]:
-        """Return the partitions that the rows of the source determine."""
-        ties, keys = self._ties or {}, self.table.key_types
-        rows = with_alias(self.source_alias.lower(), source)
-        values = pa.table({key: value.values(rows) for key, value in ties.items()})
-        names = partition_names_of(values, self.table)
-        if have_one_text(keys.values()):
-            return names
-        equal = equal_partitions(names, client.get_partition_names(self.target), keys)
-        return sorted({each for name, found in equal.items() for each in found or [name]})
-
-    def stage(self, context: WriteContext) -> Counts:
-        """Stage the deletes and the new rows."""
-        keys, new = DeleteKeys(), NewRows(self.declared.of(self.table), self.what)
-        with context.phases(Phase.READ, "the rows that match"):
-            rows, updated = self._read(context, keys, new)
-        with context.phases(Phase.WRITE, "the changes"):
-            deleted = keys.stage(context, rows)
-            new.stage(context)
-        return Counts(len(new) - updated, updated, deleted - updated)
-
-    def _read(self, context: WriteContext, keys: DeleteKeys, new: NewRows) -> tuple[TableRows, int]:
-        """Collect the deletes and the new rows; return where they are, and the number of updates.
-
-        The source and the rows of the target are gone before the new rows are written.
-        """
-        s, t = self.source_alias.lower(), self.target_alias.lower()
-        given = self._evaluated(context)
-        if self.partitions is not None:
-            context.require_locked(self._partitions(given, context.client))
-        source = with_alias(s, given)
-        wanted = [each.source.values(source) for each in self._keys]
-        partners = Partners(wanted, row_sizes(source))
-        choice = row_filter(self.table, [*self._bounds(partners)])
-        names = context.partition_names()
-        if choice is not None and names and not self._others:
-            texts = [*values_by_name(names, self.table.key_types).values()]
-            names = [n for n, may in zip(names, choice.partitions(texts), strict=True) if may]
-        rows = TableRows(context.files(names), Rules.of(context.client.features.hides_compactions))
-        matched = np.zeros(source.num_rows, np.bool_)
-        updated = 0
-        for found in self._candidates(rows, partners, choice):
-            target = with_alias(t, found.columns)
-            own = [each.target.values(target) for each in self._keys]
-            if self._only_deletes_matched:
-                gone = partners.have(own)
-            else:
-                paired, gone = (np.zeros(target.num_rows, np.bool_) for _ in range(2))
-                for pairs in partners.of(own, row_sizes(target), self.what):
-                    at, of, both = self._held(*pairs, target, source)
-                    matched[of] = paired[at] = True
-                    updated += self._act(both, at, gone, new)
-                updated += self._act_alone(target, ~paired, gone, new)
-            if gone.any():
-                keys.add(found.only(gone))
-                require_few(len(keys), self.what)
-        rest = source.filter(pa.array(~matched))
-        clause = _first(self._inserts, rest)
-        for number, each in enumerate(self._inserts):
-            assert each.values is not None
-            new.add(each.values, rest.filter(pa.array(clause == number)))
-        return rows, updated
-
-    def _candidates(
-        self, rows: TableRows, partners: Partners, choice: RowFilter | None
-    ) -> Iterator[FoundRows]:
-        """Read the rows with keys of the source; all rows if others may change, too."""
-        if self._others:
-            yield from rows.found([column.name.lower() for column in rows.files.table.columns])
-            return
-        t = self.target_alias.lower()
-
-        def holds(columns: pa.Table) -> Mask:
-            target = with_alias(t, columns)
-            return partners.have([each.target.values(target) for each in self._keys])
-
-        names = sorted({name for each in self._keys for name in each.names})
-        yield from rows.again(_matching(rows, names, choice, holds))
-
-    def _bounds(self, partners: Partners) -> Iterator[Any]:
-        """Yield what the keys of the source allow in the columns of the target, for Arrow."""
-        for each, values in zip(self._keys, partners.values, strict=True):
-            if not len(values):
-                yield pc.scalar(False)
-            elif each.column is not None:
-                yield among(pc.field(each.column), values)
-
-    @property
-    def _only_deletes_matched(self) -> bool:
-        """Whether it does not matter which rows of the source match a row."""
-        others = self._rest is not None or self._inserts or self._others
-        return self._change.deletes_all_matched and not others
-
-    def _held(
-        self, at: Mask, of: Mask, target: pa.Table, source: pa.Table
-    ) -> tuple[Mask, Mask, pa.Table]:
-        """Return the pairs that fulfill the rest of the condition, and their columns."""
-        both = _beside(target.take(at), source.take(of))
-        if self._rest is None:
-            return at, of, both
-        held = np.asarray(self._rest.holds(both))
-        return at[held], of[held], both.filter(pa.array(held))
-
-    def _act(self, both: pa.Table, at: Mask, gone: Mask, new: NewRows) -> int:
-        """Apply the clauses to pairs, mark the rows to delete, and return the number of updates."""
-        clause = _first(self._matched, both)
-        acting = clause >= 0
-        if not self._change.deletes_all_matched and len(np.unique(at[acting])) < acting.sum():
-            self._refuse(both.filter(pa.array(acting)), at[acting])
-        gone[at[acting]] = True
-        return self._changed(self._matched, clause, both, new)
-
-    def _act_alone(self, target: pa.Table, alone: Mask, gone: Mask, new: NewRows) -> int:
-        """Apply the clauses to rows without a pair; see ``_act``."""
-        if not self._others:
-            return 0
-        clause = np.where(alone, _first(self._others, target), -1)
-        gone |= clause >= 0
-        return self._changed(self._others, clause, target, new)
-
-    def _changed(
-        self, clauses: Sequence[_Clause], chosen: Mask, rows: pa.Table, new: NewRows
-    ) -> int:
-        return sum(
-            new.add(each.values, rows.filter(pa.array(chosen == number)))
-            for number, each in enumerate(clauses)
-            if each.values is not None
-        )
-
-    def _refuse(self, pairs: pa.Table, at: Mask) -> None:
-        numbers, first, counts = np.unique(at, return_index=True, return_counts=True)
-        several = [n for n in range(len(numbers)) if counts[n] > 1]
-        t = self.target_alias.lower()
-        names = sorted({name for name in pairs.column_names if name.startswith(f"{t}.")})
-        keys = []
-        for n in several[:5]:
-            row = pairs.slice(int(first[n]), 1).to_pylist()[0]
-            keys.append(({name.partition(".")[2]: row[name] for name in names}, int(counts[n])))
-        raise duplicates(self.table.ref.full_name, keys, more=len(several) > 5)
-
-
-def _has_text_of(given: HiveType, key: HiveType) -> bool:
-    """Whether a value has the text of the equal value of a partition key."""
-    if str(given) in INTEGERS and str(key) in INTEGERS:
-        return True
-    return given == (Primitive("string") if isinstance(key, Varchar) else key)
-
-
-def _beside(one: pa.Table, other: pa.Table) -> pa.Table:
-    columns = {name: one.column(name) for name in one.column_names}
-    return pa.table({**columns, **{name: other.column(name) for name in other.column_names}})
-
-
-def _first(clauses: Sequence[_Clause], rows: pa.Table) -> Mask:
-    """The number of the first clause with a true condition for each row, or -1."""
-    chosen = np.full(rows.num_rows, -1)
-    for number, clause in reversed([*enumerate(clauses)]):
-        if clause.condition is None:
-            chosen[:] = number
-        elif rows.num_rows:
-            chosen[np.asarray(clause.condition.holds(rows))] = number
-    return chosen

@@ -25,9 +25,10 @@ from hiveacid.tables.scan.row_filter import Expression
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.worker.engine import ArrowEngine
 from hiveacid.worker.erase_keys import erase_keys
+from hiveacid.worker.merge import MergeRows
 from hiveacid.worker.run import change_rows
 from hiveacid.worker.sources import source_of_rows
-from hiveacid.worker.statements import InsertRows, MergeRows
+from hiveacid.worker.statements import InsertRows
 from hiveacid.writes.atomic_write import run_statements
 from hiveacid.writes.staged_rows import read_staged_rows
 from hiveacid.writes.statement import Statement, WriteOptions, accesses_of_checks

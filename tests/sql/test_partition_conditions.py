@@ -102,9 +102,8 @@ def test_a_column_without_a_table_may_be_of_the_source() -> None:
 
 def test_a_change_of_all_partitions_locks_the_table() -> None:
     known = [*LETTERS]
-    found = partitions_of_change("s = 'x'", (), SCOPE, lambda: known)
+    found = partitions_of_change("s = 'x'", SCOPE, lambda: known)
     assert found is not None
     assert (found.names, found.certain) == ([PARTITIONS["a"]], True)
-    assert partitions_of_change("s >= ''", (), SCOPE, lambda: known) is None
-    assert partitions_of_change("s = 'x'", ("s",), SCOPE, lambda: known) is None
-    assert partitions_of_change(None, (), SCOPE, lambda: known) is None
+    assert partitions_of_change("s >= ''", SCOPE, lambda: known) is None
+    assert partitions_of_change(None, SCOPE, lambda: known) is None

@@ -9,10 +9,11 @@ from pyspark.sql import DataFrame
 
 from hiveacid.jobs.sources import Input
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.plan.rows import key_scope, partitions_to_change
 from hiveacid.plan.values import assigned
 from hiveacid.progress import Phase
 from hiveacid.rules.locks import Operation
-from hiveacid.rules.sql_names import quoted, unquoted
+from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.read.acid_snapshot import KEY, AcidSnapshot
 from hiveacid.spark.read.nanoseconds import check_nanoseconds
@@ -23,7 +24,6 @@ from hiveacid.spark.statements.engine import SparkStatement, engine_of, reader_o
 from hiveacid.spark.statements.source import SourceInputs, grouped, is_scattered
 from hiveacid.spark.write.flat_rows import write_flat
 from hiveacid.spark.write.row_ids import CLAUSE, RowSearch, written_row_ids
-from hiveacid.sql.partition_conditions import KeyScope, partitions_of_change
 from hiveacid.writes.statement import Counts, Preparation, WriteContext
 
 
@@ -50,7 +50,7 @@ class RowChange(SparkStatement):
     @property
     @abstractmethod
     def assigned(self) -> Collection[str]:
-        """The columns that get new values, in lower case."""
+        """The columns that get new values, in any spelling."""
 
     def prepare(self, preparation: Preparation) -> None:
         """Look up the inputs of subqueries, and determine the partitions that can match."""
@@ -64,10 +64,9 @@ class RowChange(SparkStatement):
 
     def _partitions_to_change(self, client: MetastoreClient) -> Sequence[str] | None:
         """The partitions that can match; None if all can. EXPLAIN determines them alike."""
-        types, columns = self.table.key_types, [column.name for column in self.table.columns]
-        scope = KeyScope(self.target_alias, types, columns)
+        scope = key_scope(self.table, self.target_alias)
         known = partial(client.get_partition_names, self.target)
-        chosen = partitions_of_change(self.where, self.assigned, scope, known)
+        chosen = partitions_to_change(self.where, self.assigned, self.table, scope, known)
         if chosen is None:
             return None
         if chosen.certain:
@@ -152,17 +151,20 @@ class UpdateStatement(RowChange):
     @property
     def assigned(self) -> Collection[str]:
         """The columns of the SET clause."""
-        return {unquoted(name).lower() for name in self.set}
+        return [*self.set]
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""
         table, what = context.table, f"The update of {context.table.ref.full_name}"
         with context.phases(Phase.READ, "the rows that match"):
             snapshot = self._snapshot(context)
-            kept = {column.name.lower() for column in all_columns(table)} - {*self.assigned}
+            given = assigned(table, self.set, self.rules, what)
+            kept = {
+                column.name.lower() for column in all_columns(table) if column.name not in given
+            }
             check_nanoseconds(self.spark, snapshot, "the update", kept)
             chosen = self._matching_rows(context, snapshot)
-            new = stored(chosen, assigned(table, self.set, self.rules, what), table, what)
+            new = stored(chosen, given, table, what)
             columns = {
                 column.name: f"{quoted(self.target_alias)}.{quoted(column.name)}"
                 for column in all_columns(table)

@@ -1,0 +1,36 @@
+"""The partitions that an UPDATE or a DELETE can change, which are those that it locks."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from hiveacid.jobs.fields import Parameters
+from hiveacid.metastore.catalog import HiveTable
+from hiveacid.rules.sql_names import unquoted
+from hiveacid.sql.partition_conditions import KeyScope, SelectedPartitions, partitions_of_change
+
+
+def key_scope(table: HiveTable, alias: str, params: Parameters | None = None) -> KeyScope:
+    """Return the names that the condition of a change can use."""
+    columns = [column.name for column in table.columns]
+    return KeyScope(alias, table.key_types, columns, params=params or {})
+
+
+def partitions_to_change(
+    where: str | None,
+    assigned: Iterable[str],
+    table: HiveTable,
+    scope: KeyScope,
+    known: Callable[[], Sequence[str]],
+) -> SelectedPartitions | None:
+    """Return the partitions that a change locks; None if it locks the table.
+
+    Args:
+        where: The condition; always true if None.
+        assigned: The columns that get new values, in any spelling.
+        table: The table.
+        scope: The names that the condition can use.
+        known: Returns the names of the existing partitions.
+    """
+    names = {unquoted(name).lower() for name in assigned}
+    # Rows with another key move into other partitions.
+    moves = not table.key_types.keys().isdisjoint(names)
+    return None if moves else partitions_of_change(where, scope, known)

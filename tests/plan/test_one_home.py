@@ -1,0 +1,57 @@
+"""Each decision on the meaning of a change has one home, and engines take its result."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hiveacid
+
+ROOT = Path(hiveacid.__file__).parent
+# What decides, with the only modules besides its home that take it. Engines are not among them.
+HOMES = {
+    "with_defaults": {"plan/insert.py", "plan/values.py"},
+    "find_columns": {"plan/insert.py", "plan/values.py", "drivers/checks.py"},
+    "require_all_columns": {"plan/values.py"},
+    "require_full_row": {"plan/merge.py"},
+    "specified_partitions": {"plan/insert.py"},
+    "partitions_of_change": {"plan/rows.py"},
+    "assignments_of": set(),
+    "is_default": set(),
+    "completed": {"plan/insert.py", "plan/merge.py"},
+    "of_source": {"plan/merge.py"},
+    "ties_of": {"spark/statements/merge_join.py", "worker/merge.py"},
+    "equals_one_partition": {"spark/read/pruning.py", "worker/merge.py"},
+    "meaning_of": {"spark/statements/checks.py", "worker/checks.py"},
+}
+ENGINES = [ROOT / "spark", ROOT / "worker"]
+# Whether a clause updates, deletes, or inserts: engines see actions with and without values.
+CLAUSES = {"MatchedUpdate", "MatchedDelete", "NotMatchedInsert"} | {
+    "NotMatchedBySourceUpdate",
+    "NotMatchedBySourceDelete",
+}
+# They make clauses of calls in Python.
+BUILDERS = {"spark/statements/methods.py", "worker/table.py"}
+
+
+def imported(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield from (each.name for each in node.names)
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_a_decision_is_taken_from_its_home_by_few(name: str) -> None:
+    takers = {str(f.relative_to(ROOT)) for f in ROOT.rglob("*.py") if name in imported(f)}
+    assert takers == HOMES[name]
+
+
+def test_engines_see_no_clauses() -> None:
+    found = {
+        str(file.relative_to(ROOT))
+        for engine in ENGINES
+        for file in engine.rglob("*.py")
+        if CLAUSES & {*imported(file)}
+    }
+    assert found == BUILDERS
