@@ -16,7 +16,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
 from hiveacid.sql.script import to_jobs
 from hiveacid.tables.scan.table_scan import TableScan
-from hiveacid.worker import engine, pairs, sources, statements
+from hiveacid.worker import engine, merge, pairs, sources
 from hiveacid.worker.pairs import Partners, row_sizes
 from hiveacid.worker.run import change_rows
 from hiveacid.worker.table import WorkerTable
@@ -135,17 +135,15 @@ def test_equal_keys_are_duplicates_without_all_pairs(
     for name in ("t", "s"):
         fill(client, name, [1] * count)
     built = []
-    beside = statements._beside
-    monkeypatch.setattr(
-        statements, "_beside", lambda *two: (built.append(len(two[0])), beside(*two))[1]
-    )
-    merge = "MERGE INTO bounds.t t USING bounds.s s ON t.k = s.k WHEN MATCHED"
+    beside = merge._beside
+    monkeypatch.setattr(merge, "_beside", lambda *two: (built.append(len(two[0])), beside(*two))[1])
+    statement = "MERGE INTO bounds.t t USING bounds.s s ON t.k = s.k WHEN MATCHED"
     with pytest.raises(DuplicateMergeKeys):
-        run(f"{merge} THEN UPDATE SET v = s.v")
+        run(f"{statement} THEN UPDATE SET v = s.v")
     assert sum(built) <= pairs._PAIRS + count
     assert client.show_locks() == []
     built.clear()
-    assert run(f"{merge} THEN DELETE").rows_deleted == count
+    assert run(f"{statement} THEN DELETE").rows_deleted == count
     assert built == []
 
 
