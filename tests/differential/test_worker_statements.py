@@ -15,6 +15,7 @@ from hiveacid.errors import HiveAcidError, SparkNeeded
 from hiveacid.jobs.checks import Check, Holds, InRange, NotNull, RowCount, Unique
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import RunReport
+from hiveacid.jobs.stage_jobs import PublishJob, StageJob, StageReport
 from hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
@@ -32,6 +33,7 @@ from hiveacid.spark.run import run
 from hiveacid.sql.script import to_jobs
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.worker.run import change_rows
+from hiveacid.worker.staged_changes import publish_change, stage_change
 from tests.differential import visible
 from tests.differential.test_differential import seeds
 from tests.fakes.metastore import FakeMetastore
@@ -91,6 +93,8 @@ class World:
         self.next_id = 1
         # In the worker, on Spark by decision, and with the same kind of error.
         self.outcomes: Counter[str] = Counter()
+        # Whether the statement is staged first, and then published.
+        self.stages = False
         kept = self.random.sample([*COLUMNS][1:], self.random.randint(4, len(COLUMNS) - 1))
         self.columns = {n: t for n, t in COLUMNS.items() if n == "id" or n in kept}
         names = [*self.columns]
@@ -147,6 +151,9 @@ class World:
         Each engine may get the table that the other one has written.
         """
         mine, other = self.random.sample(["mine", "other"], 2)
+        self.stages = self.random.random() < 0.15
+        # A change that Spark stages has no such checks.
+        checks = () if self.stages else checks
         with MetastoreClient(self.metastore) as client:
             here = self._changed(client, mine, statement, checks, self._in_worker)
             if isinstance(here, SparkNeeded):
@@ -179,7 +186,8 @@ class World:
         assert isinstance(job, RowJob | TransactionJob)
         watch, files = visible.Watch(client, ref), visible.Files(client, ref)
         explained = None
-        if isinstance(job, InsertJob | UpdateJob | DeleteJob | MergeJob):
+        # A change is staged with the locks of a reader.
+        if not self.stages and isinstance(job, InsertJob | UpdateJob | DeleteJob | MergeJob):
             explained = visible.require_explained(client, job, watch)
         try:
             report = change(replace(job, metastore=self.metastore, checks=checks), watch)
@@ -190,13 +198,27 @@ class World:
         return visible.shown(report) | {"locks": watch.held, "marks": files.new_marks()}
 
     def _in_worker(self, job: RowJob | TransactionJob, watch: visible.Watch) -> RunReport:
+        job = replace(job, run_in="worker")
         with MetastoreClient(self.metastore) as client:
-            return change_rows(client, replace(job, run_in="worker"), watch.observers)
+            if self.stages:
+                return self._published(stage_change(client, self._staging(job), watch.observers))
+            return change_rows(client, job, watch.observers)
 
     def _on_spark(self, job: RowJob | TransactionJob, watch: visible.Watch) -> RunReport:
-        report = run(self.spark, job, watch.observers)
+        report = run(self.spark, self._staging(job) if self.stages else job, watch.observers)
         assert isinstance(report, RunReport)
-        return report
+        return self._published(report) if isinstance(report, StageReport) else report
+
+    def _staging(self, job: RowJob | TransactionJob) -> StageJob:
+        token = f"d/r/{self.random.random()}/-1"
+        return StageJob(change=job, metastore=self.metastore, run_token=token)
+
+    def _published(self, report: RunReport) -> RunReport:
+        """Publish a staged change."""
+        assert isinstance(report, StageReport)
+        publish = PublishJob.of(report.to_dict(), metastore=self.metastore)
+        with MetastoreClient(self.metastore) as client:
+            return publish_change(client, publish)
 
     def _ref(self, name: str) -> TableRef:
         return TableRef(self.database, name)

@@ -19,7 +19,9 @@ from tests.places import place_of
 # A type, with the locked partitions; None for the table.
 Locks = tuple[str, list[str | None]]
 # Files and bytes differ between the writers, and values of the time between runs.
-_OF_RUN = frozenset({"target", "table", "txn_id", "write_ids", "seconds", "files", "bytes"})
+_OF_RUN = frozenset(
+    {"target", "table", "txn_id", "write_ids", "seconds", "files", "bytes", "staged", "expires"}
+)
 _STATISTICS = ("COLUMN_STATS_ACCURATE", "numRows")
 
 
