@@ -1,10 +1,12 @@
 """All functions and operators of the worker with all combinations of edge values, and Spark's results.
 
 ``python -m tests.worker.spark_values`` asks Spark 4.1 once, after a change of the subset or of the
-tables below, and stores its results in ``tests/data/spark_values.parquet``.
+tables below, and stores its results in ``tests/data/spark_values.parquet``. With ``--compare`` and another
+version of Spark in ``PYTHONPATH`` it names the expressions with other results.
 """
 
 import itertools
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -285,6 +287,8 @@ class _Spark:
         frame.selectExpr(*columns).createOrReplaceTempView("t")
 
     def _select(self, texts: Sequence[str]) -> list[tuple[str, list[str | None]]]:
+        from hiveacid.spark.spark_versions import to_arrow
+
         named = ", ".join(f"({text}) AS c{number}" for number, text in enumerate(texts))
         frame = self._session.sql(f"SELECT {named} FROM t")
         names = [field.dataType.simpleString() for field in frame.schema]
@@ -292,12 +296,17 @@ class _Spark:
             f"CAST(c{at} AS BINARY) AS c{at}" if name == "string" else f"c{at}"
             for at, name in enumerate(names)
         ]
-        rows = frame.selectExpr(*exact).toArrow()
+        rows = to_arrow(frame.selectExpr(*exact))
         return [(name, texts_of(column)) for name, column in zip(names, rows.columns, strict=True)]
 
 
-def main() -> None:
-    """Ask Spark, and store its results."""
+def _is_known(row: Mapping[str, Any], known: Mapping[Case, tuple[str, list[str | None]]]) -> bool:
+    case = Case(row["text"], tuple(row["types"]))
+    return known.get(case) == (row["type"], row["results"])
+
+
+def main(compares: bool) -> None:
+    """Ask Spark, and store its results, or compare them with the stored ones."""
     from pyspark.sql import SparkSession
 
     session = (
@@ -320,6 +329,12 @@ def main() -> None:
             rows.append({"text": text, "types": types, "type": name, "results": results})
         print(types, len(found), flush=True)
     session.stop()
+    if compares:
+        known = stored_results()
+        different = [each for each in rows if not _is_known(each, known)]
+        for each in different:
+            print("differs:", each["text"], each["types"], each["type"])
+        sys.exit(f"{len(different)} of {len(rows)} expressions differ." if different else None)
     schema = pa.schema(
         [
             ("text", pa.string()),
@@ -334,4 +349,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main("--compare" in sys.argv)
