@@ -1,6 +1,6 @@
 """Column lineage: the columns of sources and of the target that written columns derive from.
 
-DAG files do not import this module: what a change means takes the definitions of tables.
+DAG files do not import this module: the meaning of a change takes the definitions of tables.
 """
 
 import logging

@@ -133,7 +133,7 @@ class InsertMapping:
         Args:
             table: The table.
             count: The number of the source's columns.
-            noun: What they are, in messages.
+            noun: The noun for them in messages.
 
         Raises:
             UnknownColumn: There is another number of them.

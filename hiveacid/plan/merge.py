@@ -1,4 +1,4 @@
-"""A merge for one table and the columns of one source: what its clauses do, and where."""
+"""A merge for one table and the columns of one source: the actions of its clauses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class MergeText(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RowAction:
-    """What a clause does with the rows that it takes.
+    """Action of a clause on the rows that it takes.
 
     Attributes:
         what: The clause, at the beginning of messages.
@@ -77,9 +77,9 @@ class MergeChange:
         target_alias: The name of the target in expressions.
         source_alias: The name of the source in expressions.
         source: The columns of the source; None if they are not known.
-        matched: What happens to pairs of a row of the target and one of the source.
-        not_matched: What happens to rows of the source without a row of the target.
-        not_matched_by_source: What happens to rows of the target without a row of the source.
+        matched: Actions on pairs of a row of the target and one of the source.
+        not_matched: Actions on rows of the source without a row of the target.
+        not_matched_by_source: Actions on rows of the target without a row of the source.
     """
 
     table: HiveTable

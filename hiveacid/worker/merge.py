@@ -125,7 +125,7 @@ class MergeRows(SourceStatement):
         return clauses
 
     def _compiled_ties(self, scope: Scope) -> dict[str, Expression] | None:
-        """Compile what each partition key equals in the source; None if the table is locked."""
+        """Compile the value of the source for each partition key; None if the table is locked."""
         ties: dict[str, Expression] = {}
         for key, text in (ties_of(self._change) or {}).items():
             value, wanted = compiled(text, scope), parse_type(self.table.key_types[key])
@@ -227,7 +227,7 @@ class MergeRows(SourceStatement):
         yield from rows.again(matching(rows, names, choice, holds))
 
     def _bounds(self, partners: Partners) -> Iterator[Any]:
-        """Yield what the keys of the source allow in the columns of the target, for Arrow."""
+        """Yield the conditions that the keys of the source set on the columns of the target, for Arrow."""
         for each, values in zip(self._keys, partners.values, strict=True):
             if not len(values):
                 yield pc.scalar(False)

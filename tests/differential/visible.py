@@ -1,4 +1,4 @@
-"""What everybody sees of a change besides its rows: locks, EXPLAIN, report, verdicts, marks, statistics."""
+"""The visible effects of a change besides its rows: locks, EXPLAIN, report, verdicts, marks, statistics."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ class Watch:
 
 
 def require_explained(client: MetastoreClient, job: RowChange, watch: Watch) -> Callable[[], None]:
-    """Return what compares the locks that are held later with those that EXPLAIN names now."""
+    """Return a comparison of the locks that are held later with those that EXPLAIN names now."""
     ref = TableRef.parse(job.target)
     effect = effect_of(client, job, client.get_table(ref))
     told = str(explained_locks(client, [effect])["locks"][ref.full_name])
@@ -64,7 +64,7 @@ def require_explained(client: MetastoreClient, job: RowChange, watch: Watch) -> 
 
 
 def shown(report: RunReport) -> dict[str, Any]:
-    """The report without what differs between two runs."""
+    """The report without the parts that differ between two runs."""
 
     def common(values: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in values.items() if key not in _OF_RUN}

@@ -72,7 +72,7 @@ def test_some_rows_get_a_default_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "mapping", "error", "what"),
+    ("source", "mapping", "error", "message"),
     [
         (["id", "w", "k", "day"], {}, UnknownColumn, "sets w"),
         (["id", "k"], {}, UnknownColumn, "no partition column day"),
@@ -91,9 +91,9 @@ def test_some_rows_get_a_default_value() -> None:
     ],
 )
 def test_what_no_source_can_give_is_refused(
-    source: list[str], mapping: dict[str, Any], error: type[HiveAcidError], what: str
+    source: list[str], mapping: dict[str, Any], error: type[HiveAcidError], message: str
 ) -> None:
-    with pytest.raises(error, match=what):
+    with pytest.raises(error, match=message):
         row_of(*source, **mapping)
 
 

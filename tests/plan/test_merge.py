@@ -81,7 +81,7 @@ def test_a_source_without_a_column_is_accepted_with_merge_schema_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("clause", "source", "what"),
+    ("clause", "source", "message"),
     [
         (MatchedUpdate({"x": "1"}), ALL, "An update clause of the merge sets x"),
         (NotMatchedBySourceUpdate({"x": "1"}), ALL, "An update clause of the merge sets x"),
@@ -91,9 +91,11 @@ def test_a_source_without_a_column_is_accepted_with_merge_schema_only() -> None:
         (MatchedDelete(), ["id", "v"], "excludes k"),
     ],
 )
-def test_unknown_columns_are_refused(clause: Clause, source: list[str] | None, what: str) -> None:
+def test_unknown_columns_are_refused(
+    clause: Clause, source: list[str] | None, message: str
+) -> None:
     exclude = ["k"] if isinstance(clause, MatchedDelete) else []
-    with pytest.raises(UnknownColumn, match=what):
+    with pytest.raises(UnknownColumn, match=message):
         change_of(clause, source=source, exclude=exclude)
 
 

@@ -9,7 +9,7 @@ import pytest
 import hiveacid
 
 ROOT = Path(hiveacid.__file__).parent
-# What decides, with the only modules besides its home that take it. Engines are not among them.
+# The functions that decide, with the only modules besides its home that take it. Engines are not among them.
 HOMES = {
     "with_defaults": {"plan/insert.py", "plan/values.py"},
     "find_columns": {"plan/insert.py", "plan/values.py", "drivers/checks.py"},

@@ -22,6 +22,8 @@ TABLES = """
     CREATE TABLE u (id int, v string, k int);
     INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3);
     INSERT INTO u VALUES (2, 'B', 2), (7, 'D', 4);
+    CREATE TABLE wide (id int, v string, k bigint);
+    INSERT INTO wide SELECT * FROM u;
 """
 UPSERT = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
 OF_SOURCE = ["k=2", "k=4"]
@@ -72,6 +74,9 @@ def tables(client: MetastoreClient, database: str) -> Tables:
         ("(SELECT id, v, k FROM u WHERE id > 1)", "s.k = t.k AND t.id = s.id", UPSERT, OF_SOURCE),
         ("u", "t.k = s.k", "WHEN MATCHED THEN DELETE", OF_SOURCE),
         ("u", "t.k = s.k AND t.id = s.id", "WHEN MATCHED THEN UPDATE SET v = s.v", OF_SOURCE),
+        ("wide", "t.k = s.k AND t.id = s.id", UPSERT, OF_SOURCE),
+        ("u", "t.k = CAST(s.k AS bigint)", "WHEN MATCHED THEN DELETE", OF_SOURCE),
+        ("u", "t.id = s.id AND t.k = 2", "WHEN MATCHED THEN DELETE", ["k=2"]),
         ("u", "t.id = s.id", UPSERT, [None]),
         ("u", "t.k = s.k AND t.id = s.id", "WHEN MATCHED THEN UPDATE SET k = s.id", [None]),
         ("u", "t.k = s.k", "WHEN NOT MATCHED BY SOURCE THEN DELETE", [None]),

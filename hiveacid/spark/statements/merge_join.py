@@ -32,7 +32,7 @@ class MergeJoin:
     Attributes:
         spark: The session that reads the target.
         source: The rows of the source with their numbers; every read must return the same rows.
-        change: What the merge does.
+        change: The merge with its names resolved.
         small: Whether the source is sent to every task, instead of shuffling the target.
     """
 
@@ -204,7 +204,7 @@ class MergeJoin:
 
         Args:
             pairs: The rows, with CLAUSE.
-            actions: What the clauses do.
+            actions: The actions of the clauses.
             start: The number of the first one.
             earlier: The values by the clauses before it.
         """
