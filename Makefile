@@ -93,8 +93,8 @@ test: setup ## Run all tests, with a sample of the cases of long ones (CASES=all
 	@# In the order of the folders; otherwise the files with few, long tests come last.
 	@$(RUN) CASES=$(or $(CASES),sample) python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-quick: setup ## Run the tests of rules, jobs, SQL and ORC in half a minute, with few random examples
-	@$(RUN) CASES=quick python -m pytest -m quick tests/rules tests/jobs tests/sql tests/orc
+quick: setup ## Run the tests of rules, jobs, SQL, plan and ORC in half a minute, with few random examples
+	@$(RUN) CASES=quick python -m pytest -m quick tests/rules tests/jobs tests/sql tests/plan tests/orc
 
 unit: setup ## Run the tests that need no Java, in three minutes
 	@$(RUN) python -m pytest -m unit --numprocesses $(WORKERS) --dist worksteal

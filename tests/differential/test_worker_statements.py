@@ -201,11 +201,11 @@ class World:
         job = replace(job, run_in="worker")
         with MetastoreClient(self.metastore) as client:
             if self.stages:
-                return self._published(stage_change(client, self._staging(job), watch.observers))
-            return change_rows(client, job, watch.observers)
+                return self._published(stage_change(client, self._staging(job), [watch]))
+            return change_rows(client, job, [watch])
 
     def _on_spark(self, job: RowJob | TransactionJob, watch: visible.Watch) -> RunReport:
-        report = run(self.spark, self._staging(job) if self.stages else job, watch.observers)
+        report = run(self.spark, self._staging(job) if self.stages else job, [watch])
         assert isinstance(report, RunReport)
         return self._published(report) if isinstance(report, StageReport) else report
 

@@ -1,7 +1,7 @@
 """The visible effects of a change besides its rows: locks, EXPLAIN, report, verdicts, marks, statistics."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,9 @@ from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.values.timestamps import is_marked
-from hiveacid.progress import Phase
+from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.names import TableRef
 from hiveacid.sql.questions import RowChange
-from tests.observers import At
 from tests.places import place_of
 
 # A type, with the locked partitions; None for the table.
@@ -25,17 +24,21 @@ _OF_RUN = frozenset(
 _STATISTICS = ("COLUMN_STATS_ACCURATE", "numRows")
 
 
-class Watch:
-    """The locks on a table while a change writes."""
+class Watch(PhaseObserver):
+    """The locks of a change on a table while it writes; the reads of a test may hold others."""
 
     def __init__(self, client: MetastoreClient, ref: TableRef) -> None:
         self._client, self._ref = client, ref
+        self._txn_id = 0
         self.held: Locks | None = None
-        self.observers = [At(Phase.WRITE, self._look, times=9)]
 
-    def _look(self) -> None:
+    def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
+        self._txn_id = txn_id
+
+    def enter(self, phase: Phase) -> None:
+        locks = [each for each in self._client.show_locks(self._ref) if each.txn_id == self._txn_id]
         # A change without rows may release them before.
-        if locks := self._client.show_locks(self._ref):
+        if phase is Phase.WRITE and locks:
             self.held = locks[0].type.name, sorted({each.partition for each in locks}, key=str)
 
 
