@@ -58,7 +58,7 @@ class Peer(ABC):
         return self.spark.read.orc([str(file) for file in files]).withColumn("p", partition)
 
     def erase(self, keys: set[bytes]) -> dict[str, Any]:
-        """Run the steps, and return the cost of each, and what is left of the keys after it."""
+        """Run the steps, and return the cost of each, and the keys that are left after it."""
         steps, known = [], self._files()
         for statement in self.steps:
             began, used = time.perf_counter(), cpu_seconds()

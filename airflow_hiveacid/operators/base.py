@@ -183,7 +183,7 @@ class KillableOperator(NamedTemplateFields):
 
     def on_kill(self) -> None:
         """End the work of the task, and let the task start no other."""
-        # The mark comes first: what starts meanwhile either sees the mark, or is seen and ended.
+        # The mark comes first: a process that starts meanwhile sees the mark, or is ended.
         self._killed = True
         self._end_work()
 
@@ -354,7 +354,7 @@ class HiveAcidJobOperator(KillableOperator, Generic[JobT]):
         name = error.error.id if isinstance(error, HiveAcidTaskFailure) else type(error).__name__
         emit_failure(self.job.tag, self.target, name, time.time() - self._began)
         if outcome_of(error) == "killed":
-            # After on_kill, too: it did not see what the task started at that moment.
+            # After on_kill, too: it did not see a process that the task started at that moment.
             self.on_kill()
         return task_failure(error) if isinstance(error, HiveAcidError) else error
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from threading import Lock
+from typing import Any
 
 from hiveacid.errors import MetastoreCallFailed, TableNotFound
 from hiveacid.metastore.catalog import HiveTable
@@ -144,13 +145,7 @@ def _locations_of_tables(
     partitions: bool = True,
 ) -> Iterator[tuple[str, str]]:
     for database in client.get_databases():
-        try:
-            tables = list(projected_tables(client, database, client.get_tables(database)))
-        except (TableNotFound, MetastoreCallFailed):
-            if database in client.get_databases():
-                raise
-            continue
-        for table in tables:
+        for table in _described_tables(client, database):
             ref = TableRef(table.dbName, table.tableName)
             if ref == besides or not table.sd.location:
                 continue
@@ -165,6 +160,21 @@ def _locations_of_tables(
                 continue
             for partition, location in found.items():
                 yield f"{ref}/{partition}", location
+
+
+def _described_tables(client: MetastoreClient, database: str) -> list[Any]:
+    """Describe the tables of a database, without those that vanish meanwhile."""
+    names: list[str] = []
+    try:
+        names = client.get_tables(database)
+        return list(projected_tables(client, database, names))
+    except (TableNotFound, MetastoreCallFailed):
+        if database not in client.get_databases():
+            return []
+        # Releases fail differently if a table of the list is gone.
+        if {*names} <= {*client.get_tables(database)}:
+            raise
+    return _described_tables(client, database)
 
 
 def partition_locations(client: MetastoreClient, table: HiveTable) -> dict[str, Location]:

@@ -11,11 +11,15 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import chain
 from typing import Self
 from urllib.parse import unquote
 
-from hiveacid.errors import AccessRefused, InvalidJob, SharedLocation, TableNotFound
+from hiveacid.errors import (
+    AccessRefused,
+    InvalidJob,
+    SharedLocation,
+    TableNotFound,
+)
 from hiveacid.jobs.definition_jobs import DropDatabaseJob, DropTableJob
 from hiveacid.jobs.job import READ, Access, accesses_of, paths_of, paths_read
 from hiveacid.metastore.authorizer import authorizer_path, require_access
@@ -25,7 +29,6 @@ from hiveacid.metastore.locations import (
     Warehouse,
     all_locations,
     database_locations,
-    other_locations,
     partition_locations,
 )
 from hiveacid.metastore.permitted import ask_again, permit
@@ -374,32 +377,6 @@ class TableFolders:
                 raise shared_location(overlapping, other, location)
 
 
-def require_own_folders(client: MetastoreClient, table: HiveTable, dropped: Sequence[str]) -> None:
-    """Check that nothing else has files in the folders of partitions that will be dropped.
-
-    Args:
-        client: The metastore.
-        table: The table.
-        dropped: The names of its partitions; missing partitions have no folder.
-
-    Raises:
-        SharedLocation: Another table, or a partition that remains, may have its files in a folder,
-            around it or inside it.
-    """
-    places_of = place_resolver()
-    locations = partition_locations(client, table)
-    removed = {name: places_of(locations.pop(name)) for name in dropped if name in locations}
-    root = places_of(table.folder)
-    for name, found in removed.items():
-        if any(place.may_be_inside(partition) for place in root for partition in found):
-            raise shared_location(f"{table.ref}/{name}", table.ref.full_name, table.folder)
-    own = OwnPlaces((f"{table.ref}/{name}", found) for name, found in removed.items())
-    kept = ((f"{table.ref}/{name}", location) for name, location in locations.items())
-    for other, location in chain(kept, other_locations(client, table)):
-        if (overlapping := own.overlapping(places_of(location))) is not None:
-            raise shared_location(overlapping, other, location)
-
-
 def folder_of(table: Location, partition: str | None, location: Location) -> PartitionFolder:
     """Return the folder of a partition, from its table's folder and its own location."""
     return PartitionFolder(partition, location, *split_location(table, location))
@@ -647,7 +624,7 @@ def require_free(
         locations: The locations that will be created or written.
         purpose: The object that will be there, for the message.
         tolerated: Receives "database.table" of an owner, and returns whether it may share a location.
-        partitions: See ``require_unshared``.
+        partitions: Whether the partitions of other tables count, too.
 
     Raises:
         AccessRefused: A location is not allowed.
@@ -690,41 +667,6 @@ def require_free_folder(client: MetastoreClient, table: HiveTable) -> None:
             f"{purpose} in {folder} would share files with {owner} in {registered}.",
             remedy="Choose another folder with LOCATION.",
         )
-
-
-def require_unshared(
-    client: MetastoreClient, tables: Sequence[HiveTable], *, partitions: bool = True
-) -> None:
-    """Refuse to drop or move tables if another table has files in their folders.
-
-    No lock on these tables keeps others from adding partitions to theirs, and no call lists the
-    partitions of several tables. So they are listed before the lock is requested, which others would
-    otherwise wait for, and the tables themselves once more under it.
-
-    Args:
-        client: The metastore; see ``require_free``.
-        tables: The tables; views, and external tables whose files remain, have no folders.
-        partitions: Whether to list the partitions of all other tables, too.
-
-    Raises:
-        SharedLocation: Another table or partition is registered in a folder, around it or inside it.
-    """
-    owning = [table for table in tables if table.location and not _keeps_files(table)]
-    if not owning:
-        return
-    own = {
-        name: location
-        for table in owning
-        for name, location in ((table.ref.full_name, table.folder), *_partitions(client, table))
-    }
-    places_of = place_resolver()
-    folders = OwnPlaces((name, places_of(location)) for name, location in own.items())
-    dropped = {table.ref.full_name for table in tables}
-    for other, location in all_locations(client, partitions=partitions):
-        if other.partition("/")[0] in dropped:
-            continue
-        if (overlapping := folders.overlapping(places_of(location))) is not None:
-            raise shared_location(overlapping, other, location)
 
 
 def default_folders(client: MetastoreClient, ref: TableRef) -> list[str]:
@@ -842,12 +784,6 @@ def _owners(
     for owner, registered in all_locations(client, partitions=partitions):
         if (location := wanted.overlapping(places_of(registered))) is not None:
             yield location, owner, registered
-
-
-def _keeps_files(table: HiveTable) -> bool:
-    """Return whether the metastore keeps the files of a table that is dropped."""
-    external = table.parameters.get("EXTERNAL", "").lower() == "true"
-    return external and table.parameters.get("external.table.purge", "").lower() != "true"
 
 
 def _fixed_part(path: str) -> str:

@@ -1,12 +1,15 @@
 """The locations of all tables and partitions, from real metastores of both versions."""
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hiveacid.errors import MetastoreTroubled
+from hiveacid.errors import MetastoreCallFailed, MetastoreTroubled
 from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.metastore import locations
 from hiveacid.metastore import table_rules as many_tables
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -93,6 +96,26 @@ def test_tables_and_databases_that_vanish_meanwhile_are_nowhere(
         refs[1].full_name,
         f"{refs[1]}/day=1",
     ]
+
+
+def test_a_table_that_vanishes_while_others_are_described_is_nowhere(
+    client: MetastoreClient, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Releases may fail to describe the others."""
+    refs = [TableRef(database, name) for name in ("t1", "t2", "t3")]
+    for ref in refs:
+        client.create_table(HiveTable.new(ref, COLUMNS))
+    vanishing, describe = refs[1:], locations.projected_tables
+
+    def fail(client: MetastoreClient, described: str, names: list[str]) -> Iterator[Any]:
+        if described == database and vanishing:
+            client.drop_table(vanishing.pop())
+            raise MetastoreCallFailed("A table is gone.")
+        return describe(client, described, names)
+
+    monkeypatch.setattr(locations, "projected_tables", fail)
+    found = [name for name, _ in all_locations(client) if name.startswith(f"{database}.")]
+    assert found == [refs[0].full_name]
 
 
 @pytest.mark.parametrize(

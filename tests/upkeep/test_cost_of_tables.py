@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from hiveacid.jobs.definition_jobs import DropTableJob
+from hiveacid.jobs.definition_jobs import DropTableJob, RenameTableJob
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import Locations
@@ -172,25 +172,82 @@ def test_cleanings_of_a_maintenance_ask_for_other_tables_together(
     assert not any(table.clean().removed for table in tables)
 
 
-@FAKES
-def test_a_drop_makes_one_call_for_each_table_with_partitions_and_few_for_all_others(
-    hms, client, database
-):
-    def calls_of_drop(number: int) -> Counter[str]:
-        with counted_calls() as calls:
-            run_ddl(client, DropTableJob(target=f"{database}.plain{number}"))
-        return calls
+def _calls_of_drop(client: MetastoreClient, name: str) -> Counter[str]:
+    with counted_calls() as calls:
+        run_ddl(client, DropTableJob(target=name))
+    return calls
 
-    for number in range(20):
-        AcidFolders.create(client, f"{database}.plain{number}")
-    few = calls_of_drop(0)
-    for number in range(20, 250):
-        AcidFolders.create(client, f"{database}.plain{number}")
+
+def _make_tables(client: MetastoreClient, name: str, number: int, partitions=None) -> None:
+    for each in range(number):
+        AcidFolders.create(client, f"{name}{each}", partitions)
+
+
+@FAKES
+@pytest.mark.parametrize("partitions", [None, ["p=1"]], ids=["plain", "partitioned"])
+def test_a_drop_lists_no_partitions_of_other_tables(hms, client, database, partitions):
+    own = [AcidFolders.create(client, f"{database}.own{each}", partitions) for each in range(3)]
+    for table in own:
+        table.insert(partitions and partitions[0])
+    _make_tables(client, f"{database}.a", 1, ["p=1"])
+    few = _calls_of_drop(client, str(own[0].ref))
+    _make_tables(client, f"{database}.b", 150, ["p=1"])
+    assert _calls_of_drop(client, str(own[1].ref)) == few
+    _make_tables(client, f"{database}.c", 150, ["p=1"])
     # Two hundred tables are described by one call, before the lock and under it.
-    more = calls_of_drop(1) - few
+    more = _calls_of_drop(client, str(own[2].ref)) - few
     assert more == {"get_table_objects_by_name_req": 2}
-    before = calls_of_drop(2)
-    for number in range(5):
-        AcidFolders.create(client, f"{database}.parts{number}", ["p=1"])
-    # No call lists the partitions of several tables.
-    assert sum((calls_of_drop(3) - before).values()) == 5
+
+
+@FAKES
+def test_a_rename_lists_no_partitions_of_other_tables(hms, client, database):
+    _make_tables(client, f"{database}.a", 3, ["p=1"])
+    own = AcidFolders.create(client, f"{database}.own")
+    own.insert()
+    with counted_calls() as calls:
+        run_ddl(client, RenameTableJob(target=str(own.ref), new_name=f"{database}.new"))
+    assert not _partitions_listed(calls)
+
+
+@FAKES
+@pytest.mark.parametrize(
+    "path", ["x", "_x", "p=2", "delta_x", "delta_0000001_0000001_0000/x", "p=1/x", "p=1/base_1/x"]
+)
+def test_a_drop_lists_the_partitions_of_all_tables_if_a_folder_may_be_of_one(
+    hms, client, database, path
+):
+    own = AcidFolders.create(client, f"{database}.own", ["p=1"] if "=" in path else None)
+    (own.root / path).mkdir(parents=True)
+    _make_tables(client, f"{database}.a", 5, ["p=1"])
+    calls = _calls_of_drop(client, str(own.ref))
+    assert _partitions_listed(calls) >= 5
+
+
+@FAKES
+@pytest.mark.parametrize("path", ["000000_0", "x/000000_0"])
+def test_a_drop_lists_the_partitions_of_all_tables_if_a_file_may_be_of_one(
+    hms, client, database, path
+):
+    own = AcidFolders.create(client, f"{database}.own")
+    (own.root / path).parent.mkdir(exist_ok=True)
+    (own.root / path).touch()
+    _make_tables(client, f"{database}.a", 5, ["p=1"])
+    assert _partitions_listed(_calls_of_drop(client, str(own.ref))) == 5
+
+
+@FAKES
+def test_a_drop_of_a_folder_that_somebody_has_chosen_lists_the_partitions_of_all_tables(
+    hms, client, database, tmp_path
+):
+    own = AcidFolders.create(client, f"{database}.own", location=f"file:{tmp_path}/own")
+    _make_tables(client, f"{database}.a", 5, ["p=1"])
+    assert _partitions_listed(_calls_of_drop(client, str(own.ref))) == 5
+
+
+@FAKES
+def test_the_notes_of_this_package_are_of_no_other_table(hms, client, database):
+    own = AcidFolders.create(client, f"{database}.own")
+    for name in ("_hiveacid_runs", "_tmp_hiveacid_7_0000abcd"):
+        (own.root / name / "x").mkdir(parents=True)
+    _make_tables(client, f"{database}.a", 1, ["p=1"])
+    assert not _partitions_listed(_calls_of_drop(client, str(own.ref)))

@@ -150,6 +150,21 @@ def test_a_drop_keeps_a_partition_of_another_table(client, database, parts, tmp_
         run_ddl(client, DropTableJob(target=str(parts.ref)))
 
 
+@pytest.mark.parametrize("below", ["deep", "p=2", "_hidden", "delta_0000001_0000001_0000/deep"])
+def test_a_drop_keeps_a_partition_of_another_table_in_its_default_folder(
+    client, database, salaries, parts, below
+):
+    folder = f"{salaries.table.folder}/{below}"
+    place_of(folder).mkdir()  # As the metastore does for a partition.
+    parts.add("p=2", location=folder)
+    for job in (
+        DropTableJob(target=str(salaries.ref)),
+        RenameTableJob(target=str(salaries.ref), new_name=f"{database}.y"),
+    ):
+        with pytest.raises(SharedLocation, match=f"{parts.ref}/p=2"):
+            run_ddl(client, job)
+
+
 @pytest.mark.parametrize("statement", ["DROP TABLE", "RENAME", "DROP DATABASE"])
 def test_no_other_table_is_listed_while_the_lock_is_held(
     client, database, salaries, parts, monkeypatch, statement
@@ -160,6 +175,8 @@ def test_no_other_table_is_listed_while_the_lock_is_held(
         "RENAME": RenameTableJob(target=str(salaries.ref), new_name=f"{database}.y"),
         "DROP DATABASE": DropDatabaseJob(target=database, cascade=True),
     }[statement]
+    # A folder that may be of a partition of another table: so partitions are listed at all.
+    (place_of(salaries.table.folder) / "deep").mkdir()
     called = recorded_calls(client, monkeypatch)
     run_ddl(client, job)
     before, under = called[: called.index("lock")], called[called.index("lock") :]

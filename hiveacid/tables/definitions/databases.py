@@ -19,7 +19,8 @@ from hiveacid.metastore.table_rules import require_same_table
 from hiveacid.metastore.txn.transaction import ExclusiveTable
 from hiveacid.rules.names import TableRef, first_names
 from hiveacid.tables.definitions.tables import create_once, find_table
-from hiveacid.tables.locations import require_free, require_unshared
+from hiveacid.tables.dropped_folders import require_unshared
+from hiveacid.tables.locations import require_free
 
 # DROP TABLE and DROP VIEW
 

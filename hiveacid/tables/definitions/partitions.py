@@ -30,7 +30,7 @@ from hiveacid.rules.partitions import (
 from hiveacid.storage.clock import storage_now
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.new_folders import require_unused_partitions
-from hiveacid.tables.locations import require_own_folders
+from hiveacid.tables.dropped_folders import require_own_folders
 
 
 @dataclass(frozen=True, slots=True)

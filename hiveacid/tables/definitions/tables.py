@@ -44,7 +44,8 @@ from hiveacid.rules.schema import ChangeRules, Column, TableKind
 from hiveacid.rules.sql_names import quoted
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.new_folders import require_unused_table_folder
-from hiveacid.tables.locations import require_free_folder, require_unshared
+from hiveacid.tables.dropped_folders import require_unshared
+from hiveacid.tables.locations import require_free_folder
 
 # Creation of tables, views, and databases: once for each run, or only where they are missing
 
@@ -524,7 +525,7 @@ def alter_properties(
     ) as held:
         current = require_same_table(client, table)
         missing = [name for name in job.unset if name not in current.parameters]
-        # A later attempt does not find what the first one has removed.
+        # A later attempt does not find the keys that the first one has removed.
         if missing and not job.if_exists and job.run_token is None:
             raise InvalidJob(
                 f"{ref} has no property {missing[0]!r}.",

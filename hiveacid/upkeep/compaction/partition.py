@@ -156,7 +156,7 @@ def require_no_buckets(table: HiveTable, partition: HivePartition | None = None)
         )
 
 
-# The plan of a compaction of one partition: which files it reads, and what it makes of them
+# The plan of a compaction of one partition: the files that it reads, and its output
 
 
 @dataclass(frozen=True, slots=True)
