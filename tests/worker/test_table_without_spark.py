@@ -106,7 +106,7 @@ def test_mistakes_have_their_own_errors(table: WorkerTable) -> None:
         table.delete()
     with pytest.raises(InvalidJob, match="no condition"):
         table.update({"v": "'x'"})
-    with pytest.raises(UnknownColumn, match="sets new, but .* has no such column"):
+    with pytest.raises(UnknownColumn, match="sets new, but"):
         table.append(pa.table({"id": [1], "new": [2]}))
     with pytest.raises(UnknownColumn, match="no column k"):
         table.upsert(pa.table({"id": [1]}), on=["id", "k"])
