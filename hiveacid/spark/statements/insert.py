@@ -325,7 +325,8 @@ def rows_for(
     given = {**row.values, **fixed}
     what = f"The insert into {table.ref.full_name}"
     values = stored(source, {name: given[name] for name in column_names(table)}, table, what)
-    for name, default in stored(source, row.defaults, table, what).items():
+    defaults = stored(source, row.defaults, table, what) if row.defaults else {}
+    for name, default in defaults.items():
         values[name] = (
             f"CASE WHEN {wants_default[name]} THEN {as_operand(default)} "
             f"ELSE {as_operand(values[name])} END"
