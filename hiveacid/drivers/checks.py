@@ -434,8 +434,8 @@ class Preflight:
             values = None if job.query is None else values_per_row(job.query.sql)
             if values is not None:
                 mapping.named(table, values - len(job.defaults), "value")
-            elif job.columns is not None:
-                find_columns(table, job.columns, what)
+            else:
+                mapping.names_by_position(table)
             return
         given = self._columns(job.source)
         if isinstance(job.source, PathSource) and job.source.schema:

@@ -286,8 +286,8 @@ class SourceWriter:
             extra[name] = "monotonically_increasing_id()" if name == SOURCE_ROW else name
         if self.plan.values is None:
             return {**extra, **(tied or {})}
-        clause = "update" if self.join.change.updating else "insert"
-        what = f"An {clause} clause of the merge"
+        actions = (*self.join.change.matched, *self.join.change.not_matched)
+        what = next(action.what for action in actions if action.values is not None)
         values = stored(rows, self.plan.values, table, what)
         if self.fate is None:
             # Rows that are never written may have values that cannot be stored.
