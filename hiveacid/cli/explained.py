@@ -255,7 +255,7 @@ def _by_condition(
 ) -> _Affected:
     assigned = [*job.set] if isinstance(job, UpdateJob) else []
     scope = key_scope(table, job.target_alias, job.params)
-    chosen = partitions_to_change(job.where, assigned, table, scope, lambda: names)
+    chosen = partitions_to_change(job.where, assigned, scope, lambda: names)
     if chosen is None:
         return names, None, ""
     return chosen.names, chosen.names, "" if chosen.certain else _OF_CONDITION

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hiveacid.jobs.fields import Parameters
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.rules.sql_names import unquoted
-from hiveacid.sql.partition_conditions import KeyScope, SelectedPartitions, partitions_of_change
+from hiveacid.sql.partition_conditions import KeyScope, SelectedPartitions, selected_partitions
 
 
 def key_scope(table: HiveTable, alias: str, params: Parameters | None = None) -> KeyScope:
@@ -17,20 +17,22 @@ def key_scope(table: HiveTable, alias: str, params: Parameters | None = None) ->
 def partitions_to_change(
     where: str | None,
     assigned: Iterable[str],
-    table: HiveTable,
     scope: KeyScope,
     known: Callable[[], Sequence[str]],
 ) -> SelectedPartitions | None:
     """Return the partitions that a change locks; None if it locks the table.
 
+    A condition that selects all partitions locks the table, also against new partitions.
+
     Args:
         where: The condition; always true if None.
         assigned: The columns that get new values, in any spelling.
-        table: The table.
         scope: The names that the condition can use.
         known: Returns the names of the existing partitions.
     """
-    names = {unquoted(name).lower() for name in assigned}
     # Rows with another key move into other partitions.
-    moves = not table.key_types.keys().isdisjoint(names)
-    return None if moves else partitions_of_change(where, scope, known)
+    moves = not scope.keys.keys().isdisjoint(unquoted(name).lower() for name in assigned)
+    if where is None or not scope.keys or moves:
+        return None
+    selected = selected_partitions(where, scope, known())
+    return None if selected.certain and len(selected.names) == selected.existing else selected

@@ -90,24 +90,6 @@ class SelectedPartitions:
     certain: bool = True
 
 
-def partitions_of_change(
-    where: str | None, scope: KeyScope, known: Callable[[], Sequence[str]]
-) -> SelectedPartitions | None:
-    """Return the partitions that a change of rows in place locks; None if it locks the table.
-
-    A condition that selects all partitions locks the table, also against new partitions.
-
-    Args:
-        where: The condition; always true if None.
-        scope: The names that the condition can use.
-        known: Returns the names of the existing partitions.
-    """
-    if where is None or not scope.keys:
-        return None
-    selected = selected_partitions(where, scope, known())
-    return None if selected.certain and len(selected.names) == selected.existing else selected
-
-
 def selected_partitions(
     condition: str | None, scope: KeyScope, known: Sequence[str]
 ) -> SelectedPartitions:

@@ -327,7 +327,7 @@ class _RowChange(WorkerStatement):
         self._condition = None if self._tree is None else condition(self._tree, self._scope)
         self._keys = key_scope(self.table, self.target_alias, self.params)
         known = partial(preparation.client.get_partition_names, self.target)
-        chosen = partitions_to_change(self.where, self.assigned, self.table, self._keys, known)
+        chosen = partitions_to_change(self.where, self.assigned, self._keys, known)
         if chosen is not None and chosen.certain:
             self.partitions = chosen.names
 

@@ -6,7 +6,6 @@ import pytest
 
 from hiveacid.sql.partition_conditions import (
     KeyScope,
-    partitions_of_change,
     selected_partitions,
 )
 
@@ -98,12 +97,3 @@ def test_parameters_have_values() -> None:
 def test_a_column_without_a_table_may_be_of_the_source() -> None:
     for condition, left in (("n = 1", "abc"), ("t.n = 1", "a")):
         assert selected(condition, KeyScope("t", KEYS, qualified=True))[0] == left
-
-
-def test_a_change_of_all_partitions_locks_the_table() -> None:
-    known = [*LETTERS]
-    found = partitions_of_change("s = 'x'", SCOPE, lambda: known)
-    assert found is not None
-    assert (found.names, found.certain) == ([PARTITIONS["a"]], True)
-    assert partitions_of_change("s >= ''", SCOPE, lambda: known) is None
-    assert partitions_of_change(None, SCOPE, lambda: known) is None

@@ -66,7 +66,7 @@ class RowChange(SparkStatement):
         """The partitions that can match; None if all can. EXPLAIN determines them alike."""
         scope = key_scope(self.table, self.target_alias)
         known = partial(client.get_partition_names, self.target)
-        chosen = partitions_to_change(self.where, self.assigned, self.table, scope, known)
+        chosen = partitions_to_change(self.where, self.assigned, scope, known)
         if chosen is None:
             return None
         if chosen.certain:
