@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
 from hiveacid.errors import DataError, HiddenFiles, InvalidJob, TableExists
@@ -44,7 +44,8 @@ from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import definition_components
 from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.merge import MergeChange
-from hiveacid.plan.rows import key_scope, partitions_to_change
+from hiveacid.plan.partitions import partitions_to_change, selected_partitions
+from hiveacid.plan.scope import ChangeScope
 from hiveacid.plan.ties import tells_partitions
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.directory import AcidDirectory, Rules
@@ -75,10 +76,6 @@ from hiveacid.rules.partitions import (
     values_of_partition,
 )
 from hiveacid.rules.schema import TableKind
-from hiveacid.sql.partition_conditions import (
-    KeyScope,
-    selected_partitions,
-)
 from hiveacid.sql.questions import Explained, RowChange, Select
 from hiveacid.sql.views import view_query
 from hiveacid.storage.folder import ReadOnlyStorage
@@ -254,7 +251,7 @@ def _by_condition(
     job: UpdateJob | DeleteJob, client: MetastoreClient, table: HiveTable, names: Sequence[str]
 ) -> _Affected:
     assigned = [*job.set] if isinstance(job, UpdateJob) else []
-    scope = key_scope(table, job.target_alias, job.params)
+    scope = ChangeScope(table, job.target_alias, params=job.params)
     chosen = partitions_to_change(job.where, assigned, scope, lambda: names)
     if chosen is None:
         return names, None, ""
@@ -300,10 +297,9 @@ def _by_merge(
         source = existing_table(client, TableRef.parse(job.source.name))
         types = {each.name: each.type for each in (*source.columns, *source.partition_keys)}
     change = MergeChange.of(job, table, None if types is None else [*types])
-    columns = [column.name for column in table.columns]
     # A row that cannot meet the condition is a row without a source.
     by_source = bool(change.not_matched_by_source)
-    scope = KeyScope(job.target_alias, table.key_types, columns, qualified=True, params=job.params)
+    scope = replace(change.scope, params=job.params)
     touched = selected_partitions(None if by_source else job.on, scope, names).names
     tied = tells_partitions(change, types)
     if tied is False:

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, Self
 
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.table_rules import column_names, columns_of_row, require_full_row
+from hiveacid.plan.scope import ChangeScope
 from hiveacid.plan.values import assigned, completed, of_source
 from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.merge import (
@@ -131,6 +133,11 @@ class MergeChange:
             actions(NotMatchedInsert),
             actions(NotMatchedBySourceUpdate, NotMatchedBySourceDelete),
         )
+
+    @cached_property
+    def scope(self) -> ChangeScope:
+        """The columns that ON and the clauses can name."""
+        return ChangeScope(self.table, self.target_alias, self.source_alias, self.source)
 
     @property
     def deletes_all_matched(self) -> bool:

@@ -6,9 +6,9 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from hiveacid.errors import SqlError
-from hiveacid.metastore.table_rules import column_names
 from hiveacid.plan.merge import MergeChange, RowAction
-from hiveacid.sql.partition_conditions import condition_tree
+from hiveacid.plan.partitions import condition_tree
+from hiveacid.plan.scope import NamedColumn
 from hiveacid.sql.statement import SqlStatement
 from hiveacid.sql.words import Nesting, keyword_of
 
@@ -186,28 +186,12 @@ def _tree(text: str) -> exp.Expr | None:
 
 def _column(change: MergeChange, tree: exp.Expr | None) -> tuple[str, str] | None:
     """Return the side and the name of the column that an expression consists of, in lower case."""
-    if not isinstance(tree, exp.Column):
-        return None
-    side, name, fields = _resolved(change, [part.name.lower() for part in tree.parts])
-    return None if not side or fields else (side, name)
+    column = _meaning(change, tree) if isinstance(tree, exp.Column) else None
+    return None if column is None or column.fields else (column.side, column.name)
 
 
-def _resolved(change: MergeChange, parts: Sequence[str]) -> tuple[str, str, Sequence[str]]:
-    """Return the side, the column and the fields that a name means, as Spark finds them.
-
-    The side is empty if the name is ambiguous, or means no known column.
-    """
-    first, *rest = parts
-    target = {name.lower() for name in column_names(change.table)}
-    source = None if change.source is None else {name.lower() for name in change.source}
-    sides = (("target", change.target_alias, target), ("source", change.source_alias, source))
-    # As in Spark, a.b is the column b of the table a rather than the field of a column.
-    for side, alias, names in sides:
-        if rest and first == alias.lower() and (names is None or rest[0] in names):
-            return side, rest[0], rest[1:]
-    having = [side for side, _, names in sides if names is not None and first in names]
-    certain = source is not None and len(having) == 1
-    return (having[0] if certain else "", first, rest)
+def _meaning(change: MergeChange, tree: exp.Column) -> NamedColumn | None:
+    return change.scope.column([part.name for part in tree.parts])
 
 
 def _is_of_source(change: MergeChange, text: str) -> bool:
@@ -215,9 +199,8 @@ def _is_of_source(change: MergeChange, text: str) -> bool:
     tree = condition_tree(text)
     if tree is None or any(tree.find_all(exp.Query, exp.Star)):
         return False
-    columns = tree.find_all(exp.Column)
-    names = ([part.name.lower() for part in column.parts] for column in columns)
-    return all(_resolved(change, parts)[0] == "source" for parts in names)
+    columns = (_meaning(change, column) for column in tree.find_all(exp.Column))
+    return all(column is not None and column.side == "source" for column in columns)
 
 
 def _keeps(change: MergeChange, action: RowAction, ties: Mapping[str, str]) -> bool:

@@ -22,6 +22,7 @@ from sqlglot import exp
 
 from hiveacid.errors import SparkNeeded, UnsupportedTable
 from hiveacid.jobs.fields import Parameters
+from hiveacid.plan.scope import NamedTable, named_column
 from hiveacid.rules.hive_values import parse_day, parse_literal, parse_time
 from hiveacid.rules.schema import Char, Decimal, HiveType, Primitive, Varchar, parse_type
 from hiveacid.sql.hive_expression import PARAMETER, expression_tree
@@ -156,17 +157,11 @@ class Scope:
         Raises:
             SparkNeeded: Only one column may have the name, without fields; Spark reports all others.
         """
-        names = [part.lower() for part in parts]
-        if len(names) == 2 and names[0] in self.columns:
-            found = [(names[0], names[1])] if names[1] in self.columns[names[0]] else []
-        elif len(names) == 1:
-            found = [(alias, names[0]) for alias, own in self.columns.items() if names[0] in own]
-        else:
-            found = []
-        if len(found) != 1:
+        tables = [NamedTable(alias, alias, types) for alias, types in self.columns.items()]
+        column = named_column(parts, tables)
+        if column is None or column.fields:
             raise SparkNeeded(f"the name {'.'.join(parts)}")
-        ((alias, name),) = found
-        return f"{alias}.{name}", self.columns[alias][name]
+        return f"{column.side}.{column.name}", self.columns[column.side][column.name]
 
 
 def compiled(text: str, scope: Scope) -> Expression:

@@ -21,16 +21,14 @@ from hiveacid.metastore.table_rules import (
     partitions_to_empty,
 )
 from hiveacid.plan.insert import InsertMapping
-from hiveacid.plan.rows import key_scope, partitions_to_change
+from hiveacid.plan.partitions import partitions_to_change, selected_partitions
+from hiveacid.plan.scope import ChangeScope
 from hiveacid.plan.values import assigned
 from hiveacid.progress import Phase
 from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.schema import HiveType, Primitive, parse_type
-from hiveacid.sql.partition_conditions import (
-    selected_partitions,
-)
 from hiveacid.storage.filesystems import keeps_checksums
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.tables.bucketing import writer_numbers
@@ -325,9 +323,9 @@ class _RowChange(WorkerStatement):
         self._scope = Scope({self._alias: types_of(self.table)}, self.params)
         self._tree = None if self.where is None else tree_of(self.where, self._scope)
         self._condition = None if self._tree is None else condition(self._tree, self._scope)
-        self._keys = key_scope(self.table, self.target_alias, self.params)
-        known = partial(preparation.client.get_partition_names, self.target)
-        chosen = partitions_to_change(self.where, self.assigned, self._keys, known)
+        self._keys = ChangeScope(self.table, self.target_alias, params=self.params)
+        existing = partial(preparation.client.get_partition_names, self.target)
+        chosen = partitions_to_change(self.where, self.assigned, self._keys, existing)
         if chosen is not None and chosen.certain:
             self.partitions = chosen.names
 

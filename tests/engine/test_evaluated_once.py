@@ -19,11 +19,12 @@ from pyspark.sql.functions import expr
 
 from hiveacid.errors import HiveAcidError, TypeMismatch
 from hiveacid.jobs.sources import PathSource, QuerySource
+from hiveacid.plan.scope import ChangeScope
 from hiveacid.progress import Phase
 from hiveacid.rules.names import STAGING_PREFIX
 from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.spark.read.kept_rows import keep_rows
-from hiveacid.spark.read.pruning import Scope, matching_partitions
+from hiveacid.spark.read.pruning import matching_partitions
 from hiveacid.spark.run import run
 from hiveacid.spark.spark_versions import FILES_HOLD_VOID
 from hiveacid.sql.script import to_jobs
@@ -200,7 +201,7 @@ def test_chance_excludes_no_partition(spark, client, database):
     chance, sure = "t.day = uuid()", "t.day > 'mon'"
 
     def matching(condition):
-        scope = Scope(table, "t")
+        scope = ChangeScope(table, "t")
         return matching_partitions(spark, condition, scope, names)
 
     assert matching(chance) == matching("1 = 1") == names

@@ -16,6 +16,8 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.txn.locks import queue_of
 from hiveacid.plan.merge import MergeChange
+from hiveacid.plan.partitions import selected_partitions
+from hiveacid.plan.scope import ChangeScope
 from hiveacid.plan.ties import equalities, tells_partitions, ties_of
 from hiveacid.progress import Phase
 from hiveacid.rules.merge import (
@@ -27,7 +29,6 @@ from hiveacid.rules.merge import (
 )
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.read.pruning import (
-    Scope,
     children,
     conjuncts,
     kind,
@@ -36,7 +37,6 @@ from hiveacid.spark.read.pruning import (
     tied_partition_columns,
 )
 from hiveacid.spark.run import run
-from hiveacid.sql.partition_conditions import KeyScope, selected_partitions
 from hiveacid.sql.script import to_script
 from tests.observers import At
 from tests.samples import random_of_commit
@@ -197,9 +197,10 @@ PARTITIONS = [
     ],
 )
 def test_partitions_are_selected_as_by_spark(spark: SparkSession, condition: str) -> None:
-    selected = selected_partitions(condition, KeyScope("t", KEYED.key_types, ["id"]), PARTITIONS)
+    scope = ChangeScope(KEYED, "t")
+    selected = selected_partitions(condition, scope, PARTITIONS)
     assert selected.certain
-    assert selected.names == matching_partitions(spark, condition, Scope(KEYED, "t"), PARTITIONS)
+    assert selected.names == matching_partitions(spark, condition, scope, PARTITIONS)
 
 
 ON_FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

@@ -5,13 +5,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.table import AcidTable
-from hiveacid.spark.read.pruning import NamedColumn, Scope
 from tests.engine.acid_tables import create, rows_of
 
 ON_FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -87,40 +84,6 @@ def test_several_versions_of_a_partition_are_pruned_together(spark, table):
         table.append(spark.sql("SELECT 100L AS id, DATE'2024-01-01' AS day, 0 AS k"))
         frame = table.to_df().where("day = '2024-01-01'")
         assert ids_and_files(frame) == ([0, 4, 8, 12, 100], 2)
-
-
-# A struct with a field, and a table alias, that are called like the partition key `country`.
-ADDRESSES = HiveTable.new(
-    TableRef("shop", "people"),
-    [HiveColumn("id", "int"), HiveColumn("Addr", "struct<country:string>")],
-    partition_keys=[HiveColumn("country", "string")],
-)
-
-
-@pytest.mark.parametrize(
-    ("name", "column", "key"),
-    [
-        ("t.country", NamedColumn("target", "country"), "country"),
-        ("T.COUNTRY", NamedColumn("target", "country"), "country"),
-        ("t.addr", NamedColumn("target", "addr"), None),
-        ("t.addr.country", NamedColumn("target", "addr", ("country",)), None),
-        ("addr.country", NamedColumn("target", "addr", ("country",)), None),
-        ("t.country.x", NamedColumn("target", "country", ("x",)), None),
-        ("s.country", NamedColumn("source", "country"), None),
-        ("s.t.country", NamedColumn("source", "t", ("country",)), None),
-        ("t.after", NamedColumn("source", "t", ("after",)), None),
-        ("day", NamedColumn("source", "day"), None),
-        ("country", None, None),
-        ("t.unknown.country", NamedColumn("source", "t", ("unknown", "country")), None),
-        ("u.country", None, None),
-    ],
-)
-def test_the_field_of_a_struct_is_no_partition_key(
-    name: str, column: NamedColumn | None, key: str | None
-) -> None:
-    scope = Scope(ADDRESSES, "t", "s", ["country", "day", "t"])
-    assert scope.column(name.split(".")) == column
-    assert scope.key(name.split(".")) == key
 
 
 @ON_FAKE

@@ -25,6 +25,7 @@ HOMES = {
     "is_default": set(),
     "completed": {"plan/insert.py", "plan/merge.py"},
     "of_source": {"plan/merge.py"},
+    "named_column": {"worker/expressions.py"},
     "ties_of": {"spark/statements/merge_join.py", "worker/merge.py"},
     "equals_one_partition": {"spark/read/pruning.py", "worker/merge.py"},
     "meaning_of": {"spark/statements/checks.py", "worker/checks.py"},

@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +14,7 @@ from pyspark.sql.types import (
 )
 
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.plan.scope import ChangeScope
 from hiveacid.plan.ties import equals_one_partition
 from hiveacid.rules.names import parse_partition_name
 from hiveacid.rules.partitions import canonical_text, is_day, named_partition, texts_in_rows
@@ -117,68 +116,8 @@ _WHOLE = re.compile("0|[1-9][0-9]*")
 _SURE_DIGITS = {"int": 9, "bigint": 18}
 
 
-@dataclass(frozen=True, slots=True)
-class NamedColumn:
-    """The column that a name in a condition means.
-
-    Attributes:
-        side: "target", or in a merge "source".
-        name: The column, in lower case.
-        fields: The fields of a struct behind the column; without any, the name is the whole column.
-    """
-
-    side: str
-    name: str
-    fields: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Scope:
-    """The columns that a condition can name: of the target, and in a merge of the source."""
-
-    table: HiveTable
-    target_alias: str
-    source_alias: str | None = None
-    source_columns: Sequence[str] = ()
-
-    def column(self, parts: Sequence[str]) -> NamedColumn | None:
-        """Return the column that a name means, as Spark finds it; ``None`` if ambiguous or unknown.
-
-        Args:
-            parts: The name, split at its dots.
-        """
-        first, *rest = parts
-        # As in Spark, `a.b` is the column `b` of the table `a` rather than the field of a column.
-        for side, alias, columns in self._sides:
-            if rest and first.lower() == alias and rest[0].lower() in columns:
-                return NamedColumn(side, rest[0].lower(), tuple(rest[1:]))
-        having = [side for side, _, columns in self._sides if first.lower() in columns]
-        return NamedColumn(having[0], first.lower(), tuple(rest)) if len(having) == 1 else None
-
-    def key(self, parts: Sequence[str]) -> str | None:
-        """Return the partition key of the target that a name means, in lower case, if it is one."""
-        found = self.column(parts)
-        if found is None or found.side != "target" or found.fields:
-            return None
-        return found.name if found.name in self.keys else None
-
-    @cached_property
-    def keys(self) -> frozenset[str]:
-        """The names of the partition keys of the target, in lower case."""
-        return frozenset(key.name.lower() for key in self.table.partition_keys)
-
-    @cached_property
-    def _sides(self) -> Sequence[tuple[str, str, frozenset[str]]]:
-        columns = frozenset(column.name.lower() for column in self.table.columns)
-        source = frozenset(column.lower() for column in self.source_columns)
-        return (
-            ("target", self.target_alias.lower(), columns | self.keys),
-            ("source", (self.source_alias or "").lower(), source),
-        )
-
-
 def matching_partitions(
-    spark: SparkSession, condition: str | None, scope: Scope, names: Sequence[str]
+    spark: SparkSession, condition: str | None, scope: ChangeScope, names: Sequence[str]
 ) -> list[str]:
     """Return the partitions whose rows can satisfy the condition, judged by partition columns.
 
@@ -324,7 +263,7 @@ def tied_partition_columns(
     }
 
 
-def named_columns(spark: SparkSession, condition: str, scope: Scope) -> list[str]:
+def named_columns(spark: SparkSession, condition: str, scope: ChangeScope) -> list[str]:
     """The target's columns in a condition, to show the keys of rows by."""
     columns = (*scope.table.columns, *scope.table.partition_keys)
     names = {column.name.lower(): column.name for column in columns}

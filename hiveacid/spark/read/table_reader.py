@@ -13,6 +13,7 @@ from hiveacid.jobs.sources import CHANGE, DELETE, INSERT, ChangesSource
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.plan.scope import ChangeScope
 from hiveacid.records.staged_changes import StagedRows
 from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import parse_partition_name
@@ -27,7 +28,6 @@ from hiveacid.spark.read.changes import ChangeReader, Difference, FlatChangeRead
 from hiveacid.spark.read.flat_snapshot import FlatSnapshot
 from hiveacid.spark.read.kept_rows import SharedRows
 from hiveacid.spark.read.pruning import (
-    Scope,
     column_names,
     filters_of,
     has_subquery,
@@ -80,7 +80,7 @@ class RowQuery:
 
     def partitions(self, spark: SparkSession, table: HiveTable, names: Sequence[str]) -> list[str]:
         """The partitions that must be read, among all given names."""
-        return matching_partitions(spark, self.where, Scope(table, _ALIAS), names)
+        return matching_partitions(spark, self.where, ChangeScope(table, _ALIAS), names)
 
     def rows_of(self, spark: SparkSession, snapshot: AcidSnapshot) -> DataFrame:
         """Return the rows of a full ACID table, reading as few files and columns as possible.

@@ -634,4 +634,4 @@ def _matching(
     if join.change.not_matched_by_source:
         # A row that cannot satisfy the condition is a row without a source.
         return names
-    return matching_partitions(join.spark, join.change.on, join.scope, names)
+    return matching_partitions(join.spark, join.change.on, join.change.scope, names)

@@ -17,7 +17,7 @@ from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.read.acid_snapshot import KEY, AcidSnapshot
-from hiveacid.spark.read.pruning import Scope, named_columns, parsed
+from hiveacid.spark.read.pruning import named_columns, parsed
 from hiveacid.spark.rows.columns import all_columns, as_operand
 from hiveacid.spark.rows.conversion import null_of, stored
 from hiveacid.spark.write.row_ids import CLAUSE, SOURCE_ROW, RowKey
@@ -60,12 +60,6 @@ class MergeJoin:
     def ties(self) -> Mapping[str, str] | None:
         """See ``ties_of``."""
         return ties_of(self.change)
-
-    @property
-    def scope(self) -> Scope:
-        """The names that the condition can use."""
-        columns = [name for name in self.source.columns if name != SOURCE_ROW]
-        return Scope(self.table, self.target_alias, self.source_alias, columns)
 
     def changes(self, target: DataFrame) -> DataFrame:
         """Return every matching pair of rows, and every row that a clause changes.
@@ -150,7 +144,7 @@ class MergeJoin:
             repeated: The row ids of such target rows, with the number of source rows.
             snapshot: The target.
         """
-        names = named_columns(self.spark, self.change.on, self.scope)
+        names = named_columns(self.spark, self.change.on, self.change.scope)
         counts = dict(repeated[:SHOWN_DUPLICATES])
         wanted = [
             reduce(and_, (F.col(part) == value for part, value in zip(KEY, key, strict=True)))

@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame
 
 from hiveacid.jobs.sources import Input
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.plan.rows import key_scope, partitions_to_change
+from hiveacid.plan.partitions import partitions_to_change
+from hiveacid.plan.scope import ChangeScope
 from hiveacid.plan.values import assigned
 from hiveacid.progress import Phase
 from hiveacid.rules.locks import Operation
@@ -17,7 +18,7 @@ from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.read.acid_snapshot import KEY, AcidSnapshot
 from hiveacid.spark.read.nanoseconds import check_nanoseconds
-from hiveacid.spark.read.pruning import Scope, matching_partitions
+from hiveacid.spark.read.pruning import matching_partitions
 from hiveacid.spark.rows.columns import all_columns, select_as, select_texts
 from hiveacid.spark.rows.conversion import stored
 from hiveacid.spark.statements.engine import SparkStatement, engine_of, reader_of
@@ -64,9 +65,8 @@ class RowChange(SparkStatement):
 
     def _partitions_to_change(self, client: MetastoreClient) -> Sequence[str] | None:
         """The partitions that can match; None if all can. EXPLAIN determines them alike."""
-        scope = key_scope(self.table, self.target_alias)
-        known = partial(client.get_partition_names, self.target)
-        chosen = partitions_to_change(self.where, self.assigned, scope, known)
+        existing = partial(client.get_partition_names, self.target)
+        chosen = partitions_to_change(self.where, self.assigned, self._scope, existing)
         if chosen is None:
             return None
         if chosen.certain:
@@ -75,9 +75,9 @@ class RowChange(SparkStatement):
         return matching if len(matching) < chosen.existing else None
 
     @property
-    def _scope(self) -> Scope:
+    def _scope(self) -> ChangeScope:
         """The names that the condition can use."""
-        return Scope(self.table, self.target_alias)
+        return ChangeScope(self.table, self.target_alias)
 
     def files_without_bytes(self) -> Sequence[str]:
         """See the base class."""

@@ -22,10 +22,10 @@ from pyspark.sql.types import (
 
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.plan.merge import RowAction
+from hiveacid.plan.scope import ChangeScope
 from hiveacid.rules.sql_names import quoted, unquoted
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.read.pruning import (
-    Scope,
     children,
     column_names,
     conjuncts,
@@ -124,7 +124,7 @@ class _Planner:
     _named: dict[str, list[tuple[str, str]] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._scope = self.join.scope
+        self._scope = self.join.change.scope
         self._fields = {f.name.lower(): f for f in self.join.source.schema.fields}
         alias = re.escape(self.join.source_alias)
         self._plain = re.compile(rf"`?{alias}`?\.(`(?:[^`]|``)+`|\w+)", re.IGNORECASE)
@@ -147,7 +147,7 @@ class _Planner:
         decided = all(self._is_of_source(text) for text in conditions)
         texts = [self.join.change.on, *([] if decided else conditions)]
         named = [self._names(text) for text in texts]
-        target = Scope(self.join.table, self.join.target_alias)
+        target = ChangeScope(self.join.table, self.join.target_alias)
         named += [self._names_in(target, text) for text in _conditions(rests)]
         if None in named:
             return None
@@ -264,7 +264,7 @@ class _Planner:
             self._named[text] = self._names_in(self._scope, text)
         return self._named[text]
 
-    def _names_in(self, scope: Scope, text: str) -> list[tuple[str, str]] | None:
+    def _names_in(self, scope: ChangeScope, text: str) -> list[tuple[str, str]] | None:
         tree = parsed(self.join.spark, text)
         named = [scope.column(name) for name in column_names(tree)]
         unclear = has_subquery(tree) or any("Star" in kind(node) for node in nodes(tree))

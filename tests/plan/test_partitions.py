@@ -4,10 +4,10 @@ from datetime import date
 
 import pytest
 
-from hiveacid.sql.partition_conditions import (
-    KeyScope,
-    selected_partitions,
-)
+from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.plan.partitions import partitions_to_change, selected_partitions
+from hiveacid.plan.scope import ChangeScope
+from hiveacid.rules.names import TableRef
 
 KEYS = {"day": "date", "n": "int", "s": "string"}
 PARTITIONS = {
@@ -16,10 +16,19 @@ PARTITIONS = {
     "c": "day=2026-1-2/n=__HIVE_DEFAULT_PARTITION__/s=02",
 }
 LETTERS = {name: letter for letter, name in PARTITIONS.items()}
-SCOPE = KeyScope("t", KEYS, ["id", "v", "st"])
+TABLE = HiveTable.new(
+    TableRef("db", "t"),
+    [HiveColumn("id", "int"), HiveColumn("v", "int"), HiveColumn("st", "struct<n:int>")],
+    partition_keys=[HiveColumn(name, type_) for name, type_ in KEYS.items()],
+)
+SCOPE = ChangeScope(TABLE, "t")
 
 
-def selected(condition: str | None, scope: KeyScope = SCOPE) -> tuple[str, bool]:
+def with_params(**params: object) -> ChangeScope:
+    return ChangeScope(TABLE, "t", params=params)
+
+
+def selected(condition: str | None, scope: ChangeScope = SCOPE) -> tuple[str, bool]:
     found = selected_partitions(condition, scope, [*LETTERS])
     return "".join(LETTERS[name] for name in found.names), found.certain
 
@@ -88,12 +97,40 @@ def test_only_what_cannot_be_is_ruled_out(condition: str | None, left: str, cert
 
 def test_parameters_have_values() -> None:
     for value, left in ((2, "b"), ("2", "b"), (None, ""), (True, "abc"), (2.0, "abc")):
-        scope = KeyScope("t", KEYS, params={"p": value})
-        assert selected("n = :p", scope)[0] == left
-    day = KeyScope("t", KEYS, params={"p": date(2026, 1, 2)})
+        assert selected("n = :p", with_params(p=value))[0] == left
+    day = with_params(p=date(2026, 1, 2))
     assert selected("n IS NOT NULL AND day = :p", day) == ("b", True)
 
 
 def test_a_column_without_a_table_may_be_of_the_source() -> None:
     for condition, left in (("n = 1", "abc"), ("t.n = 1", "a")):
-        assert selected(condition, KeyScope("t", KEYS, qualified=True))[0] == left
+        assert selected(condition, ChangeScope(TABLE, "t", "s"))[0] == left
+
+
+# The partitions that an UPDATE or a DELETE locks
+
+KEYED = HiveTable.new(
+    TableRef("db", "t"), [HiveColumn("id", "int")], partition_keys=[HiveColumn("k", "int")]
+)
+
+
+@pytest.mark.parametrize(
+    ("where", "assigned", "names"),
+    [
+        ("k = 1", [], ["k=1"]),
+        ("k = 1 AND id = 7", ["`ID`"], ["k=1"]),
+        ("t.k > 1", [], ["k=2"]),
+        ("k = 1", ["`K`"], None),
+        ("id = 1", [], None),
+        ("k > 0", [], None),
+        (None, [], None),
+        ("k IN (1, 2) AND id = 1", [], None),
+    ],
+)
+def test_the_partitions_that_a_condition_selects(
+    where: str | None, assigned: list[str], names: list[str] | None
+) -> None:
+    scope = ChangeScope(KEYED, "t")
+    found = partitions_to_change(where, assigned, scope, lambda: ["k=1", "k=2"])
+    assert (found and [*found.names]) == names
+    assert found is None or found.certain
