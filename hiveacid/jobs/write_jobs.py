@@ -1,4 +1,4 @@
-"""Jobs that change the rows of one table: INSERT, UPDATE, DELETE, MERGE and restores."""
+"""Jobs that change the rows of a table, INSERT to MERGE and restores, and several of them at once."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -562,7 +562,7 @@ class TransactionJob(StatementsJob, ScriptedJob):
     Attributes:
         statements: The jobs, in the order of their statement numbers in Hive.
         target: The table of the first statement, which is set automatically.
-        run_in: See UpdateJob; all statements run in one process.
+        run_in: See RowJob; all statements run in one process.
         checks: The checks of several tables, beside those of the statements.
     """
 

@@ -21,7 +21,7 @@ from hiveacid.rules.merge import (
 
 
 class MergeText(Protocol):
-    """The texts of a merge, as a job has them."""
+    """The texts of a merge, of a job or of its statement."""
 
     @property
     def on(self) -> str:
@@ -141,7 +141,10 @@ class MergeChange:
 
     @property
     def deletes_all_matched(self) -> bool:
-        """Whether each row with a match is deleted, however many rows of the source match it."""
+        """Whether each row with a match is deleted, however many rows of the source match it.
+
+        Otherwise a row that more than one pair acts on is refused.
+        """
         return [(each.condition, each.values) for each in self.matched] == [(None, None)]
 
     @property

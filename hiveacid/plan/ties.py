@@ -6,6 +6,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from hiveacid.errors import SqlError
+from hiveacid.metastore.table_rules import column_names
 from hiveacid.plan.merge import MergeChange, RowAction
 from hiveacid.plan.partitions import condition_tree
 from hiveacid.plan.scope import NamedColumn
@@ -99,6 +100,17 @@ def tells_partitions(change: MergeChange, source: Mapping[str, str] | None) -> b
         for key, type_ in given.items()
     ]
     return False if False in told else None if None in told else True
+
+
+def compared_columns(change: MergeChange) -> list[str]:
+    """Return the columns of the target that ON names, to show rows by; all if only Spark reads it."""
+    names = column_names(change.table)
+    tree = condition_tree(change.on)
+    if tree is None:
+        return names
+    columns = (_meaning(change, column) for column in tree.find_all(exp.Column))
+    compared = {column.name for column in columns if column and column.side == "target"}
+    return [name for name in names if name.lower() in compared]
 
 
 def _has_bare_names(condition: str) -> bool:

@@ -93,6 +93,11 @@ def columns_taken(when: Sequence[Clause]) -> set[str] | None:
     return taken
 
 
+def adds_rows(when: Sequence[Clause]) -> bool:
+    """Return whether a clause writes rows, which must satisfy the constraints of the target."""
+    return not all(isinstance(clause, MatchedDelete | NotMatchedBySourceDelete) for clause in when)
+
+
 def depends_on_new_rows(when: Sequence[Clause]) -> bool:
     """Whether more rows in the target matter: to inserts, or as rows without a source."""
     return any(isinstance(clause, NotMatchedInsert | NotMatchedBySource) for clause in when)
@@ -176,6 +181,10 @@ def _kind(clause: Clause, where: str) -> object:
         if isinstance(clause, kind):
             return kind
     raise InvalidJob(f"{where} is not a clause of a merge.")
+
+
+# The rows that an error of a merge shows.
+SHOWN_DUPLICATES = 5
 
 
 def duplicates(

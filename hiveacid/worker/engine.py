@@ -38,6 +38,7 @@ from hiveacid.tables.scan.table_part import DeleteEvents, Int64s, RowBatch, Visi
 from hiveacid.tables.scan.times import TIMESTAMP
 from hiveacid.tables.visible_files import AcidFile, AcidFiles, FilesReader, PartitionFiles
 from hiveacid.worker.checks import ArrowChecks
+from hiveacid.worker.constraints import require_constraints
 from hiveacid.worker.expressions import require_utf8
 from hiveacid.worker.files import MOST_BYTES, MOST_EVENTS, MOST_HELD, MOST_ROWS
 from hiveacid.writes.engine import FlatTarget, RowEngine
@@ -342,8 +343,10 @@ def write_flat(rows: pa.Table, target: FlatTarget) -> list[FlatFile]:
         target: The place of the files.
 
     Raises:
+        ConstraintViolated: A row violates a constraint.
         SparkNeeded: A value is not written here.
     """
+    require_constraints(rows, target.rules)
     return_memory()
     table, layout = target.table, layout_of(target.table)
     buckets = None

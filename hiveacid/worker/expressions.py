@@ -164,6 +164,11 @@ class Scope:
         return f"{column.side}.{column.name}", self.columns[column.side][column.name]
 
 
+def with_alias(alias: str, rows: pa.Table) -> pa.Table:
+    """Return rows with the names that expressions use."""
+    return rows.rename_columns([f"{alias}.{name.lower()}" for name in rows.column_names])
+
+
 def compiled(text: str, scope: Scope) -> Expression:
     """Compile an expression.
 

@@ -13,11 +13,17 @@ from hiveacid.jobs.fields import Parameters
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.plan.merge import MergeChange, RowAction
-from hiveacid.plan.ties import equals_one_partition, ties_of
+from hiveacid.plan.ties import compared_columns, equals_one_partition, ties_of
 from hiveacid.progress import Phase
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import Operation
-from hiveacid.rules.merge import Clause, depends_on_new_rows, duplicates
+from hiveacid.rules.merge import (
+    SHOWN_DUPLICATES,
+    Clause,
+    adds_rows,
+    depends_on_new_rows,
+    duplicates,
+)
 from hiveacid.rules.partitions import (
     equal_partitions,
     have_one_text,
@@ -26,6 +32,7 @@ from hiveacid.rules.partitions import (
 from hiveacid.rules.schema import HiveType, Primitive, Varchar, parse_type
 from hiveacid.tables.scan.row_filter import RowFilter
 from hiveacid.tables.visible_files import FilesReader
+from hiveacid.worker.constraints import require_compiled
 from hiveacid.worker.engine import (
     FoundRows,
     TableRows,
@@ -39,9 +46,10 @@ from hiveacid.worker.expressions import (
     cast,
     compiled,
     condition,
+    with_alias,
 )
 from hiveacid.worker.needed_stripes import among, row_filter
-from hiveacid.worker.pairs import Partners, equal_columns, row_sizes
+from hiveacid.worker.pairs import Partners, equal_sides, row_sizes
 from hiveacid.worker.sources import types_of
 from hiveacid.worker.statements import (
     DeleteKeys,
@@ -50,8 +58,6 @@ from hiveacid.worker.statements import (
     SourceStatement,
     compiled_row,
     matching,
-    require_compiled,
-    with_alias,
 )
 from hiveacid.writes.statement import Counts, Preparation, WriteContext
 
@@ -88,12 +94,17 @@ class MergeRows(SourceStatement):
         return True
 
     @property
+    def adds_rows(self) -> bool:
+        """See ``hiveacid.rules.merge``."""
+        return adds_rows(self.when)
+
+    @property
     def depends_on_new_rows(self) -> bool:
         """See ``hiveacid.rules.merge``."""
         return depends_on_new_rows(self.when)
 
     def prepare(self, preparation: Preparation) -> None:
-        """Look up the source, and compile the condition and the clauses."""
+        """Look up the source, compile the condition and the clauses, and determine the partitions."""
         self.look_up(preparation)
         target = types_of(self.table)
         if "" in self._source.names or len({*self._source.names}) < len(self._source.names):
@@ -101,10 +112,9 @@ class MergeRows(SourceStatement):
         source = dict(zip(self._source.names, self._source.types, strict=True))
         t, s = self.target_alias.lower(), self.source_alias.lower()
         both = Scope({t: target, s: source}, self.params)
-        self._keys, self._rest = equal_columns(self.on, both, t, s)
-        rules = self.declared.of(self.table)
-        require_compiled(rules)
-        self._change = MergeChange.of(self, self.table, self._source.names, rules)
+        self._keys, self._rest = equal_sides(self.on, both, t, s)
+        require_compiled(self.rules)
+        self._change = MergeChange.of(self, self.table, self._source.names, self.rules)
         of_source, of_target = Scope({s: source}, self.params), Scope({t: target}, self.params)
         self._matched = self._compiled(self._change.matched, both)
         self._inserts = self._compiled(self._change.not_matched, of_source)
@@ -125,7 +135,11 @@ class MergeRows(SourceStatement):
         return clauses
 
     def _compiled_ties(self, scope: Scope) -> dict[str, Expression] | None:
-        """Compile the value of the source for each partition key; None if the table is locked."""
+        """Compile the value of the source for each partition key; None if the table is locked.
+
+        Raises:
+            SparkNeeded: A value is not evaluated here.
+        """
         ties: dict[str, Expression] = {}
         for key, text in (ties_of(self._change) or {}).items():
             value, wanted = compiled(text, scope), parse_type(self.table.key_types[key])
@@ -160,7 +174,7 @@ class MergeRows(SourceStatement):
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""
-        keys, new = DeleteKeys(), NewRows(self.declared.of(self.table), self.what)
+        keys, new = DeleteKeys(), NewRows(self.what)
         with context.phases(Phase.READ, "the rows that match"):
             rows, updated = self._read(context, keys, new)
         with context.phases(Phase.WRITE, "the changes"):
@@ -279,13 +293,13 @@ class MergeRows(SourceStatement):
     def _refuse(self, pairs: pa.Table, at: Mask) -> None:
         numbers, first, counts = np.unique(at, return_index=True, return_counts=True)
         several = [n for n in range(len(numbers)) if counts[n] > 1]
-        t = self.target_alias.lower()
-        names = sorted({name for name in pairs.column_names if name.startswith(f"{t}.")})
+        alias = self.target_alias.lower()
+        shown = {name: f"{alias}.{name.lower()}" for name in compared_columns(self._change)}
         keys = []
-        for n in several[:5]:
+        for n in several[:SHOWN_DUPLICATES]:
             row = pairs.slice(int(first[n]), 1).to_pylist()[0]
-            keys.append(({name.partition(".")[2]: row[name] for name in names}, int(counts[n])))
-        raise duplicates(self.table.ref.full_name, keys, more=len(several) > 5)
+            keys.append(({name: row[column] for name, column in shown.items()}, int(counts[n])))
+        raise duplicates(self.table.ref.full_name, keys, more=len(several) > SHOWN_DUPLICATES)
 
 
 def _has_text_of(given: HiveType, key: HiveType) -> bool:

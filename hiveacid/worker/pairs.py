@@ -1,4 +1,4 @@
-"""Pairs of rows of a MERGE: the columns that ON makes equal, and the rows with equal values of them."""
+"""Pairs of rows of a MERGE: the values that ON makes equal, and the rows that have them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ _KEY = Primitive("int")
 
 
 @dataclass(frozen=True)
-class EqualColumns:
+class EqualSides:
     """Two expressions that are equal in pairs of rows.
 
     Attributes:
@@ -55,9 +55,9 @@ class EqualColumns:
     column: str | None
 
 
-def equal_columns(
+def equal_sides(
     on: str, scope: Scope, target: str, source: str
-) -> tuple[list[EqualColumns], Expression | None]:
+) -> tuple[list[EqualSides], Expression | None]:
     """Return the columns that are equal in pairs, and the rest of the condition.
 
     Args:
@@ -78,7 +78,7 @@ def equal_columns(
             # All rows have the key of a true condition, and no row that of another one.
             held = as_condition(of_tree(node, scope)).holds(ONE_ROW)[0].as_py()
             key = widened(literal(0 if held else None), _KEY)
-            pairs.append(EqualColumns(key, key, [], None))
+            pairs.append(EqualSides(key, key, [], None))
             continue
         if owners not in ([{target}, {source}], [{source}, {target}]):
             # Spark may evaluate it for rows that are in no pair.
@@ -97,7 +97,7 @@ def equal_columns(
         if bare is not None and bare[1] == wide and is_ordered(wide):
             name = bare[0].removeprefix(f"{target}.")
         names = columns_in(scope, target, [sides[0]])
-        pairs.append(EqualColumns(widened(left, wide), widened(right, wide), names, name))
+        pairs.append(EqualSides(widened(left, wide), widened(right, wide), names, name))
     if not pairs:
         raise SparkNeeded("ON without an equal column")
     if not rest:

@@ -1,6 +1,5 @@
 """Statements whose rows Arrow evaluates in this process: what they share, UPDATE, DELETE, and INSERT."""
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -8,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute as pc
 from sqlglot import exp
 
-from hiveacid.errors import ConstraintViolated, SparkNeeded
+from hiveacid.errors import SparkNeeded
 from hiveacid.jobs.fields import Parameters
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -25,7 +23,6 @@ from hiveacid.plan.partitions import partitions_to_change, selected_partitions
 from hiveacid.plan.scope import ChangeScope
 from hiveacid.plan.values import assigned
 from hiveacid.progress import Phase
-from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.schema import HiveType, Primitive, parse_type
@@ -35,6 +32,7 @@ from hiveacid.tables.bucketing import writer_numbers
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.row_filter import RowFilter
 from hiveacid.tables.scan.times import TIMESTAMP
+from hiveacid.worker.constraints import require_compiled
 from hiveacid.worker.engine import (
     FoundRows,
     TableRows,
@@ -49,6 +47,7 @@ from hiveacid.worker.expressions import (
     condition,
     of_tree,
     tree_of,
+    with_alias,
 )
 from hiveacid.worker.needed_stripes import row_filter, simple_parts
 from hiveacid.worker.pairs import columns_in
@@ -57,13 +56,7 @@ from hiveacid.worker.stored_values import stored
 from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext
 
 _KEYS = ["partition", "bucket_number", "write_id", "bucket", "row"]
-_SHOWN_CHARACTERS = 500
 Mask = np.ndarray[Any, Any]
-
-
-def with_alias(alias: str, rows: pa.Table) -> pa.Table:
-    """Return rows with the names that expressions use."""
-    return rows.rename_columns([f"{alias}.{name.lower()}" for name in rows.column_names])
 
 
 class WorkerStatement(Statement):
@@ -158,9 +151,9 @@ class DeleteKeys:
 class NewRows:
     """Rows to write, in the columns of a table, collected batch by batch."""
 
-    def __init__(self, rules: WriteRules, what: str) -> None:
+    def __init__(self, what: str) -> None:
         self._parts: list[pa.Table] = []
-        self._rules, self._what = rules, what
+        self._what = what
 
     def __len__(self) -> int:
         return sum(part.num_rows for part in self._parts)
@@ -182,7 +175,6 @@ class NewRows:
         if not self._parts:
             return
         rows = pa.concat_tables(self._parts)
-        _require_constraints(rows, self._rules)
         flat = write_flat(rows, context.output.flat_target(replace=replace))
         width = len(context.table.columns)
         context.output.take([(file,) for file in flat], replace=replace, width=width)
@@ -200,31 +192,6 @@ def _exact(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(
         [pa.StructArray.from_arrays(parts, fields=list(TIMESTAMP), mask=mask)], TIMESTAMP
     )
-
-
-def require_compiled(rules: WriteRules) -> None:
-    """Make sure that the constraints of a table are evaluated here.
-
-    Raises:
-        SparkNeeded: One of them needs Spark.
-    """
-    for rule in rules.rules:
-        condition(rule.holds, _scope_of(rules))
-
-
-def _scope_of(rules: WriteRules) -> Scope:
-    return Scope({"#": {name.lower(): parse_type(t) for name, t in rules.columns.items()}})
-
-
-def _require_constraints(rows: pa.Table, rules: WriteRules) -> None:
-    for rule in rules.rules:
-        holds = condition(rule.holds, _scope_of(rules)).holds(with_alias("#", rows))
-        wrong = rows.filter(pc.invert(holds)).slice(0, 1)
-        if wrong.num_rows:
-            shown = json.dumps(wrong.to_pylist()[0], default=str)[:_SHOWN_CHARACTERS]
-            raise ConstraintViolated(
-                f"The constraint {rule.constraint} of {rules.table} refuses the row {shown}."
-            )
 
 
 def compiled_row(
@@ -389,14 +356,13 @@ class UpdateRows(_RowChange):
     def prepare(self, preparation: Preparation) -> None:
         """Compile the condition and the values."""
         super().prepare(preparation)
-        rules = self.declared.of(self.table)
-        require_compiled(rules)
-        texts = assigned(self.table, self.set, rules, self.what)
+        require_compiled(self.rules)
+        texts = assigned(self.table, self.set, self.rules, self.what)
         self._values = compiled_row(self.table, texts, self._scope, self.what, self._alias)
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""
-        keys, new = DeleteKeys(), NewRows(self.declared.of(self.table), self.what)
+        keys, new = DeleteKeys(), NewRows(self.what)
         with context.phases(Phase.READ, "the rows that match"):
             rows = self._rows(context)
             for found in rows.again(self._matches(rows)):
@@ -433,7 +399,7 @@ class InsertRows(SourceStatement):
     def prepare(self, preparation: Preparation) -> None:
         """Look up the source, convert its columns, and determine the partitions to write."""
         self.look_up(preparation)
-        require_compiled(self.declared.of(self.table))
+        require_compiled(self.rules)
         if (specified := self.mapping.specified(self.table)) is not None:
             names = names_of_partitions(self.table, specified)
             if names is None:
@@ -457,7 +423,7 @@ class InsertRows(SourceStatement):
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the rows of the source."""
-        new = NewRows(self.declared.of(self.table), self.what)
+        new = NewRows(self.what)
         with context.phases(Phase.READ, "the source"):
             rows = self._evaluated(context).rename_columns(self._names)
             new.add(self._values, rows)

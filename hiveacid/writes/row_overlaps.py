@@ -31,7 +31,7 @@ from hiveacid.tables.visible_files import (
     read_events,
 )
 from hiveacid.writes.output import OutputFolder
-from hiveacid.writes.statement import NewRows, Part
+from hiveacid.writes.statement import Part, RowsOfOthers
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,9 @@ class RowOverlaps:
             elif added[number].inserts:
                 # An ordered rebalance assigns existing write ids to new rows.
                 self.require_same_row_ids(part, partition)
-        if statement.would_act_on(context, NewRows(replace(found, partitions=added), new, unread)):
+        if statement.would_act_on(
+            context, RowsOfOthers(replace(found, partitions=added), new, unread)
+        ):
             names_of_new = [each.name for each in added if each.inserts]
             raise self._refusal(part, names_of_new, new, "a row that it would have met")
 

@@ -212,7 +212,7 @@ class DeclaredRules:
 
 
 @dataclass(frozen=True)
-class NewRows:
+class RowsOfOthers:
     """Rows that others have added to a table while a change of it was prepared.
 
     Attributes:
@@ -283,7 +283,7 @@ class Statement(ABC):
         """Whether additional rows in the target would have changed the outcome of the statement."""
         return False
 
-    def would_act_on(self, context: WriteContext, rows: NewRows) -> bool:
+    def would_act_on(self, context: WriteContext, rows: RowsOfOthers) -> bool:
         """Whether the statement would have acted on some rows, or because of them.
 
         Args:
@@ -298,7 +298,7 @@ class Statement(ABC):
 
     @abstractmethod
     def stage(self, context: WriteContext) -> Counts:
-        """Stage files under the locks; may be called again with another transaction."""
+        """Stage files, under the locks or as a reader; may be called again with another transaction."""
 
     def files_without_bytes(self) -> Sequence[str]:
         """Return the paths of the source whose files have no bytes."""

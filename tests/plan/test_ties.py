@@ -6,7 +6,13 @@ from hiveacid.jobs.sources import TableSource
 from hiveacid.jobs.write_jobs import MergeJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.plan.merge import MergeChange
-from hiveacid.plan.ties import equalities, equals_one_partition, tells_partitions, ties_of
+from hiveacid.plan.ties import (
+    compared_columns,
+    equalities,
+    equals_one_partition,
+    tells_partitions,
+    ties_of,
+)
 from hiveacid.rules.merge import Clause, MatchedDelete, MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
 
@@ -124,3 +130,18 @@ def test_only_an_engine_knows_the_side_of_a_name_without_an_alias() -> None:
 )
 def test_the_types_whose_values_equal_one_partition(given: str, key: str, one: bool) -> None:
     assert equals_one_partition(given, key) is one
+
+
+@pytest.mark.parametrize(
+    ("on", "names"),
+    [
+        ("t.id = s.id", ["id"]),
+        ("s.day = T.DAY AND t.id + 1 = s.n", ["id", "day"]),
+        ("day = s.day", ["day"]),
+        ("s.id = 1", []),
+        ("t.id >>>> 2 = s.id", ["id", "v", "day"]),
+    ],
+)
+def test_rows_are_shown_by_the_columns_that_on_names(on: str, names: list[str]) -> None:
+    change = MergeChange(TABLE, on, "t", "s", ["id", "n"], [], [], [])
+    assert compared_columns(change) == names

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hiveacid.cli.main import main
-from hiveacid.errors import ConstraintViolated
+from hiveacid.errors import ConstraintViolated, SparkNeeded
 from hiveacid.metastore.client import MetastoreClient
 from tests.rows import unordered_rows_of
 
@@ -71,3 +71,13 @@ def test_a_check_is_evaluated(
     assert run("INSERT INTO t (id) VALUES (3)") == 0
     rows = unordered_rows_of(client.options.uris, f"{database}.t")
     assert sorted(row["id"] for row in rows) == [1, 3]
+
+
+def test_a_merge_that_only_deletes_evaluates_no_constraint(
+    run: Callable[[str], int], client: MetastoreClient, database: str
+) -> None:
+    assert run("CREATE TABLE t (id int, v string CHECK (upper(v) <> 'X'))") == 0
+    merge = "MERGE INTO t USING t s ON t.id = s.id WHEN {} THEN "
+    assert run(merge.format("MATCHED") + "DELETE") == 0
+    assert run(merge.format("NOT MATCHED BY SOURCE") + "DELETE") == 0
+    assert run(merge.format("MATCHED") + "UPDATE SET v = 'y'") == SparkNeeded.exit_code

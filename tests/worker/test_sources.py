@@ -330,7 +330,7 @@ def test_a_row_that_several_rows_of_the_source_match_is_deleted_once(
         metastore=client.options,
         run_in="worker",
     )
-    with pytest.raises(DuplicateMergeKeys, match="id=1"):
+    with pytest.raises(DuplicateMergeKeys, match=r": id=1 \(2 source rows\)\.$"):
         change_rows(client, replace(merge, when=[MatchedDelete("s.v <> 'c'")]))
     report = change_rows(client, merge)
     assert (report.rows_inserted, report.rows_deleted) == (1, 1)

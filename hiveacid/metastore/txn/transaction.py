@@ -174,9 +174,6 @@ def end_all_reads() -> None:
             read.end()
 
 
-# A transaction from beginning to end: the common protocol of every read and every write
-
-
 # The definitions of tables that a transaction reads by
 
 
@@ -349,6 +346,9 @@ class CommitWatch:
         )
         theirs = self._client.get_valid_write_ids([self._target], txns)[self._target.full_name]
         return set(theirs.open)
+
+
+# A transaction from beginning to end: the common protocol of every read and every write
 
 
 class EndsEarlierAttempts(Protocol):

@@ -1,4 +1,4 @@
-"""Determines the partitions that a condition can affect, before locks are acquired or rows read."""
+"""Determines the partitions that a condition can affect, before any row is read."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -261,14 +261,6 @@ def tied_partition_columns(
         key.name: f"TRY_CAST({as_operand(value)} AS {key.dataType.simpleString()})"
         for value, key in zip(given, fields, strict=True)
     }
-
-
-def named_columns(spark: SparkSession, condition: str, scope: ChangeScope) -> list[str]:
-    """The target's columns in a condition, to show the keys of rows by."""
-    columns = (*scope.table.columns, *scope.table.partition_keys)
-    names = {column.name.lower(): column.name for column in columns}
-    named = map(scope.column, column_names(parsed(spark, condition)))
-    return list(dict.fromkeys(names[each.name] for each in named if each and each.side == "target"))
 
 
 def _plain_conjuncts(spark: SparkSession, condition: str) -> Iterator[Any]:

@@ -27,7 +27,7 @@ from hiveacid.spark.write.flat_rows import numbered_files, write_flat
 from hiveacid.storage.filesystems import keeps_checksums
 from hiveacid.storage.staging import FlatFile, NewFile, StagedFile
 from hiveacid.writes.engine import FlatTarget, RowEngine
-from hiveacid.writes.statement import NewRows, Preparation, Statement, WriteContext
+from hiveacid.writes.statement import Preparation, RowsOfOthers, Statement, WriteContext
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class SparkStatement(Statement):
                 check_nanoseconds(self.spark, snapshot, what)
 
 
-def new_rows(spark: SparkSession, rows: NewRows) -> DataFrame:
+def rows_of_others(spark: SparkSession, rows: RowsOfOthers) -> DataFrame:
     """Return rows that others have added, with all columns and KEY."""
     is_new = F.col(WRITE_ID).isin(sorted(rows.write_ids))
     for number in rows.partitions:

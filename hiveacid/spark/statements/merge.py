@@ -1,4 +1,11 @@
-"""MERGE: preparation before the transaction, and its reads and writes."""
+"""MERGE: preparation before the transaction, and its reads and writes.
+
+If all values of a merge come from the source, the new rows do not depend on the target. They are
+written first, and these files then replace the source: only the columns for matching rows are read
+again, and joined with the same few columns of the target. The result determines the rows to keep.
+In nearly all merges, every row is kept once; otherwise the files where this is not the case are
+written a second time. All other sources are kept as rows, and new rows follow the matches.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +23,13 @@ from hiveacid.plan.merge import MergeChange, RowAction
 from hiveacid.progress import Phase
 from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.locks import Operation
-from hiveacid.rules.merge import Clause, columns_taken, depends_on_new_rows
+from hiveacid.rules.merge import (
+    SHOWN_DUPLICATES,
+    Clause,
+    adds_rows,
+    columns_taken,
+    depends_on_new_rows,
+)
 from hiveacid.rules.partitions import equal_partitions, have_one_text
 from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import translated_spark_errors
@@ -35,9 +48,9 @@ from hiveacid.spark.read.value_pruning import ColumnValues, only_with
 from hiveacid.spark.rows.columns import all_columns, as_operand, select_as, select_texts, without
 from hiveacid.spark.rows.conversion import stored
 from hiveacid.spark.session import evaluating_session, in_session
-from hiveacid.spark.statements.engine import SparkStatement, engine_of, new_rows, reader_of
+from hiveacid.spark.statements.engine import SparkStatement, engine_of, reader_of, rows_of_others
 from hiveacid.spark.statements.insert import SchemaGrowth
-from hiveacid.spark.statements.merge_join import SHOWN_DUPLICATES, MergeJoin, numbered
+from hiveacid.spark.statements.merge_join import MergeJoin, numbered
 from hiveacid.spark.statements.source import (
     BROADCAST_BYTES,
     SourceFrame,
@@ -60,7 +73,7 @@ from hiveacid.spark.write.row_ids import (
 from hiveacid.storage.hidden_folder import ReadingTransaction
 from hiveacid.storage.staging import FlatFile
 from hiveacid.writes.output import LOCAL_BYTES
-from hiveacid.writes.statement import Counts, NewRows, Preparation, WriteContext
+from hiveacid.writes.statement import Counts, Preparation, RowsOfOthers, WriteContext
 
 # A merge source with unchanged rows in files, for merges that depend on the target's rows
 
@@ -153,13 +166,7 @@ class KeptSource(SourceRows):
         context.output.take(grouped(files), width=len(context.table.columns))
 
 
-# A merge source whose rows are written directly in the table's format.
-#
-# If all values of a merge come from the source, the new rows do not depend on the target. They are
-# written first, and these files then replace the source: only the columns for matching rows are
-# read again, and joined with the same few columns of the target. The result determines the rows to
-# keep. In nearly all merges, every row is kept once; otherwise the files where this is not the
-# case are written a second time.
+# A merge source whose rows are written directly in the table's format
 
 
 # The classification of a row before the target is read: it is written in any case, or never, or
@@ -461,14 +468,19 @@ class MergeStatement(SparkStatement):
         return True
 
     @property
+    def adds_rows(self) -> bool:
+        """See ``hiveacid.rules.merge``."""
+        return adds_rows(self.when)
+
+    @property
     def depends_on_new_rows(self) -> bool:
         """See ``hiveacid.rules.merge``."""
         return depends_on_new_rows(self.when)
 
-    def would_act_on(self, context: WriteContext, rows: NewRows) -> bool:
+    def would_act_on(self, context: WriteContext, rows: RowsOfOthers) -> bool:
         """Whether a row would have matched the source, or been changed without a source row."""
         assert self._merged is not None
-        added = new_rows(self.spark, rows)
+        added = rows_of_others(self.spark, rows)
         if self._merged.join.change.not_matched_by_source:
             matching = added
         else:
@@ -485,7 +497,8 @@ class MergeStatement(SparkStatement):
         engine = engine_of(preparation)
         self._source = SourceFrame(engine.spark, preparation.client, self.source, engine.batches)
         self.look_up(preparation)
-        self.declared.look_up(preparation.client, self.table)
+        if self.adds_rows:
+            self.declared.look_up(preparation.client, self.table)
         if self.merge_schema:
             self._grow(preparation)
         if self._source.acid_tables:
@@ -591,7 +604,8 @@ class MergeStatement(SparkStatement):
 
     def _join_with(self, table: HiveTable, rows: DataFrame) -> MergeJoin:
         source = [name for name in rows.columns if name != SOURCE_ROW]
-        change = MergeChange.of(self, table, source, self.declared.of(table))
+        rules = self.declared.of(table) if self.adds_rows else None
+        change = MergeChange.of(self, table, source, rules)
         return MergeJoin(self.spark, rows, change)
 
 

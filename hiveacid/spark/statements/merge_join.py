@@ -10,19 +10,17 @@ from pyspark.sql import functions as F
 
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.plan.merge import MergeChange, RowAction
-from hiveacid.plan.ties import ties_of
-from hiveacid.rules.merge import duplicates
+from hiveacid.plan.ties import compared_columns, ties_of
+from hiveacid.rules.merge import SHOWN_DUPLICATES, duplicates
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.read.acid_snapshot import KEY, AcidSnapshot
-from hiveacid.spark.read.pruning import named_columns, parsed
+from hiveacid.spark.read.pruning import parsed
 from hiveacid.spark.rows.columns import all_columns, as_operand
 from hiveacid.spark.rows.conversion import null_of, stored
 from hiveacid.spark.write.row_ids import CLAUSE, SOURCE_ROW, RowKey
-
-SHOWN_DUPLICATES = 5
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,7 @@ class MergeJoin:
             repeated: The row ids of such target rows, with the number of source rows.
             snapshot: The target.
         """
-        names = named_columns(self.spark, self.change.on, self.change.scope)
+        names = compared_columns(self.change)
         counts = dict(repeated[:SHOWN_DUPLICATES])
         wanted = [
             reduce(and_, (F.col(part) == value for part, value in zip(KEY, key, strict=True)))

@@ -57,7 +57,7 @@ class RowIds(ABC):
 
     @abstractmethod
     def by_clause(self) -> dict[int, int]:
-        """Number of rows that each clause changes; -1 counts rows without a clause."""
+        """Number of matches that each clause acts on; -1 counts those without a clause."""
 
     @abstractmethod
     def repeated(self, limit: int) -> list[tuple[RowKey, int]]:
