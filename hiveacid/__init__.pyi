@@ -17,6 +17,7 @@ from hiveacid.rules.merge import MatchedUpdate as MatchedUpdate
 from hiveacid.rules.merge import NotMatchedBySourceDelete as NotMatchedBySourceDelete
 from hiveacid.rules.merge import NotMatchedBySourceUpdate as NotMatchedBySourceUpdate
 from hiveacid.rules.merge import NotMatchedInsert as NotMatchedInsert
+from hiveacid.spark.door import install as install
 from hiveacid.spark.python.data_source import HiveAcidDataSource as HiveAcidDataSource
 from hiveacid.spark.python.registered_tables import read_together as read_together
 from hiveacid.spark.python.registered_tables import register_views as register_views

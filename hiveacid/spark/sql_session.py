@@ -1,6 +1,6 @@
 """SQL from Python: one session for transactional tables and for those that Spark has itself."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Self
 
@@ -18,6 +18,7 @@ from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table
+from hiveacid.metastore.txn.transaction import Lease
 from hiveacid.records.history_entries import History
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.names import TableRef
@@ -162,6 +163,33 @@ class AcidSession:
             return ScriptReport.of(reports[0].target, reports)
         return results[-1]
 
+    def read(self, names: Collection[str]) -> tuple[dict[str, DataFrame], Lease | None]:
+        """Read transactional tables, and views that read such, in one transaction.
+
+        Args:
+            names: Their full names; those of other tables, or of none, are left out.
+
+        Returns:
+            The rows by names, and the object that keeps the transaction open.
+        """
+        sources: dict[str, Input] = {
+            name: TableSource(name) for name in names if self.is_transactional(name)
+        }
+        if not sources:
+            return {}, None
+        require_job_access(self._client, program_user(), [*sources.values()])
+        inputs = SourceInputs(scan_session(self.spark), self._client, sources)
+        return self._reads.frame(
+            self.spark,
+            self._readable_tables(inputs),
+            lambda reader, _: {name: inputs.frame(name, reader) for name in sources},
+        )
+
+    def is_transactional(self, name: str) -> bool:
+        """Whether a full name is that of a transactional table, or of a view that reads one."""
+        table = find_table(self._client, TableRef.parse(name))
+        return table is not None and self._is_transactional(table)
+
     def _run(self, statement: SqlStatement) -> SqlResult:
         if is_use(statement):
             return self._use(statement)
@@ -242,10 +270,7 @@ class AcidSession:
             return (
                 catalog.tableExists(_quoted(name)) and catalog.getTable(_quoted(name)).isTemporary
             )
-        table = find_table(self._client, TableRef.parse(name))
-        if table is not None and self._is_transactional(table):
-            return False
-        return catalog.tableExists(_quoted(name))
+        return not self.is_transactional(name) and catalog.tableExists(_quoted(name))
 
     def _is_transactional(self, table: HiveTable) -> bool:
         """Whether a table is transactional, or a view that reads one."""
@@ -319,9 +344,7 @@ class AcidSession:
             query.inputs,
             batches=self._batches(query.inputs.values()),
         )
-        tables = [existing_table(self._client, ref) for ref in inputs.acid_tables]
-        for table in tables:
-            check_readable(self.spark, table)
+        tables = self._readable_tables(inputs)
 
         def rows(reader: TableReader | None) -> DataFrame:
             copied = cloned_session(self.spark)
@@ -335,6 +358,12 @@ class AcidSession:
             return in_session(rows(None), self.spark)
         frame, lease = self._reads.frame(self.spark, tables, lambda reader, _: rows(reader))
         return in_session(frame, session_holding(self.spark, lease))
+
+    def _readable_tables(self, inputs: SourceInputs) -> list[HiveTable]:
+        tables = [existing_table(self._client, ref) for ref in inputs.acid_tables]
+        for table in tables:
+            check_readable(self.spark, table)
+        return tables
 
     def _batches(self, inputs: Iterable[Input]) -> dict[str, DataFrame]:
         """The frames of the inputs that Spark reads by itself."""

@@ -175,9 +175,9 @@ class FrameReads:
         self._latest: tuple[weakref.ref[Lease], FrameRead] | None = None
 
     def frame(
-        self, spark: SparkSession, tables: Collection[HiveTable], work: _Work[DataFrame]
-    ) -> tuple[DataFrame, Lease]:
-        """Make a frame, and return it with the object that it must refer to; see ``read_frames``."""
+        self, spark: SparkSession, tables: Collection[HiveTable], work: _Work[_Frames]
+    ) -> tuple[_Frames, Lease]:
+        """Make frames, and return them with the object that they must refer to; see ``read_frames``."""
         latest = self._latest
         # From here on the latest read cannot end because of the frames that are collected.
         lease = None if latest is None else latest[0]()

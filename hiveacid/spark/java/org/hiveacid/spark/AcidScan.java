@@ -36,6 +36,16 @@ public final class AcidScan {
     return SOURCES;
   }
 
+  /** Returns the door, for the engine. */
+  public Door door() {
+    return new Door();
+  }
+
+  /** Returns the extensions, for sessions that were started without them. */
+  public AcidExtensions extensions() {
+    return new AcidExtensions();
+  }
+
   /**
    * Returns the rows of a snapshot.
    *

@@ -43,6 +43,9 @@ final class Scala {
 
   /** An index over given files: nothing is listed. */
   abstract static class Index extends PartitioningAwareFileIndex {
+    /** The read that protects the files, which ends when no plan refers to it. */
+    volatile Door.Read read;
+
     private final PartitionSpec spec;
     private final Set<Path> roots = new LinkedHashSet<>();
     private final scala.collection.immutable.Map<Path, FileStatus[]> folders;

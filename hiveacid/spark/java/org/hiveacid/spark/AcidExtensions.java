@@ -1,0 +1,82 @@
+package org.hiveacid.spark;
+
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.*;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.internal.VariableSubstitution;
+import scala.Function1;
+import scala.runtime.BoxedUnit;
+
+/** Transactional tables in a session, as the value of spark.sql.extensions. */
+public final class AcidExtensions implements Function1<SparkSessionExtensions, BoxedUnit> {
+  // The engine reads them in full; all others stay in this process.
+  private static final Pattern FIRST_WORD =
+      Pattern.compile("(?:\\s|;|--[^\\n]*|/\\*(?s:.*?)\\*/)*([A-Za-z]+).*", Pattern.DOTALL);
+  private static final Set<String> CHANGING =
+      Set.of(
+          "ALTER", "ANALYZE", "COMMENT", "CREATE", "DELETE", "DROP", "FROM", "INSERT", "MERGE",
+          "MSCK", "OPTIMIZE", "RESTORE", "TRUNCATE", "UPDATE", "WITH");
+
+  @Override
+  public BoxedUnit apply(SparkSessionExtensions extensions) {
+    extensions.injectParser(AcidExtensions::parser);
+    Function1<SparkSession, Rule<LogicalPlan>> rule = AcidTables::new;
+    try {
+      // Before Spark looks for the names: with support for Hive it would find these tables, too.
+      Method before =
+          SparkSessionExtensions.class.getMethod("injectHintResolutionRule", Function1.class);
+      before.invoke(extensions, rule);
+    } catch (ReflectiveOperationException spark35) {
+      // It has no such place.
+    }
+    // Names that Spark computes while it resolves a plan.
+    extensions.injectResolutionRule(rule);
+    extensions.injectCheckRule(spark -> plan -> AcidTables.forget());
+    return BoxedUnit.UNIT;
+  }
+
+  /** Returns a parser that makes commands of statements which change transactional tables. */
+  private static ParserInterface parser(SparkSession spark, ParserInterface parser) {
+    return (ParserInterface)
+        Proxy.newProxyInstance(
+            AcidExtensions.class.getClassLoader(),
+            new Class<?>[] {ParserInterface.class},
+            (self, method, arguments) -> {
+              LogicalPlan command = null;
+              // Each version has more methods than the one before.
+              if (method.getName().startsWith("parsePlan") && Door.isOpen(spark)) {
+                Matcher text = FIRST_WORD.matcher((String) arguments[0]);
+                if (text.matches() && CHANGING.contains(text.group(1).toUpperCase(Locale.ROOT))) {
+                  command = AcidCommand.of(spark, parser, text(arguments));
+                }
+              }
+              try {
+                return command == null ? method.invoke(parser, arguments) : command;
+              } catch (InvocationTargetException error) {
+                throw error.getCause();
+              }
+            });
+  }
+
+  /** Returns the text of a statement with the values of its variables and parameters. */
+  private static String text(Object[] arguments) throws ReflectiveOperationException {
+    String text = new VariableSubstitution().substitute((String) arguments[0]);
+    if (arguments.length > 1) {
+      Class<?> handler = Class.forName("org.apache.spark.sql.catalyst.parser.ParameterHandler");
+      for (Method method : handler.getMethods()) {
+        if (method.getName().equals("substituteParameters")) {
+          return (String) ((scala.Tuple2<?, ?>) method.invoke(null, text, arguments[1]))._1();
+        }
+      }
+    }
+    return text;
+  }
+}

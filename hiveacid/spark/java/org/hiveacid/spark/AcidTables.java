@@ -1,0 +1,185 @@
+package org.hiveacid.spark;
+
+import static scala.collection.JavaConverters.seqAsJavaList;
+
+import java.lang.ref.WeakReference;
+import java.util.*;
+import java.util.function.UnaryOperator;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.AliasIdentifier;
+import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation;
+import org.apache.spark.sql.catalyst.plans.logical.*;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.internal.SessionState;
+import scala.Function1;
+import scala.runtime.AbstractPartialFunction;
+import scala.runtime.BoxedUnit;
+
+/** Replaces the names of transactional tables by their rows, and writes into them by commands. */
+final class AcidTables extends Rule<LogicalPlan> {
+  private static final String CATALOG = "spark_catalog";
+  private static final ThreadLocal<Statement> STATEMENT = new ThreadLocal<>();
+
+  private final SparkSession spark;
+
+  AcidTables(SparkSession spark) {
+    this.spark = spark;
+  }
+
+  /** The tables of a statement: all are looked up, and read, together. */
+  private static final class Statement {
+    /** Spark has one for a plan with its views and subqueries. */
+    final WeakReference<Object> analysis = new WeakReference<>(AnalysisContext.get().relationCache());
+
+    final Map<String, Optional<LogicalPlan>> tables = new HashMap<>();
+  }
+
+  /** Forgets the tables when the analysis has ended: the thread must not keep their read open. */
+  static BoxedUnit forget() {
+    STATEMENT.remove();
+    return BoxedUnit.UNIT;
+  }
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    LogicalPlan write = Door.isOpen(spark) ? write(plan) : plan;
+    if (write != null) {
+      return write;
+    }
+    Statement last = STATEMENT.get();
+    Object analysis = AnalysisContext.get().relationCache();
+    Statement statement =
+        last != null && last.analysis.get() == analysis ? last : new Statement();
+    Set<String> names = new LinkedHashSet<>();
+    List<String> namespace = seqAsJavaList(AnalysisContext.get().catalogAndNamespace());
+    collect(plan, namespace, names, new HashSet<>());
+    names.removeAll(statement.tables.keySet());
+    if (!names.isEmpty()) {
+      Map<String, LogicalPlan> tables = Door.read(spark, names);
+      names.forEach(name -> statement.tables.put(name, Optional.ofNullable(tables.get(name))));
+      // The engine has analyzed plans in between.
+      STATEMENT.set(statement);
+    }
+    return withTables(
+        plan,
+        relation -> {
+          String name = table(relation, namespace);
+          Optional<LogicalPlan> table = statement.tables.getOrDefault(name, Optional.empty());
+          return table.isEmpty() ? relation : named(name.split("\\."), table.get());
+        });
+  }
+
+  private static LogicalPlan named(String[] name, LogicalPlan table) {
+    List<String> qualifier = List.of(CATALOG, name[0]);
+    return new SubqueryAlias(new AliasIdentifier(name[1], Scala.seq(qualifier)), table);
+  }
+
+  private static LogicalPlan withTables(LogicalPlan plan, UnaryOperator<LogicalPlan> tables) {
+    return (LogicalPlan)
+        plan.transformUpWithSubqueries(
+            new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
+              @Override
+              public boolean isDefinedAt(LogicalPlan node) {
+                return node instanceof UnresolvedRelation;
+              }
+
+              @Override
+              @SuppressWarnings("unchecked")
+              public <A extends LogicalPlan, B> B applyOrElse(A node, Function1<A, B> other) {
+                return isDefinedAt(node) ? (B) tables.apply(node) : other.apply(node);
+              }
+            });
+  }
+
+  /** Adds the names of a plan, and of the temporary views in it, that may be of the metastore. */
+  private void collect(
+      LogicalPlan plan, List<String> namespace, Set<String> names, Set<List<String>> views) {
+    SessionState state = spark.sessionState();
+    withTables(
+        plan,
+        relation -> {
+          List<String> name = name(relation);
+          String table = table(relation, namespace);
+          if (table != null) {
+            names.add(table);
+          } else if (state.catalog().isTempView(Scala.seq(name)) && views.add(name)) {
+            TemporaryViewRelation view =
+                state.catalog().getRawLocalOrGlobalTempView(Scala.seq(name)).get();
+            if (view.plan().isEmpty() && view.tableMeta().viewText().isDefined()) {
+              collect(
+                  parsed(state, view.tableMeta().viewText().get()),
+                  seqAsJavaList(view.tableMeta().viewCatalogAndNamespace()),
+                  names,
+                  views);
+            }
+          }
+          return relation;
+        });
+  }
+
+  private static LogicalPlan parsed(SessionState state, String text) {
+    try {
+      return state.sqlParser().parsePlan(text);
+    } catch (Exception error) {
+      return Door.raise(error);
+    }
+  }
+
+  private static List<String> name(LogicalPlan relation) {
+    return seqAsJavaList(((UnresolvedRelation) relation).multipartIdentifier());
+  }
+
+  /** Returns the table of the metastore that a relation names; null if it names something else. */
+  private String table(LogicalPlan relation, List<String> namespaceOfView) {
+    List<String> name = name(relation);
+    CatalogManager catalogs = spark.sessionState().catalogManager();
+    if (relation.isStreaming() || spark.sessionState().catalog().isTempView(Scala.seq(name))) {
+      return null;
+    }
+    List<String> full = new ArrayList<>();
+    if (name.size() == 1 && !namespaceOfView.isEmpty()) {
+      full.addAll(namespaceOfView);
+    } else if (name.size() == 1) {
+      full.add(catalogs.currentCatalog().name());
+      full.addAll(Arrays.asList(catalogs.currentNamespace()));
+    } else if (name.size() == 2 && !catalogs.isCatalogRegistered(name.get(0))) {
+      full.add(catalogs.currentCatalog().name());
+    }
+    full.addAll(name);
+    String text = String.join(".", full).toLowerCase(Locale.ROOT);
+    return text.matches(CATALOG + "\\.\\w+\\.\\w+") ? text.substring(CATALOG.length() + 1) : null;
+  }
+
+  /** Returns the command that writes a frame; null if the plan is none, or of another table. */
+  private LogicalPlan write(LogicalPlan plan) {
+    LogicalPlan target;
+    // What only Spark could write: the engine has claimed all statements that it can read.
+    LogicalPlan rows = null;
+    boolean byName = false;
+    if (plan instanceof InsertIntoStatement) {
+      target = ((InsertIntoStatement) plan).table();
+      LogicalPlan query = ((InsertIntoStatement) plan).query();
+      rows = query.resolved() ? query : null;
+    } else if (plan instanceof V2WriteCommand) {
+      target = (LogicalPlan) ((V2WriteCommand) plan).table();
+      byName = ((V2WriteCommand) plan).isByName();
+      rows = plan instanceof OverwriteByExpression ? null : ((V2WriteCommand) plan).query();
+    } else {
+      return null;
+    }
+    boolean overwrites =
+        plan instanceof InsertIntoStatement
+            ? ((InsertIntoStatement) plan).overwrite()
+            : plan instanceof OverwritePartitionsDynamic;
+    String table = target instanceof UnresolvedRelation ? table(target, List.of()) : null;
+    if (table == null || !Door.ask(spark, "is_transactional", table).asBoolean()) {
+      return null;
+    }
+    return rows == null
+        ? Door.raise(Door.failure(Door.ask(spark, "refusal", table).asText(), true))
+        : AcidCommand.of(spark, table, rows, overwrites, byName);
+  }
+}

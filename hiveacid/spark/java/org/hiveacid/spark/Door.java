@@ -1,0 +1,242 @@
+package org.hiveacid.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.*;
+import java.lang.ref.Cleaner;
+import java.nio.charset.StandardCharsets;
+import java.util.*;
+import java.util.concurrent.*;
+import java.util.function.BiFunction;
+import org.apache.spark.QueryContext;
+import org.apache.spark.SparkException;
+import org.apache.spark.api.python.Py4JServer;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.util.QueryExecutionListener;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+import scala.collection.JavaConverters;
+
+/**
+ * The way to the engine, which is a program of Python: that of the driver, or a process beside it.
+ *
+ * <p>A question is a name with arguments; an answer is JSON with a value or an error.
+ */
+public final class Door {
+  private static final Logger LOG = LoggerFactory.getLogger(Door.class);
+  private static final Cleaner CLEANER = Cleaner.create();
+  private static final long MOST_SECONDS_TO_START = 120;
+  private static final long SECONDS_AFTER_QUERY = 60;
+  private static final Set<SparkSession> LISTENING =
+      Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
+
+  private static volatile CompletableFuture<BiFunction<String, Object[], String>> engine =
+      new CompletableFuture<>();
+  private static volatile Process process;
+  private static Py4JServer server;
+
+  /** Opens the door; the engine calls it. */
+  public void open(BiFunction<String, Object[], String> program) {
+    if (!engine.complete(program)) {
+      // This driver is a program of Python, which precedes a process beside it.
+      engine = CompletableFuture.completedFuture(program);
+      end();
+    }
+  }
+
+  /** Returns whether a session was started with the extensions, or made with them later. */
+  static boolean isOpen(SparkSession spark) {
+    return spark.conf().get("spark.sql.extensions", "").contains(AcidExtensions.class.getName())
+        || spark.conf().get("spark.hiveacid.installed", "").equals("true");
+  }
+
+  static JsonNode ask(SparkSession spark, String what, Object... arguments) {
+    List<Object> all = new ArrayList<>(List.of(arguments));
+    all.add(0, spark);
+    try {
+      String text = engine(spark).apply(what, all.toArray());
+      JsonNode answer = new ObjectMapper().readTree(text);
+      return answer.has("error")
+          ? raise(failure(answer.get("error").asText(), answer.get("of_user").asBoolean()))
+          : answer.get("value");
+    } catch (py4j.Py4JException | IOException error) {
+      return raise(
+          new SparkException(
+              "The engine of transactional tables has ended during a statement, which may have been"
+                  + " committed. The next statement starts a new engine.",
+              error));
+    }
+  }
+
+  static Exception failure(String text, boolean ofUser) {
+    Option<Throwable> none = Option.empty();
+    return ofUser
+        ? new AnalysisException(
+            text, Option.empty(), Option.empty(), none, Option.empty(), Scala.map(Map.of()),
+            new QueryContext[0])
+        : new SparkException(text);
+  }
+
+  /** Raises an exception in a method that declares none, as in Scala. */
+  @SuppressWarnings("unchecked")
+  static <T, E extends Throwable> T raise(Throwable error) throws E {
+    throw (E) error;
+  }
+
+  /** A transaction that reads the tables of a statement, and that their plans refer to. */
+  static final class Read {
+    private final Runnable release;
+    private volatile Object query;
+
+    private Read(SparkSession spark, String id) {
+      release =
+          () -> {
+            try {
+              ask(spark, "end_read", id);
+            } catch (Exception error) {
+              LOG.debug("A read has ended with its engine", error);
+            }
+          };
+      CLEANER.register(this, release);
+    }
+
+    /** Ends it after a query, unless a program may soon run another one on the same frame. */
+    private void after(SparkSession spark) {
+      Object last = new Object();
+      query = last;
+      if (process != null) {
+        release.run();
+        return;
+      }
+      Executor later = CompletableFuture.delayedExecutor(SECONDS_AFTER_QUERY, TimeUnit.SECONDS);
+      later.execute(
+          () -> {
+            if (query == last) {
+              boolean isIdle = spark.sparkContext().statusTracker().getActiveJobIds().length == 0;
+              (isIdle ? release : (Runnable) () -> after(spark)).run();
+            }
+          });
+    }
+  }
+
+  /** Returns the plans of those tables that are transactional, all read in one transaction. */
+  static Map<String, LogicalPlan> read(SparkSession spark, Collection<String> names) {
+    Map<String, LogicalPlan> plans = new HashMap<>();
+    JsonNode id = ask(spark, "read", names.toArray(new String[0]), plans);
+    if (!id.isNull()) {
+      Read read = new Read(spark, id.asText());
+      plans.values().forEach(plan -> indexes(plan).forEach(index -> index.read = read));
+      if (LISTENING.add(spark)) {
+        spark.listenerManager().register(new Listener());
+      }
+    }
+    return plans;
+  }
+
+  private static List<Scala.Index> indexes(LogicalPlan plan) {
+    List<Scala.Index> indexes = new ArrayList<>();
+    for (LogicalPlan leaf : JavaConverters.seqAsJavaList(plan.collectLeaves())) {
+      Object rows = leaf instanceof LogicalRelation ? ((LogicalRelation) leaf).relation() : null;
+      Object files = rows instanceof HadoopFsRelation ? ((HadoopFsRelation) rows).location() : null;
+      if (files instanceof Scala.Index) {
+        indexes.add((Scala.Index) files);
+      }
+    }
+    return indexes;
+  }
+
+  private static final class Listener implements QueryExecutionListener {
+    @Override
+    public void onSuccess(String function, QueryExecution query, long nanoseconds) {
+      Set<Read> reads = new HashSet<>();
+      indexes(query.analyzed()).forEach(index -> reads.add(index.read));
+      reads.remove(null);
+      reads.forEach(read -> read.after(query.sparkSession()));
+    }
+
+    @Override
+    public void onFailure(String function, QueryExecution query, Exception error) {
+      onSuccess(function, query, 0);
+    }
+  }
+
+  // The process beside a driver without Python
+
+  private static synchronized BiFunction<String, Object[], String> engine(SparkSession spark) {
+    if (!engine.isDone() || (process != null && !process.isAlive())) {
+      end();
+      engine = new CompletableFuture<>();
+      String program = spark.sparkContext().conf().get("spark.hiveacid.python", "hiveacid-engine");
+      try {
+        start(spark, program);
+        engine.get(MOST_SECONDS_TO_START, TimeUnit.SECONDS);
+      } catch (IOException | InterruptedException | ExecutionException | TimeoutException error) {
+        end();
+        engine = new CompletableFuture<>();
+        String what = "The program " + program + " of transactional tables did not start: ";
+        String remedy =
+            ". Its output is in the log of the driver. Install hiveacid beside Spark, or name the"
+                + " program by spark.hiveacid.python.";
+        return raise(new SparkException(what + error.getMessage() + remedy, error));
+      }
+    }
+    return engine.join();
+  }
+
+  private static void start(SparkSession spark, String program) throws IOException {
+    server = new Py4JServer(spark.sparkContext().conf());
+    server.start();
+    ProcessBuilder builder = new ProcessBuilder(program.trim().split("\\s+"));
+    Map<String, String> environment = builder.environment();
+    environment.put("PYSPARK_GATEWAY_PORT", Integer.toString(server.getListeningPort()));
+    environment.put("PYSPARK_GATEWAY_SECRET", server.secret());
+    environment.put("PYSPARK_PIN_THREAD", "true");
+    // The PySpark of this Spark, whatever else the program has.
+    String pyspark = PythonUtils.sparkPythonPath() + File.pathSeparator;
+    environment.merge("PYTHONPATH", pyspark, (old, own) -> own + old);
+    Process started = builder.redirectErrorStream(true).start();
+    process = started;
+    CompletableFuture<?> opening = engine;
+    Runnable copyLog =
+        () -> {
+          try (InputStream stream = started.getInputStream()) {
+            new BufferedReader(new InputStreamReader(stream, StandardCharsets.UTF_8))
+                .lines()
+                .forEach(line -> LOG.warn("Engine: {}", line));
+          } catch (IOException | UncheckedIOException closed) {
+            LOG.debug("The output of the engine is closed", closed);
+          }
+          opening.completeExceptionally(new IOException("it has ended"));
+        };
+    Thread log = new Thread(copyLog, "hiveacid-engine");
+    log.setDaemon(true);
+    log.start();
+    Runtime.getRuntime().addShutdownHook(new Thread(() -> end(started)));
+  }
+
+  private static void end() {
+    if (process != null) {
+      end(process);
+      process = null;
+      server.shutdown();
+    }
+  }
+
+  /** Closes the input of a process, which then ends its transactions and itself. */
+  private static void end(Process process) {
+    try {
+      process.getOutputStream().close();
+      process.waitFor(5, TimeUnit.SECONDS);
+    } catch (IOException | InterruptedException error) {
+      LOG.debug("The engine does not end by itself", error);
+    }
+    process.destroyForcibly();
+  }
+}

@@ -1,0 +1,191 @@
+"""SQL and frames of Spark on transactional tables, in sessions of a Python program."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+import hiveacid
+from hiveacid.jobs.report import CompactReport, RunReport
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.spark.sql_session import AcidSession
+from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind
+
+pytestmark = pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
+
+Row = tuple[Any, ...]
+ROWS = "VALUES (1, 'one', 0), (2, 'two', 1), (3, 'three', 1)"
+# Each is run on a table through the door, and on another one by a session.
+STATEMENTS = (
+    f"INSERT INTO {{t}} {ROWS}",
+    "UPDATE {t} SET v = upper(v) WHERE id = 2",
+    "DELETE FROM {t} WHERE id = 3",
+    "WITH n AS (SELECT 5 AS id) INSERT INTO {t} SELECT id, 'five', 0 FROM n",
+    "MERGE INTO {t} t USING changed c ON t.id = c.id AND t.k = c.k"
+    " WHEN MATCHED THEN UPDATE SET v = c.v WHEN NOT MATCHED THEN INSERT *",
+    "FROM changed INSERT INTO {t} SELECT id + 100, v, k",
+    "INSERT OVERWRITE TABLE {t} PARTITION (k = 1) SELECT 7, 'seven'",
+    "ALTER TABLE {t} ADD COLUMNS (w int)",
+    "ALTER TABLE {t} COMPACT 'major'",
+    "TRUNCATE TABLE {t} PARTITION (k = 0)",
+    "DROP TABLE {t}",
+)
+
+
+@pytest.fixture
+def door(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
+) -> Iterator[SparkSession]:
+    """A session with the door, and a table `t` with rows."""
+    create(client, f"{database}.t", {"id": "int", "v": "string"}, {"k": "int"})
+    door = hiveacid.install(spark.newSession(), hms.uri)
+    door.sql(f"INSERT INTO {database}.t {ROWS}")
+    yield door
+    collect_garbage(spark, client)
+
+
+def collect_garbage(spark: SparkSession, client: MetastoreClient) -> None:
+    """Wait until the reads of plans have ended that nothing refers to."""
+    for _ in range(100):
+        spark._jvm.java.lang.System.gc()
+        if not left_behind(client):
+            return
+    raise AssertionError(left_behind(client))
+
+
+def rows(frame: DataFrame) -> list[Row]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def figures(report: object) -> dict[str, Any]:
+    """What the report of a session has in common with the rows of the door."""
+    if isinstance(report, CompactReport):
+        names = ("partition", "type", "outcome", "rows", "deletes")
+        parts = [{name: getattr(part, name) for name in names} for part in report.partitions]
+        return {"parts": sorted(parts, key=str)}
+    assert isinstance(report, RunReport)
+    names = ("rows_inserted", "rows_updated", "rows_deleted", "files")
+    return {"statement": report.job, **{name: getattr(report, name) for name in names}}
+
+
+def shown_figures(frame: DataFrame) -> dict[str, Any]:
+    shown = [row.asDict() for row in frame.collect()]
+    if "outcome" in frame.columns:
+        names = ("partition", "type", "outcome", "rows", "deletes")
+        parts = [{name: row[name] for name in names} for row in shown]
+        return {"parts": sorted(parts, key=str)}
+    assert len(shown) == 1
+    names = ("statement", "rows_inserted", "rows_updated", "rows_deleted", "files")
+    return {name: shown[0][name] for name in names}
+
+
+def test_statements_have_the_rows_and_the_reports_of_a_session(
+    door: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
+) -> None:
+    by_door, by_session = f"{database}.by_door", f"{database}.by_session"
+    for name in (by_door, by_session):
+        create(client, name, {"id": "int", "v": "string"}, {"k": "int"})
+    door.sql("CREATE TEMPORARY VIEW changed AS SELECT 2 AS id, 'changed' AS v, 1 AS k")
+    session = AcidSession(door, hms.uri)
+    for statement in STATEMENTS:
+        shown = shown_figures(door.sql(statement.format(t=by_door)))
+        assert shown == figures(session.sql(statement.format(t=by_session))), statement
+        if "DROP" not in statement:
+            assert rows(door.table(by_door)) == rows(door.table(by_session)), statement
+    assert client.get_tables(database) == ["t"]
+    door.sql(f"CREATE TABLE {database}.n (id int) TBLPROPERTIES ('transactional' = 'true')")
+    assert rows(door.table(f"{database}.n")) == []
+    session.close()
+
+
+def test_a_statement_runs_once(door: SparkSession, database: str) -> None:
+    statement = f"UPDATE {database}.t SET v = concat(v, '!') WHERE id = 1"
+    door.sql(f"EXPLAIN {statement}").collect()
+    updated = door.sql(f"SELECT v FROM {database}.t WHERE id = 1")
+    assert rows(updated) == [("one",)]
+    report = door.sql(statement)
+    for _ in range(2):
+        assert [row["rows_updated"] for row in report.collect()] == [1]
+    assert report.select("rows_updated").where("rows_updated > 0").count() == 1
+    parameters = door.sql(f"UPDATE {database}.t SET v = :v WHERE id = :id", {"v": "new", "id": 2})
+    assert [row["rows_updated"] for row in parameters.collect()] == [1]
+    assert rows(door.table(f"{database}.t").select("v")) == [("new",), ("one!",), ("three",)]
+
+
+def test_a_query_reads_all_names_in_one_transaction(
+    door: SparkSession, client: MetastoreClient, database: str
+) -> None:
+    create(client, f"{database}.u", {"id": "int"})
+    door.sql(f"INSERT INTO {database}.u VALUES (2), (3)")
+    door.sql(f"CREATE TEMPORARY VIEW small AS SELECT id, v FROM {database}.t WHERE id < 3")
+    collect_garbage(door, client)
+    frame = door.sql(f"""
+        WITH late AS (SELECT * FROM {database}.t WHERE k = 1)
+        SELECT late.id, small.v, {database}.t.v FROM late JOIN small USING (id)
+        JOIN {database}.t ON {database}.t.id = late.id
+        WHERE late.id IN (SELECT id FROM {database}.u)
+    """)
+    open_txns = [txn for txn in left_behind(client) if hasattr(txn, "state")]
+    assert len(open_txns) == 1
+    door.sql(f"DELETE FROM {database}.u WHERE id = 2")
+    assert rows(frame) == [(2, "two", "two")]
+
+
+def test_frames_are_appended_and_replace_partitions(door: SparkSession, database: str) -> None:
+    name = f"{database}.t"
+    new = door.range(8, 10).selectExpr("'new' AS v", "CAST(id AS int) AS id", "2 AS k")
+    new.writeTo(name).append()
+    new.selectExpr("id + 10", "v", "2").write.insertInto(name)
+    assert rows(door.table(name).where("k = 2")) == [
+        (8, "new", 2), (9, "new", 2), (18, "new", 2), (19, "new", 2)
+    ]  # fmt: skip
+    new.limit(1).writeTo(name).overwritePartitions()
+    door.table(name).where("id = 3").selectExpr("id", "'over'", "k").write.insertInto(name, True)
+    assert rows(door.table(name)) == [(1, "one", 0), (3, "over", 1), (8, "new", 2)]
+    with pytest.raises(AnalysisException, match="would write into the transactional table"):
+        new.writeTo(name).overwrite(new.id > 0)
+
+
+def test_sessions_have_their_own_views_databases_and_tables_of_spark(
+    door: SparkSession, spark: SparkSession, hms: EmbeddedMetastore, database: str, tmp_path: Any
+) -> None:
+    other = hiveacid.install(spark.newSession(), hms.uri)
+    for session, id in ((door, 1), (other, 2)):
+        session.sql(f"CREATE TEMPORARY VIEW mine AS SELECT {id} AS id, 'm{id}' AS v, 0 AS k")
+        session.sql(f"MERGE INTO {database}.t t USING mine m ON t.id = m.id"
+                    " WHEN MATCHED THEN UPDATE SET v = m.v")  # fmt: skip
+    assert rows(other.table(f"{database}.t").select("v")) == [("m1",), ("m2",), ("three",)]
+    door.sql(f"CREATE DATABASE {database} LOCATION '{tmp_path}'")
+    door.sql(f"USE {database}")
+    assert rows(door.sql("SELECT id FROM t")) == [(1,), (2,), (3,)]
+    door.sql("CREATE TABLE plain (id int) USING parquet")
+    door.sql("INSERT INTO plain SELECT id FROM t")
+    assert rows(door.sql("SELECT * FROM plain")) == [(1,), (2,), (3,)]
+    door.sql("CREATE TEMPORARY VIEW t AS SELECT 'view' AS what")
+    assert rows(door.sql("SELECT * FROM t")) == [("view",)]
+    assert rows(door.sql(f"SELECT count(*) FROM {database}.t")) == [(3,)]
+    with pytest.raises(AnalysisException):
+        door.sql("DELETE FROM t WHERE what = 'view'")
+    door.sql(f"DROP DATABASE {database} CASCADE")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.table(f"{database}.t")
+
+
+def test_errors_are_those_of_spark_with_the_texts_of_this_package(
+    door: SparkSession, database: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for statement, text in (
+        (f"DELETE FROM {database}.t WHERE nope = 1", "names an unknown column"),
+        (f"DELETE FROM {database}.t", "all_rows"),
+        (f"MERGE INTO {database}.t USING missing.s ON TRUE WHEN MATCHED THEN DELETE", "missing.s"),
+        (f"UPDATE {database}.t SET id = 1 + WHERE id = 1", "Line 1"),
+        (f"UPDATE {database}.t SET id = :id WHERE id = 1", "The parameter :id has no value"),
+    ):
+        with pytest.raises(AnalysisException, match=re.escape(text)) as raised:
+            door.sql(statement)
+        assert "Traceback" not in str(raised.value)
+    assert "Traceback" not in capfd.readouterr().err
