@@ -118,7 +118,7 @@ def options_of(spark: SparkSession) -> MetastoreOptions:
         UserError: No metastore is named, or an option is invalid.
     """
     configured = dict(spark.sparkContext.getConf().getAll())
-    given = {
+    given: dict[str, Any] = {
         field.name: _value(field.default, configured[f"{_SETTINGS}{field.name}"])
         for field in fields(MetastoreOptions)
         if f"{_SETTINGS}{field.name}" in configured
@@ -147,7 +147,8 @@ def _open_door(spark: SparkSession, options: MetastoreOptions) -> None:
     # Spark lets any process on this machine call its program of Python: Java loses the secret.
     secret = gateway.gateway_parameters.auth_token
     gateway.callback_server_parameters.auth_token = secret
-    ensure_callback_server_started(gateway)
+    start: Any = ensure_callback_server_started
+    start(gateway)
     client = JavaObject("GATEWAY_SERVER", gateway._gateway_client).getCallbackClient()
     field = java_class(spark, "java.lang.Class").forName("py4j.CallbackClient")
     field = field.getDeclaredField("authToken")
@@ -162,7 +163,8 @@ def main() -> None:
     """Serve the driver that has started this process, until the driver ends."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         sys.exit("A driver of Spark starts this program; see spark.hiveacid.python in the docs.")
-    gateway: Any = launch_gateway()
+    launch: Any = launch_gateway
+    gateway = launch()
     context = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
     java = gateway.jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(context)
     conf = SparkConf(_jvm=gateway.jvm, _jconf=java.getConf())

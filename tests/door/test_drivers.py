@@ -44,7 +44,6 @@ class SqlShell:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                text=True,
                 cwd=folder,
                 env={**os.environ, "SPARK_HOME": str(SPARK), "PYTHONPATH": str(ROOT)},
             )
@@ -56,11 +55,11 @@ class SqlShell:
         end = f"end of {self._number}"
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(f"{statement};\nSELECT '{end}';\n")
+        self.process.stdin.write(f"{statement};\nSELECT '{end}';\n".encode())
         self.process.stdin.flush()
         found: list[list[str]] = []
         for line in self.process.stdout:
-            text = line.rstrip("\n")
+            text = line.decode().rstrip("\n")
             if text == end:
                 return found
             # The shell shows the statements, too.
