@@ -1,10 +1,14 @@
 """SQL and frames of Spark on transactional tables, in sessions of a Python program."""
 
+import contextlib
+import gc
 import re
+import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -51,6 +55,7 @@ def door(
 def collect_garbage(spark: SparkSession, client: MetastoreClient) -> None:
     """Wait until the reads of plans have ended that nothing refers to."""
     for _ in range(100):
+        gc.collect()
         spark._jvm.java.lang.System.gc()
         if not left_behind(client):
             return
@@ -168,7 +173,8 @@ def test_sessions_have_their_own_views_databases_and_tables_of_spark(
     door.sql("CREATE TEMPORARY VIEW t AS SELECT 'view' AS what")
     assert rows(door.sql("SELECT * FROM t")) == [("view",)]
     assert rows(door.sql(f"SELECT count(*) FROM {database}.t")) == [(3,)]
-    with pytest.raises(AnalysisException):
+    # Spark's own error.
+    with pytest.raises(Py4JJavaError, match="Unexpected table relation"):
         door.sql("DELETE FROM t WHERE what = 'view'")
     door.sql(f"DROP DATABASE {database} CASCADE")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
@@ -189,3 +195,11 @@ def test_errors_are_those_of_spark_with_the_texts_of_this_package(
             door.sql(statement)
         assert "Traceback" not in str(raised.value)
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_other_processes_of_the_machine_cannot_ask(door: SparkSession) -> None:
+    port = door.sparkContext._gateway.get_callback_server().get_listening_port()
+    with socket.create_connection(("127.0.0.1", port)) as stranger:
+        stranger.sendall(b"c\np0\napply\nsread\ne\n")
+        with contextlib.suppress(ConnectionError):
+            assert not stranger.recv(100).startswith(b"!y")

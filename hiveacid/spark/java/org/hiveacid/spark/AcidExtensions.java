@@ -73,7 +73,12 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
       Class<?> handler = Class.forName("org.apache.spark.sql.catalyst.parser.ParameterHandler");
       for (Method method : handler.getMethods()) {
         if (method.getName().equals("substituteParameters")) {
-          return (String) ((scala.Tuple2<?, ?>) method.invoke(null, text, arguments[1]))._1();
+          try {
+            return (String) ((scala.Tuple2<?, ?>) method.invoke(null, text, arguments[1]))._1();
+          } catch (InvocationTargetException unbound) {
+            // The engine reports a parameter without a value.
+            return text;
+          }
         }
       }
     }

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.*;
 import java.lang.ref.Cleaner;
+import java.lang.ref.WeakReference;
 import java.nio.charset.StandardCharsets;
 import java.util.*;
 import java.util.concurrent.*;
@@ -115,12 +116,15 @@ public final class Door {
         release.run();
         return;
       }
+      // Not the read itself, which ends before if no plan refers to it.
+      WeakReference<Read> self = new WeakReference<>(this);
       Executor later = CompletableFuture.delayedExecutor(SECONDS_AFTER_QUERY, TimeUnit.SECONDS);
       later.execute(
           () -> {
-            if (query == last) {
+            Read read = self.get();
+            if (read != null && read.query == last) {
               boolean isIdle = spark.sparkContext().statusTracker().getActiveJobIds().length == 0;
-              (isIdle ? release : (Runnable) () -> after(spark)).run();
+              (isIdle ? read.release : (Runnable) () -> read.after(spark)).run();
             }
           });
     }
