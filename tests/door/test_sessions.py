@@ -16,6 +16,7 @@ import hiveacid
 from hiveacid.jobs.report import CompactReport, RunReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.metastore.thrift.answers import TxnInfo
 from hiveacid.spark.sql_session import AcidSession
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind
 
@@ -134,7 +135,7 @@ def test_a_query_reads_all_names_in_one_transaction(
         JOIN {database}.t ON {database}.t.id = late.id
         WHERE late.id IN (SELECT id FROM {database}.u)
     """)
-    open_txns = [txn for txn in left_behind(client) if hasattr(txn, "state")]
+    open_txns = [txn for txn in left_behind(client) if isinstance(txn, TxnInfo)]
     assert len(open_txns) == 1
     door.sql(f"DELETE FROM {database}.u WHERE id = 2")
     assert rows(frame) == [(2, "two", "two")]
