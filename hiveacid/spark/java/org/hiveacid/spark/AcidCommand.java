@@ -54,7 +54,7 @@ final class AcidCommand {
     // rows of a union, which are none, give the column an identity.
     LogicalPlan union =
         parser.parsePlan("SELECT '' AS command_output WHERE false UNION ALL SELECT ''");
-    LogicalPlan none = union.children().apply(0);
+    LogicalPlan none = union.children().head();
     LogicalPlan output = with(union, List.of(none, command(text, engine)));
     String rows = "SELECT inline(from_json(command_output, 'array<struct<" + columns + ">>'))";
     return with(parser.parsePlan(rows), List.of(output));
