@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.ExternalCommandRunner;
 import org.apache.spark.sql.execution.command.ExternalCommandExecutor;
+import scala.collection.JavaConverters;
 
 /** A change of transactional tables, which Spark runs once as a command; its rows are the report. */
 final class AcidCommand {
@@ -54,7 +55,7 @@ final class AcidCommand {
     // rows of a union, which are none, give the column an identity.
     LogicalPlan union =
         parser.parsePlan("SELECT '' AS command_output WHERE false UNION ALL SELECT ''");
-    LogicalPlan none = union.children().head();
+    LogicalPlan none = JavaConverters.seqAsJavaList(union.children()).get(0);
     LogicalPlan output = with(union, List.of(none, command(text, engine)));
     String rows = "SELECT inline(from_json(command_output, 'array<struct<" + columns + ">>'))";
     return with(parser.parsePlan(rows), List.of(output));
