@@ -235,18 +235,16 @@ class AccessRefused(UserError):
     """The authorizer, or the list of allowed locations, refuses an access."""
 
 
-class ApplicationNotFound(UserError):
-    """The packaged Spark application is not at its expected path."""
-
-    default_remedy = "Install the package again."
-
-
 class InvalidConnection(UserError):
     """An Airflow connection is missing or incomplete."""
 
 
 class InvalidJob(UserError):
     """A job is malformed; detected without contacting any server."""
+
+
+class SoftwareMissing(UserError):
+    """Software that the job requires is not installed, or has an unsupported version."""
 
 
 class BadCondition(UserError):
@@ -265,32 +263,8 @@ class ConsumerMismatch(UserError):
     """A cursor or an export belongs to another table, another creation of it, a consumer or a target."""
 
 
-class IcebergLibraryMissing(UserError):
-    """An export to Iceberg requires pyiceberg, which is not installed."""
-
-    default_remedy = "pip install 'hiveacid[iceberg]'"
-
-
-class SparkLibraryMissing(UserError):
-    """A class of this package requires PySpark, which is not installed."""
-
-    default_remedy = "pip install 'hiveacid[spark]'"
-
-
 class IcebergRefused(UserError):
     """A catalog of Iceberg, or its library, refuses a call."""
-
-
-class JavaMissing(UserError):
-    """No Java, or one of the wrong version, was found."""
-
-    default_remedy = "Install a Java 17 runtime and put it on PATH or set JAVA_HOME."
-
-
-class KerberosLibraryMissing(UserError):
-    """Kerberos is asked for, and no library of it was found."""
-
-    default_remedy = "Install libgssapi-krb5-2 (Debian) or krb5-libs (Red Hat)."
 
 
 class MirrorRefused(UserError):
@@ -351,10 +325,6 @@ class TypeMismatch(UserError):
 
 class UnknownColumn(UserError):
     """A column is not part of the table or of the source."""
-
-
-class UnsupportedSpark(UserError):
-    """The versions of Spark, or of Python in its processes, are unsupported."""
 
 
 class UnsupportedTable(UserError):

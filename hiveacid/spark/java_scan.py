@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from hiveacid.errors import ApplicationNotFound, UnsupportedSpark
+from hiveacid.errors import SoftwareMissing
 from hiveacid.spark.session import session_time_zone
 from hiveacid.spark.spark_versions import java_class
 
@@ -43,13 +43,13 @@ def scan_jar(scala: str) -> bytes:
     The content, as the package may be in a zip.
 
     Raises:
-        ApplicationNotFound: The package lacks it.
+        SoftwareMissing: The package lacks it.
     """
     jar = JARS / jar_name(scala)
     try:
         return jar.read_bytes()
     except OSError as error:
-        raise ApplicationNotFound(
+        raise SoftwareMissing(
             f"The jar for Spark with Scala {scala} is missing: {jar}.",
             remedy="Install the package from its wheel. In a checkout, run `make setup`, also before "
             "`pip install .`.",
@@ -68,8 +68,8 @@ def java_scan(spark: SparkSession) -> Any:
     The first call for a context gives the jar to its driver and its executors.
 
     Raises:
-        ApplicationNotFound: The package lacks the jar for this Spark.
-        UnsupportedSpark: Spark cannot load the class, or has it from a jar of another version.
+        SoftwareMissing: The package lacks the jar for this Spark; or Spark cannot load the class,
+            or has it from a jar of another version.
     """
     kept = vars(spark.sparkContext)
     if _SCAN not in kept:
@@ -136,14 +136,14 @@ def _first_use(spark: SparkSession) -> Any:
         matches = scan.sources() == sources
     except Py4JError as error:
         reason = " ".join(str(error).splitlines()[:2])
-        raise UnsupportedSpark(
+        raise SoftwareMissing(
             f"Spark cannot load the class {_CLASS}: {reason}",
             remedy=f"Start Spark with {JARS / jar_name(scala)} in spark.jars, and without such a jar "
             "of another version.",
         ) from error
     if not matches:
         place = loaded.getProtectionDomain().getCodeSource().getLocation()
-        raise UnsupportedSpark(
+        raise SoftwareMissing(
             f"Spark has loaded the class {_CLASS} from {place}, a jar of another version of this "
             "package.",
             remedy="Remove it from spark.jars, --jars, and the class paths of Spark, then start Spark "

@@ -94,7 +94,7 @@ def application_session(
         settings: More settings, which precede those of this package.
 
     Raises:
-        JavaMissing: No Java, or one of an unsupported version, was found to start Spark with.
+        SoftwareMissing: No Java, or one of an unsupported version, was found to start Spark with.
     """
     # Tasks on this machine run in the driver's interpreter, which has all their imports.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

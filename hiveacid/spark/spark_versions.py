@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, types
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from hiveacid.errors import BadCondition, SparkJobFailed, UnsupportedSpark
+from hiveacid.errors import BadCondition, SoftwareMissing, SparkJobFailed
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.sql_tokens import parameter_places
 
@@ -385,10 +385,10 @@ def python_data_sources() -> Any:
     """The module of data sources in Python.
 
     Raises:
-        UnsupportedSpark: This Spark has none.
+        SoftwareMissing: This Spark has none.
     """
     if VERSION < SPARK_4_0:
-        raise UnsupportedSpark(
+        raise SoftwareMissing(
             f'spark.read.format("hiveacid") needs Spark 4.0; this is Spark {pyspark.__version__}.',
             remedy="Read the table by AcidTable(...).to_df().",
         )

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DecimalType, IntegerType, LongType
 
-from hiveacid.errors import BadCondition, SparkJobFailed, UnsupportedSpark
+from hiveacid.errors import BadCondition, SoftwareMissing, SparkJobFailed
 from hiveacid.spark import spark_versions
 from hiveacid.spark.session import SQL_SETTINGS, scan_session
 from hiveacid.spark.spark_versions import (
@@ -189,7 +189,7 @@ def test_only_spark_4_has_data_sources_in_python() -> None:
     if VERSION >= SPARK_4_0:
         assert python_data_sources().DataSource.__name__ == "DataSource"
         return
-    with pytest.raises(UnsupportedSpark, match=r"needs Spark 4\.0"):
+    with pytest.raises(SoftwareMissing, match=r"needs Spark 4\.0"):
         python_data_sources()
 
 

@@ -7,10 +7,10 @@ import pytest
 from hiveacid.errors import (
     CorruptFile,
     IcebergDiffers,
-    IcebergLibraryMissing,
     IcebergRefused,
     InvalidJob,
     NotTransactional,
+    SoftwareMissing,
     TableNotFound,
 )
 from hiveacid.jobs import IcebergCompareJob
@@ -78,7 +78,7 @@ def test_the_job_is_validated() -> None:
 @fake
 def test_a_missing_library_is_an_error(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(IcebergLibraryMissing, match="The comparison of"):
+    with pytest.raises(SoftwareMissing, match="The comparison of"):
         compare(mirror)
 
 

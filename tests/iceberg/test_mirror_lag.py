@@ -14,10 +14,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, NestedField
 
 from hiveacid.errors import (
-    IcebergLibraryMissing,
     IcebergRefused,
     IcebergUnreachable,
     MirrorRefused,
+    SoftwareMissing,
     StorageError,
     TableExists,
     TableNotFound,
@@ -355,7 +355,7 @@ def test_only_an_unreachable_catalog_may_answer_later(
 
 def test_a_missing_library_is_an_error(mirror: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(IcebergLibraryMissing, match=r"lag of ns\.t requires pyiceberg"):
+    with pytest.raises(SoftwareMissing, match=r"lag of ns\.t requires pyiceberg"):
         mirror.lag()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.errors import EmbeddedMetastoreFailed, JavaMissing
+from hiveacid.errors import EmbeddedMetastoreFailed, SoftwareMissing
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev import distribution
@@ -140,7 +140,7 @@ def test_java_of_the_wrong_version_is_named(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(a_java(tmp_path, version)))
-    with pytest.raises(JavaMissing, match=version):
+    with pytest.raises(SoftwareMissing, match=version):
         find_java()
 
 
@@ -150,7 +150,7 @@ def test_a_release_that_wants_a_newer_java_can_have_one_of_its_own(
     monkeypatch.setenv("JAVA_HOME", str(a_java(tmp_path / "17", "17.0.15")))
     monkeypatch.delenv("HIVEACID_METASTORE_JAVA_HOME", raising=False)
     newer = Distribution(RELEASES["4.2.0"], tmp_path)
-    with pytest.raises(JavaMissing, match="not Java 21 to 23") as error:
+    with pytest.raises(SoftwareMissing, match="not Java 21 to 23") as error:
         java_command(newer, tmp_path, "Main")
     assert "HIVEACID_METASTORE_JAVA_HOME" in error.value.remedy
 
@@ -162,7 +162,7 @@ def test_a_release_that_wants_a_newer_java_can_have_one_of_its_own(
 def test_missing_java_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(JavaMissing, match="PATH"):
+    with pytest.raises(SoftwareMissing, match="PATH"):
         find_java()
 
 

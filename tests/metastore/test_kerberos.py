@@ -11,8 +11,8 @@ from hiveacid.errors import (
     AuthenticationFailed,
     HiveAcidError,
     KdcUnreachable,
-    KerberosLibraryMissing,
     NoTicket,
+    SoftwareMissing,
 )
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.sasl import kerberos
@@ -256,6 +256,6 @@ def test_without_a_library_the_package_to_install_is_named(
 ) -> None:
     monkeypatch.setattr(system_gssapi, "_LIBRARY", "libgssapi_that_is_not.so.2")
     system_gssapi._library.cache_clear()
-    with pytest.raises(KerberosLibraryMissing, match="libgssapi-krb5-2"):
+    with pytest.raises(SoftwareMissing, match="libgssapi-krb5-2"):
         Kerberos(OPTIONS, "h", "h:1").step(b"")
     system_gssapi._library.cache_clear()

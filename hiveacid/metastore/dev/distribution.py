@@ -22,13 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from hiveacid.errors import EmbeddedMetastoreFailed, JavaMissing
+from hiveacid.errors import EmbeddedMetastoreFailed, SoftwareMissing
 
 # Releases of Hive Metastore that run on this machine, and their differences
 
 
 # From version 24 on Java rejects Hadoop's calls for impersonating a user.
 JAVA = range(17, 24)
+JAVA_REMEDY = "Install a Java 17 runtime and put it on PATH or set JAVA_HOME."
 
 _ACID_INPUT = "org/apache/hadoop/hive/ql/io/AcidInputFormat"
 _ACID_OUTPUT = "org/apache/hadoop/hive/ql/io/AcidOutputFormat"
@@ -228,21 +229,23 @@ def find_java(versions: range = JAVA, home: str | None = None) -> str:
         The path of the ``java`` program.
 
     Raises:
-        JavaMissing: Java is missing, or its version is unsupported.
+        SoftwareMissing: Java is missing, or its version is unsupported.
     """
     home = home or os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None:
-        raise JavaMissing("No java program is on PATH and JAVA_HOME is not set.")
+        raise SoftwareMissing(
+            "No java program is on PATH and JAVA_HOME is not set.", remedy=JAVA_REMEDY
+        )
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise JavaMissing(f"{java} cannot be run: {error}.") from error
+        raise SoftwareMissing(f"{java} cannot be run: {error}.", remedy=JAVA_REMEDY) from error
     match = re.search(r'version "(\d+)', answer.stderr)
     if match is None or int(match[1]) not in versions:
-        raise JavaMissing(
+        raise SoftwareMissing(
             f"{java} is {answer.stderr.splitlines()[0]}, not Java {versions[0]} to {versions[-1]}.",
-            remedy=None if versions == JAVA else _OWN_JAVA,
+            remedy=JAVA_REMEDY if versions == JAVA else _OWN_JAVA,
         )
     return java
 

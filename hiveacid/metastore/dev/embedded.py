@@ -253,7 +253,7 @@ class EmbeddedMetastore:
         Raises:
             EmbeddedMetastoreFailed: It could not be fetched or did not start; the message ends
                 with the end of its log. Or it answers at other addresses of this machine.
-            JavaMissing: No suitable Java was found.
+            SoftwareMissing: No suitable Java was found.
         """
         if self._process is not None:
             raise EmbeddedMetastoreFailed(f"The metastore at {self.uri} already runs.")
