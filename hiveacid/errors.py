@@ -9,10 +9,8 @@ HiveAcidError
 ├── MetastoreError          exit 40  the metastore did not carry out a call
 ├── StorageError            exit 50  files could not be read, written or moved
 ├── ClusterUnreachable      exit 60  the cluster that runs Spark did not answer
-├── DemoFailed              exit 1   a program that the demo runs has failed
-├── SparkJobFailed          exit 1   Spark failed for another reason
-├── TaskKilled              exit 1   the task of Airflow was killed
-└── WorkerFailed            exit 1   work in the worker failed for another reason
+├── JobFailed               exit 1   Spark, the worker, or a local server failed for another reason
+└── TaskKilled              exit 1   the task of Airflow was killed
 """
 
 import json
@@ -203,24 +201,14 @@ class ClusterUnreachable(HiveAcidError):
     default_remedy = "Check its address in the Spark connection and that the service runs."
 
 
-class DemoFailed(HiveAcidError):
-    """A program that the demo or the quickstart runs has failed: Airflow, or its own Spark."""
-
-
-class SparkJobFailed(HiveAcidError):
-    """Spark failed for a reason without a class of its own."""
+class JobFailed(HiveAcidError):
+    """Spark, the worker, or a local server failed for a reason without a class of its own."""
 
     retryable = True
 
 
 class TaskKilled(HiveAcidError):
     """The task was killed, and starts nothing any more."""
-
-    retryable = True
-
-
-class WorkerFailed(HiveAcidError):
-    """Work in the worker, without Spark, failed for a reason without a class of its own."""
 
     retryable = True
 
@@ -544,10 +532,6 @@ class MetastoreError(HiveAcidError):
     """The metastore did not carry out a call."""
 
     exit_code = 40
-
-
-class EmbeddedMetastoreFailed(MetastoreError):
-    """A metastore started by this package could not be downloaded or did not start."""
 
 
 class AuthenticationFailed(MetastoreError):

@@ -24,7 +24,7 @@ from hiveacid.drivers.java_start import (
     ClassArchive,
 )
 from hiveacid.drivers.spark_support import installed_spark, require_supported_spark
-from hiveacid.errors import InvalidConnection, InvalidJob, SoftwareMissing, SparkJobFailed
+from hiveacid.errors import InvalidConnection, InvalidJob, JobFailed, SoftwareMissing
 from hiveacid.jobs.fields import awaits_rendering
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.job_json import to_json
@@ -321,7 +321,7 @@ class SparkSubmission:
                 reason = f"{reason} Its message: {why.rstrip('.')}.".lstrip()
             remedy = _MORE_MEMORY if signal_of(status) is signal.SIGKILL else ""
             failed = ErrorReport(
-                id=SparkJobFailed.__name__,
+                id=JobFailed.__name__,
                 message=f"spark-submit has failed. {code[0] if code else error} {reason}".rstrip(),
                 remedy=f"{remedy}Its complete output is above.",
             )

@@ -25,8 +25,8 @@ from hiveacid.errors import (
     HiveAcidError,
     InvalidConnection,
     InvalidJob,
+    JobFailed,
     PermissionRefused,
-    SparkJobFailed,
     StorageError,
     StorageUnreachable,
     TableReplaced,
@@ -224,7 +224,7 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
         return BadCondition(f"{what}: {failure.line}")
     if _FILES.search(failure.cause):
         return StorageError(f"{what}: {failure.cause}", remedy="Look at the table's folder.")
-    return SparkJobFailed(f"{what} failed in Spark: {failure.cause}")
+    return JobFailed(f"{what} failed in Spark: {failure.cause}")
 
 
 def _translate_analysis(error: AnalysisException, what: str, first_line: str) -> HiveAcidError:

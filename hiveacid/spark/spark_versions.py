@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, types
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from hiveacid.errors import BadCondition, SoftwareMissing, SparkJobFailed
+from hiveacid.errors import BadCondition, JobFailed, SoftwareMissing
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.sql_tokens import parameter_places
 
@@ -69,7 +69,7 @@ def requiring_stages_run_once(spark: SparkSession, what: str) -> Iterator[None]:
         what: The name of the work, at the beginning of the message.
 
     Raises:
-        SparkJobFailed: A stage was recomputed.
+        JobFailed: A stage was recomputed.
     """
     if VERSION >= SPARK_4_1:
         yield
@@ -102,7 +102,7 @@ def requiring_stages_run_once(spark: SparkSession, what: str) -> Iterator[None]:
             rdds = str(recorded.rddIds().mkString(","))
             # A stage that a later job computes for lost output has another id, but the same RDDs.
             if recorded.attemptId() > 0 or rdds in written:
-                raise SparkJobFailed(
+                raise JobFailed(
                     f"{what}: Spark {pyspark.__version__} lost the output of a stage and computed "
                     "it again; the two results may differ.",
                     remedy="Repeat the job. Spark 4.1 compares the results, and continues if they "
@@ -151,8 +151,8 @@ def _newest_attempt(context: Any, stage: int) -> Any:
         raise
 
 
-def _unrecorded(what: str, kind: str) -> SparkJobFailed:
-    return SparkJobFailed(
+def _unrecorded(what: str, kind: str) -> JobFailed:
+    return JobFailed(
         f"{what}: Spark {pyspark.__version__} has removed the record of a {kind}, so that it is "
         "unknown whether it was computed twice.",
         remedy="Increase spark.ui.retainedJobs and spark.ui.retainedStages, or use Spark 4.1.",

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import BadCondition, DuplicateMergeKeys, HiveAcidError, SparkJobFailed
+from hiveacid.errors import BadCondition, DuplicateMergeKeys, HiveAcidError, JobFailed
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.spark.python.table import AcidTable
@@ -113,7 +113,7 @@ def test_rows_are_changed_by_other_tables(
         ),
         (
             "UPDATE t SET b = raise_error('stop it') WHERE true",
-            BadCondition if VERSION >= SPARK_4_0 else SparkJobFailed,
+            BadCondition if VERSION >= SPARK_4_0 else JobFailed,
             "stop it",
         ),
         ("UPDATE t SET a = 1 wrong, b = 'x' WHERE true", HiveAcidError, "."),

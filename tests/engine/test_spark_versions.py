@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DecimalType, IntegerType, LongType
 
-from hiveacid.errors import BadCondition, SoftwareMissing, SparkJobFailed
+from hiveacid.errors import BadCondition, JobFailed, SoftwareMissing
 from hiveacid.spark import spark_versions
 from hiveacid.spark.session import SQL_SETTINGS, scan_session
 from hiveacid.spark.spark_versions import (
@@ -262,7 +262,7 @@ def test_a_stage_that_a_later_job_computes_again_is_refused(spark: SparkSession)
 
     lost = r"^INSERT INTO db.t: Spark .* lost the output of"
     with (
-        pytest.raises(SparkJobFailed, match=lost),
+        pytest.raises(JobFailed, match=lost),
         requiring_stages_run_once(spark, "INSERT INTO db.t"),
     ):
         compute_again()
@@ -308,7 +308,7 @@ def test_a_removed_record_of_a_job_is_no_proof(spark: SparkSession, monkeypatch,
         started.append(True)
 
     with (
-        pytest.raises(SparkJobFailed, match=f"has removed the record of a {removed}"),
+        pytest.raises(JobFailed, match=f"has removed the record of a {removed}"),
         requiring_stages_run_once(spark, "INSERT INTO db.t"),
     ):
         run_jobs()

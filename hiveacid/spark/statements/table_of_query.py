@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from hiveacid.errors import InvalidJob, SparkJobFailed, TableExists, UserError
+from hiveacid.errors import InvalidJob, JobFailed, TableExists, UserError
 from hiveacid.jobs.definition_jobs import ColumnSpec, CreateTableAsJob, CreateViewJob
 from hiveacid.jobs.options import is_same_run
 from hiveacid.jobs.report import RunReport
@@ -72,7 +72,7 @@ def columns_of_query(
         frame = SourceFrame(spark, client, query, batches, lengths=True).empty()
         declared = new_columns(ref, frame.schema)
         known = _columns_of_known_length(frame)
-    except (UserError, SparkJobFailed, PySparkException, Py4JError):
+    except (UserError, JobFailed, PySparkException, Py4JError):
         # Spark analyzed the query without the lengths, so it is valid.
         return plain
     triples = zip(declared, plain, known, strict=True)
