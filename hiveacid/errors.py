@@ -228,15 +228,11 @@ class InvalidConnection(UserError):
 
 
 class InvalidJob(UserError):
-    """A job is malformed; detected without contacting any server."""
+    """A job is malformed, or a condition or an expression does not parse or resolve."""
 
 
 class SoftwareMissing(UserError):
     """Software that the job requires is not installed, or has an unsupported version."""
-
-
-class BadCondition(UserError):
-    """A condition or an expression does not parse or does not resolve."""
 
 
 class UntrustedSql(UserError):

@@ -10,9 +10,9 @@ from typing import Any
 
 from hiveacid.cli.main import main
 from hiveacid.errors import (
-    BadCondition,
     ConstraintViolated,
     DuplicateMergeKeys,
+    InvalidJob,
     SqlError,
     TypeMismatch,
     UnknownColumn,
@@ -178,7 +178,7 @@ CASES = {
         _merge(_ALL, source="(SELECT n, v, id FROM wide)"), [ONE, THREE, NULL, *S[:2]]
     ),
     "an ambiguous name": Case(
-        _merge("WHEN MATCHED THEN UPDATE SET n = n + 1"), BadCondition, spark=True
+        _merge("WHEN MATCHED THEN UPDATE SET n = n + 1"), InvalidJob, spark=True
     ),
     "an unknown column of the source": Case(
         _merge("WHEN MATCHED THEN UPDATE SET n = s.nothing"), UnknownColumn, spark=True
@@ -359,9 +359,9 @@ CASES = {
         "UPDATE t SET v = CASE WHEN n > 10 THEN 'big' WHEN n IS NULL THEN 'none' ELSE v END WHERE TRUE",
         [ONE, (2, "big", 20), (3, "none", None), NULL],
     ),
-    "a division by zero": Case("UPDATE t SET n = id / 0 WHERE id = 1", BadCondition, spark=True),
+    "a division by zero": Case("UPDATE t SET n = id / 0 WHERE id = 1", InvalidJob, spark=True),
     "an integer that is too large": Case(
-        "UPDATE t SET n = 2147483647 + id WHERE id = 1", BadCondition, spark=True
+        "UPDATE t SET n = 2147483647 + id WHERE id = 1", InvalidJob, spark=True
     ),
     # Inserts
     "columns in another order": Case("INSERT INTO t (v, id) VALUES ('q', 9)", [*T, (9, "q", None)]),

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, types
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from hiveacid.errors import BadCondition, JobFailed, SoftwareMissing
+from hiveacid.errors import InvalidJob, JobFailed, SoftwareMissing
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.sql_tokens import parameter_places
 
@@ -362,7 +362,7 @@ def bound_text(spark: SparkSession, text: str, values: dict[str, Column]) -> str
         values: The literal of each parameter.
 
     Raises:
-        BadCondition: A parameter has no value.
+        InvalidJob: A parameter has no value.
     """
     literals = {name: java_expression(spark, value) for name, value in values.items()}
     if VERSION >= SPARK_4_1:
@@ -373,7 +373,7 @@ def bound_text(spark: SparkSession, text: str, values: dict[str, Column]) -> str
     parts, end = [], 0
     for colon, name in parameter_places(text):
         if name not in literals:
-            raise BadCondition(
+            raise InvalidJob(
                 f"The parameter :{name} has no value.", remedy="Add it to the parameters."
             )
         parts += [text[end:colon], str(literals[name].sql())]

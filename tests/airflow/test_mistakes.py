@@ -133,7 +133,7 @@ MISTAKES = {
     "a condition with an operator too many": Mistake(
         "parse",
         lambda here: merge(on="t.id = = s.id"),
-        "BadCondition",
+        "InvalidJob",
         "on does not parse: an operand is missing between = and = in '= ='.",
     ),
     "a merge by a column without aliases": Mistake(
@@ -145,7 +145,7 @@ MISTAKES = {
     "a condition that goes on": Mistake(
         "parse",
         lambda here: delete(where="t.id = 1 AND"),
-        "BadCondition",
+        "InvalidJob",
         "where does not parse: an operand is missing after 't.id = 1 AND'.",
     ),
     "a type misspelt": Mistake(

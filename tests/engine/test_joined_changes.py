@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import BadCondition, DuplicateMergeKeys, HiveAcidError, JobFailed
+from hiveacid.errors import DuplicateMergeKeys, HiveAcidError, InvalidJob, JobFailed
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.spark.python.table import AcidTable
@@ -108,17 +108,17 @@ def test_rows_are_changed_by_other_tables(
         ),
         (
             "UPDATE t SET (a, b) = (SELECT x, 'y' FROM s) WHERE true",
-            BadCondition,
+            InvalidJob,
             "More than one row",
         ),
         (
             "UPDATE t SET b = raise_error('stop it') WHERE true",
-            BadCondition if VERSION >= SPARK_4_0 else JobFailed,
+            InvalidJob if VERSION >= SPARK_4_0 else JobFailed,
             "stop it",
         ),
         ("UPDATE t SET a = 1 wrong, b = 'x' WHERE true", HiveAcidError, "."),
         ("DELETE FROM t USING s WHERE t.id = s.oops", HiveAcidError, "oops"),
-        ("UPDATE t SET a = max(s.x) FROM s, u WHERE s.id = t.id", BadCondition, "single row"),
+        ("UPDATE t SET a = max(s.x) FROM s, u WHERE s.id = t.id", InvalidJob, "single row"),
     ],
 )
 def test_mistakes_change_nothing(

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DecimalType, IntegerType, LongType
 
-from hiveacid.errors import BadCondition, JobFailed, SoftwareMissing
+from hiveacid.errors import InvalidJob, JobFailed, SoftwareMissing
 from hiveacid.spark import spark_versions
 from hiveacid.spark.session import SQL_SETTINGS, scan_session
 from hiveacid.spark.spark_versions import (
@@ -123,7 +123,7 @@ def test_parameters_become_literals(spark: SparkSession, text: str, bound: str) 
 
 
 def test_a_parameter_needs_a_value(spark: SparkSession) -> None:
-    with pytest.raises((BadCondition, AnalysisException), match="other"):
+    with pytest.raises((InvalidJob, AnalysisException), match="other"):
         bound_text(spark, "SELECT :other", {"id": F.lit(7)})
 
 
@@ -153,7 +153,7 @@ def test_columns_have_an_equivalent_text(spark: SparkSession, column: Callable[[
 def test_columns_without_an_equivalent_text_are_refused(
     spark: SparkSession, column: Callable[[SparkSession], Any]
 ) -> None:
-    with pytest.raises(BadCondition, match="cannot be expressed in SQL"):
+    with pytest.raises(InvalidJob, match="cannot be expressed in SQL"):
         as_sql(spark, column(spark))
 
 

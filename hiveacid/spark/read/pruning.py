@@ -38,7 +38,7 @@ def parsed(spark: SparkSession, condition: str, what: str = "The condition") -> 
         what: The beginning of an error message.
 
     Raises:
-        BadCondition: The text is invalid.
+        InvalidJob: The text is invalid.
     """
     # Other sessions live long, and their settings may change.
     known: dict[str, Any] = vars(spark).get(PARSED, {})

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import BadCondition, SqlError, UntrustedSql
+from hiveacid.errors import InvalidJob, SqlError, UntrustedSql
 from hiveacid.jobs.sources import QuerySource
 from hiveacid.rules.texts import did_you_mean
 from hiveacid.spark.failures import translated_spark_errors
@@ -120,7 +120,7 @@ def check_expression(spark: SparkSession, text: str) -> None:
     Raises:
         UntrustedSql: The text runs a script, calls Java or a function that is stored in a catalog, or
             reads files by their path.
-        BadCondition: The text is invalid.
+        InvalidJob: The text is invalid.
     """
     harmful = _SUSPECT.search(text.upper()) or any(name in text.lower() for name in CALLING_JAVA)
     if harmful or not _calls_only_known(text, builtin_functions(spark)):
@@ -319,7 +319,7 @@ def check_view(spark: SparkSession, view: str, query: QuerySource) -> None:
     try:
         with translated_spark_errors("It"), sql_parser(spark) as parser:
             tree = parser.parsePlan(query.sql)
-    except BadCondition as error:
+    except InvalidJob as error:
         raise SqlError(f"The query of the view {view} cannot be read. {error}") from error
     gateway = spark.sparkContext._gateway
     pending: list[tuple[Any, frozenset[str]]] = [(tree, frozenset(map(str.lower, query.inputs)))]
