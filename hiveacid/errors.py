@@ -228,15 +228,11 @@ class InvalidConnection(UserError):
 
 
 class InvalidJob(UserError):
-    """A job is malformed, or a condition or an expression does not parse or resolve."""
+    """A job is malformed, a condition does not parse or resolve, or SQL does more than it may."""
 
 
 class SoftwareMissing(UserError):
     """Software that the job requires is not installed, or has an unsupported version."""
-
-
-class UntrustedSql(UserError):
-    """SQL that is not trusted runs a script, calls Java or reads files by their paths."""
 
 
 class CheckpointMismatch(UserError):

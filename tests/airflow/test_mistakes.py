@@ -312,7 +312,7 @@ MISTAKES = {
     "a table function misspelt": Mistake(
         "worker",
         lambda here: sql("INSERT INTO db.t SELECT id, 'x' FROM rnge(10)"),
-        "UntrustedSql",
+        "InvalidJob",
         "The query calls rnge(), which is no table function. Did you mean range?",
     ),
     "a column of the schema misspelt": Mistake(

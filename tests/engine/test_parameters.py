@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import InvalidJob, UntrustedSql
+from hiveacid.errors import InvalidJob
 from hiveacid.jobs.job_json import from_json, to_json
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
@@ -187,7 +187,7 @@ def test_trusted_sql_may_run_a_script(table: AcidTable, tmp_path: Path) -> None:
     ],
 )
 def test_forbidden_parts_of_a_query(spark: SparkSession, query: str, message: str) -> None:
-    with pytest.raises((UntrustedSql, InvalidJob), match=message):
+    with pytest.raises((InvalidJob, InvalidJob), match=message):
         check_query(spark, query)
 
 

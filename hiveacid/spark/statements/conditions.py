@@ -183,9 +183,9 @@ class Expressions:
         """Return the text of a condition or a value, with literals for its parameters.
 
         Raises:
-            InvalidJob: A column has no equivalent text, a parameter has no value, or the
-                expression has no value for each row.
-            UntrustedSql: The expression runs a script, calls Java or reads files by their path.
+            InvalidJob: A column has no equivalent text, a parameter has no value, or the expression
+                has no value for each row; or the expression runs a script, calls Java or reads
+                files by their path.
         """
         if given is None:
             return None

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import InvalidJob, SqlError, UntrustedSql
+from hiveacid.errors import InvalidJob, SqlError
 from hiveacid.jobs.sources import QuerySource
 from hiveacid.rules.texts import did_you_mean
 from hiveacid.spark.failures import translated_spark_errors
@@ -118,9 +118,8 @@ def check_expression(spark: SparkSession, text: str) -> None:
     Temporary functions of the user's session are permitted, as its owner has registered them.
 
     Raises:
-        UntrustedSql: The text runs a script, calls Java or a function that is stored in a catalog, or
-            reads files by their path.
-        InvalidJob: The text is invalid.
+        InvalidJob: The text runs a script, calls Java or a function that is stored in a catalog, or
+            reads files by their path; or the text is invalid.
     """
     harmful = _SUSPECT.search(text.upper()) or any(name in text.lower() for name in CALLING_JAVA)
     if harmful or not _calls_only_known(text, builtin_functions(spark)):
@@ -244,7 +243,7 @@ class _Check:
         self._refuse(f"reads files by their path, {node.name()}")
 
     def _refuse(self, what: str, similar: str = "") -> None:
-        raise UntrustedSql(f"{self._what} {what}.", remedy=similar or _REMEDY)
+        raise InvalidJob(f"{self._what} {what}.", remedy=similar or _REMEDY)
 
 
 def builtin_functions(spark: SparkSession) -> frozenset[str]:
