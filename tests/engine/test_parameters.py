@@ -187,7 +187,7 @@ def test_trusted_sql_may_run_a_script(table: AcidTable, tmp_path: Path) -> None:
     ],
 )
 def test_forbidden_parts_of_a_query(spark: SparkSession, query: str, message: str) -> None:
-    with pytest.raises((InvalidJob, InvalidJob), match=message):
+    with pytest.raises(InvalidJob, match=message):
         check_query(spark, query)
 
 
