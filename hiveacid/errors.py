@@ -231,16 +231,12 @@ class InvalidJob(UserError):
     """A job is malformed, a condition does not parse or resolve, or SQL does more than it may."""
 
 
+class PositionMismatch(UserError):
+    """The position of a reader belongs to other data: a checkpoint, a cursor, or an export."""
+
+
 class SoftwareMissing(UserError):
     """Software that the job requires is not installed, or has an unsupported version."""
-
-
-class CheckpointMismatch(UserError):
-    """The checkpoint of a stream and the table that it writes disagree."""
-
-
-class ConsumerMismatch(UserError):
-    """A cursor or an export belongs to another table, another creation of it, a consumer or a target."""
 
 
 class IcebergRefused(UserError):

@@ -18,11 +18,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.errors import (
-    CheckpointMismatch,
     ConflictError,
     HiveAcidError,
     InvalidJob,
     MetastoreError,
+    PositionMismatch,
     StorageError,
     StreamOvertaken,
 )
@@ -318,14 +318,14 @@ class StreamCheckpoint:
         """Return the state of the checkpoint, empty if it does not exist.
 
         Raises:
-            CheckpointMismatch: The checkpoint exists, but does not identify its query.
+            PositionMismatch: The checkpoint exists, but does not identify its query.
         """
         content = self._storage.read_small("metadata")
         planned, done = self._last("offsets"), self._last("commits")
         if content is None:
             if planned == NO_BATCH:
                 return CheckpointState(self._storage.location)
-            raise CheckpointMismatch(
+            raise PositionMismatch(
                 f"The checkpoint {self._storage.location} has batches, but no file metadata."
             )
         try:
@@ -333,7 +333,7 @@ class StreamCheckpoint:
         except (ValueError, KeyError, TypeError, RecursionError):
             query_id = None
         if not isinstance(query_id, str) or not query_id:
-            raise CheckpointMismatch(
+            raise PositionMismatch(
                 f"{self._storage.location}/metadata does not contain the id of a query."
             )
         return CheckpointState(self._storage.location, query_id, planned, done)
@@ -345,7 +345,7 @@ class StreamCheckpoint:
         included. Times and settings are excluded: a batch is the same when it is planned again.
 
         Raises:
-            CheckpointMismatch: The checkpoint does not have the offsets.
+            PositionMismatch: The checkpoint does not have the offsets.
         """
         until, after = self._offsets(batch_id), self._offsets(batch_id - 1)
         after += [None] * (len(until) - len(after))
@@ -404,8 +404,8 @@ class StreamCheckpoint:
         if left:
             yield left
 
-    def _unreadable(self, path: str) -> CheckpointMismatch:
-        return CheckpointMismatch(
+    def _unreadable(self, path: str) -> PositionMismatch:
+        return PositionMismatch(
             f"{self._storage.location}/{path} is missing or cannot be read, so the rows of a batch "
             "cannot be compared with those that were applied.",
             remedy="Put the newest checkpoint of the stream there.",
@@ -468,7 +468,7 @@ class StreamRun:
 
         Raises:
             AccessRefused: A location is not allowed.
-            CheckpointMismatch: The table's state does not match the checkpoint.
+            PositionMismatch: The table's state does not match the checkpoint.
             SharedLocation: A table is registered where the stream writes or removes files.
         """
         self._spark = scan_session(spark)
@@ -657,7 +657,7 @@ class StreamRun:
         """Register this query as the writer in the table; two queries cannot do so at once."""
         state = self._checkpoint.state()
         if state.query_id is None:
-            raise CheckpointMismatch(f"The checkpoint {state.location} has vanished.")
+            raise PositionMismatch(f"The checkpoint {state.location} has vanished.")
         before = self._place
         if before is None or before.query_id != state.query_id:
             token = marked_token(f"stream/{self._job.name}", [self._job.target])
@@ -666,7 +666,7 @@ class StreamRun:
                 self._place = place = self._places.read()
                 mine = place is not None and place.query_id == state.query_id
                 if place != before and not mine:
-                    raise CheckpointMismatch(
+                    raise PositionMismatch(
                         f"Another query has just begun to write the stream {self._job.name} into "
                         f"{self._job.target}.",
                         remedy="Let only one driver run the stream.",
