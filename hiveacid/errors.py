@@ -265,10 +265,6 @@ class InsertOnlyTable(UserError):
     default_remedy = "Convert the table to full ACID before changing rows in place."
 
 
-class ScriptChanged(UserError):
-    """An earlier attempt of a script may have applied a statement that is not part of it any more."""
-
-
 class SharedLocation(UserError):
     """Two tables, or two partitions, share one location."""
 
@@ -412,7 +408,7 @@ class ProofFailed(DataError):
 
 
 class UnprovenRun(DataError):
-    """A program can no longer determine whether an earlier attempt of the run was applied."""
+    """An earlier attempt of the run may have been applied, or a statement that its script has lost."""
 
     default_remedy = (
         "Look whether its rows are there. If they are not, delete the notes and run the task again; "

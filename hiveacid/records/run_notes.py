@@ -17,7 +17,6 @@ from hiveacid.errors import (
     NotAFile,
     OutsideTable,
     PermissionRefused,
-    ScriptChanged,
     StorageError,
     TableNotFound,
     TooLarge,
@@ -757,7 +756,7 @@ def require_same_statements(
         tables: The tables that they write.
 
     Raises:
-        ScriptChanged: An earlier attempt has applied another statement, or may have.
+        UnprovenRun: An earlier attempt has applied another statement, or may have.
     """
     _abort_other_statements(client, tokens)
     for ref in tables:
@@ -781,7 +780,7 @@ def require_same_statements(
             what = "another statement" if note is None else f"another statement, {note.operation},"
             has = "has" if outcome is RunOutcome.APPLIED else "may have"
             path = f"{table.folder.rstrip('/')}/{file.path}"
-            raise ScriptChanged(
+            raise UnprovenRun(
                 f"An earlier attempt of this run {has} applied {what} to {ref}, which the script"
                 " no longer contains.",
                 remedy="Put it back as it was: it is not applied again. Values that differ in each "
