@@ -391,12 +391,6 @@ class NewerRecord(DataError):
     default_remedy = "Upgrade this package here to the version that wrote it, or to a newer one."
 
 
-class NotEnoughHistory(DataError):
-    """The directories that the snapshot needs have been cleaned."""
-
-    default_remedy = "Read again with a fresh snapshot."
-
-
 class OutOfOrder(DataError):
     """The rows of files that belong together are not in ascending order of row ids."""
 
@@ -421,7 +415,7 @@ class UnsupportedFile(DataError):
 
 
 class VersionGone(DataError):
-    """A version of a table was compacted away, and cleaned."""
+    """The directories of a version of a table, or of a snapshot, were compacted away, and cleaned."""
 
     default_remedy = "Read a newer version."
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 
-from hiveacid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
+from hiveacid.errors import BadMetadataFile, MalformedName, VersionGone
 from hiveacid.foreign.text import parse_json
 from hiveacid.rules.names import (
     CONVERTED_BASE,
@@ -143,7 +143,7 @@ def acid_state(
         BadMetadataFile: The content of a marker file is unknown to the rules, or the marker file of
             a base that the snapshot may need was removed.
         MalformedName: An ACID name does not parse; to Hive 3 that includes every "_v" suffix.
-        NotEnoughHistory: The directories that this snapshot needs are missing.
+        VersionGone: The directories that this snapshot needs are missing.
     """
     listing: dict[str, list[FileStatus]] = {}
     for file in files:
@@ -168,9 +168,10 @@ def acid_state(
         choice.obsolete += [*originals, *choice.original_directories]
         originals = []
     elif (cut_off := choice.cut_off_by()) is not None:
-        raise NotEnoughHistory(
+        raise VersionGone(
             f"{cut_off} holds write ids that this snapshot does not see yet, and the directories that"
-            " it replaced may be gone."
+            " it replaced may be gone.",
+            remedy="Read again with a fresh snapshot.",
         )
     return AcidDirectory(
         base=base[0] if base else None,

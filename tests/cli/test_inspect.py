@@ -76,7 +76,7 @@ def test_one_unreadable_partition_does_not_hide_the_others(capsys, tmp_path):
         (tmp_path / name / "bucket_00000").write_text("x")
     status, printed = inspect(capsys, tmp_path, "db.t:1:9223372036854775807::")
     assert status == 30
-    assert printed["k=1"] == {"error": "number_format"}
+    assert printed["k=1"] == {"error": "MalformedName"}
     assert printed["k=2"]["deltas"] == ["delta_0000001_0000001_0000"]
 
 

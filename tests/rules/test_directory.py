@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
+from hiveacid.errors import BadMetadataFile, MalformedName, VersionGone
 from hiveacid.rules.directory import FileStatus, Rules, acid_state, parse_metadata_file
 from hiveacid.rules.names import Base, Delta
 from hiveacid.rules.write_ids import (
@@ -18,7 +18,7 @@ from hiveacid.rules.write_ids import (
 DATA = Path(__file__).parents[1] / "data"
 CASES = json.loads((DATA / "acid_state_cases.json").read_text())["cases"]
 ERRORS = {
-    "not_enough_history": NotEnoughHistory,
+    "not_enough_history": VersionGone,
     "number_format": MalformedName,
     "bad_metadata_acid": BadMetadataFile,
 }
@@ -82,7 +82,7 @@ def test_an_overwrite_that_was_not_committed_hides_nothing(rules, write_ids):
 def test_an_overwrite_that_was_aborted_does_not_hide_that_a_compaction_replaced_the_rest(rules):
     paths = ["base_0000002/bucket_00000", "base_0000004/_metadata_acid"]
     metadata = {"base_0000004": "compacted"}
-    with pytest.raises(NotEnoughHistory, match="base_0000004"):
+    with pytest.raises(VersionGone, match="base_0000004"):
         state_of(paths, "t:4:3:3:2", rules=rules, metadata_acid=metadata)
 
 

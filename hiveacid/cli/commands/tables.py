@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hiveacid.cli import target
 from hiveacid.cli.command import Command
 from hiveacid.cli.output import Bar, print_table
-from hiveacid.errors import BadMetadataFile, DataError, MalformedName, NotEnoughHistory, UserError
+from hiveacid.errors import DataError, UserError
 from hiveacid.jobs import codec
 from hiveacid.metastore.authorizer import system_user
 from hiveacid.rules import names
@@ -123,12 +123,6 @@ def _reason(health: TableHealth) -> str:
 # `hiveacid inspect`: which directories make up a snapshot, and why
 
 
-# Reasons for an unreadable directory, in Hive's terms.
-_ERRORS: dict[type[DataError], str] = {
-    BadMetadataFile: "bad_metadata_acid",
-    MalformedName: "number_format",
-    NotEnoughHistory: "not_enough_history",
-}
 _HEAD_inspect = ("state", "directory", "size", "files", "holds")
 # Number of partitions per line of progress, if all results are printed at the end.
 _LINE_EVERY = 100
@@ -185,7 +179,7 @@ INSPECT = Command(
 
 def _as_json_inspect(state: AcidDirectory | DataError) -> dict[str, Any]:
     if isinstance(state, DataError):
-        return {"error": _ERRORS.get(type(state), state.id)}
+        return {"error": state.id}
     return {
         "base": state.base,
         "deltas": list(state.deltas),
