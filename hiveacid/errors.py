@@ -313,12 +313,6 @@ class DataError(HiveAcidError):
     exit_code = 30
 
 
-class BadMetadataFile(DataError):
-    """The marker file of a base contains a value that is unknown to the chosen rules."""
-
-    default_remedy = "Compact the table with the version of Hive that wrote the directory."
-
-
 class ConstraintViolated(DataError):
     """A row violates an enabled constraint of its table."""
 
