@@ -368,11 +368,7 @@ class IcebergDiffers(DataError):
 
 
 class MalformedName(DataError):
-    """A directory or file name looks like an ACID name but is not one."""
-
-
-class MalformedSnapshot(DataError):
-    """A list of transactions or of write ids cannot be read."""
+    """A name or a list of write ids is malformed, or a path leads out of the folder of its table."""
 
 
 class NanosecondsLost(DataError):
@@ -622,10 +618,6 @@ class NotAFile(StorageError):
         "It may be a link that leads nowhere, for example to a disk that is not mounted: bring back its"
         " target. Remove it only if it is foreign: the file in its place is missing then."
     )
-
-
-class OutsideTable(StorageError):
-    """A path would leave the folder of its table."""
 
 
 class PermissionRefused(StorageError):

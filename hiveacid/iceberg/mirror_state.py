@@ -16,7 +16,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hiveacid.errors import (
     CorruptFile,
-    MalformedSnapshot,
+    MalformedName,
     MirrorRefused,
     NewerRecord,
     TableExists,
@@ -324,7 +324,7 @@ def read_state(table: Table) -> MirrorState:
             properties,
             lineage[0],
         )
-    except (KeyError, ValueError, MalformedSnapshot) as error:
+    except (KeyError, ValueError, MalformedName) as error:
         raise MirrorRefused(
             f"The properties of the snapshot {newest.snapshot_id} of {name} cannot be read: {error}."
         ) from error

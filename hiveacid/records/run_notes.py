@@ -15,7 +15,6 @@ from hiveacid.errors import (
     MalformedName,
     NewerRecord,
     NotAFile,
-    OutsideTable,
     PermissionRefused,
     StorageError,
     TableNotFound,
@@ -490,7 +489,7 @@ class RunNoteFolder:
                 return False
             storage, path = place
             content = storage.read_small(f"{path}/{SIDECAR_FILE}")
-        except (MalformedName, OutsideTable):
+        except MalformedName:
             return False
         sidecar = None if content is None else parse_note(content)
         return sidecar is not None and sidecar.get("txn_id") == note.txn_id
