@@ -371,10 +371,6 @@ class MalformedName(DataError):
     """A name or a list of write ids is malformed, or a path leads out of the folder of its table."""
 
 
-class NanosecondsLost(DataError):
-    """Timestamps have more digits than Spark's microseconds, and would be truncated."""
-
-
 class NewerRecord(DataError):
     """A record that this version would have to understand was written by a newer one."""
 

@@ -132,7 +132,7 @@ class SparkStatement(Statement):
         """Refuse to write rows of a source whose timestamps the read may have truncated.
 
         Raises:
-            NanosecondsLost: A table that has been read has nanoseconds.
+            UnsupportedFile: A table that has been read has nanoseconds.
         """
         if "timestamp" in source.schema.simpleString():
             for snapshot in reader_of(context).snapshots:
