@@ -240,13 +240,7 @@ class SoftwareMissing(UserError):
 
 
 class IcebergRefused(UserError):
-    """A catalog of Iceberg, or its library, refuses a call."""
-
-
-class MirrorRefused(UserError):
-    """An Iceberg table cannot follow the Hive table any more."""
-
-    default_remedy = "Drop the Iceberg table, or export to another name; then all rows are copied."
+    """A catalog of Iceberg, or its library, refuses a call, or a mirror cannot follow any more."""
 
 
 class NothingToCompact(UserError):

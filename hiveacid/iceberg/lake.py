@@ -50,11 +50,10 @@ from hiveacid.errors import (
     IcebergConflict,
     IcebergRefused,
     IcebergUnreachable,
-    MirrorRefused,
     secrets_of,
     without_secrets,
 )
-from hiveacid.iceberg.catalog_files import files_of
+from hiveacid.iceberg.catalog_files import EXPORT_ANEW, files_of
 from hiveacid.iceberg.catalogs import open_catalog, options_of
 from hiveacid.iceberg.schema import IcebergTableSchema, types_by_name
 from hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob
@@ -371,7 +370,7 @@ class Lake:
             definition: The columns and partitions of the Hive table.
 
         Raises:
-            MirrorRefused: Another program has changed the columns or the partitions.
+            IcebergRefused: Another program has changed the columns or the partitions.
         """
         with self._errors("The table cannot be updated"):
             return ExistingTable(self._name, table, definition)
@@ -534,7 +533,7 @@ class ExistingTable(ChangedTable):
         definition: The columns and partitions that it gets.
 
     Raises:
-        MirrorRefused: Another program has changed the columns or the partitions.
+        IcebergRefused: Another program has changed the columns or the partitions.
     """
 
     _change, _done = "changes", "updated"
@@ -553,10 +552,11 @@ class ExistingTable(ChangedTable):
         self.parent = None if snapshot is None else snapshot.snapshot_id
         keys = [field.name for field in definition.spec.fields]
         if types_by_name(self.schema) != wanted or self.key_names != keys:
-            raise MirrorRefused(
+            raise IcebergRefused(
                 f"The columns or the partitions of {name} are not those of the Hive table: columns"
                 f" {', '.join(known)}, partitioned by {', '.join(self.key_names) or 'nothing'},"
-                f" instead of {', '.join(wanted)}, partitioned by {', '.join(keys) or 'nothing'}."
+                f" instead of {', '.join(wanted)}, partitioned by {', '.join(keys) or 'nothing'}.",
+                remedy=EXPORT_ANEW,
             )
 
     def _commit(self) -> None:

@@ -37,7 +37,7 @@ def export_to_iceberg(
     Raises:
         SoftwareMissing: pyiceberg is not installed.
         TableExists: The Iceberg table exists already, and no export has created it.
-        MirrorRefused: The Iceberg table cannot follow the Hive table any more.
+        IcebergRefused: The Iceberg table cannot follow the Hive table any more.
         IcebergConflict: Another program has changed the Iceberg table meanwhile.
         UnsupportedTable: A column cannot be represented in Iceberg, or the files are not ORC files.
         SharedLocation: The folders of both tables overlap.
@@ -69,7 +69,7 @@ def lag_of_mirror(
         IcebergUnreachable: The catalog does not answer.
         TableNotFound: One of both tables does not exist.
         TableExists: No export has created the Iceberg table.
-        MirrorRefused: The Iceberg table cannot follow the Hive table any more.
+        IcebergRefused: The Iceberg table cannot follow the Hive table any more.
         VersionUnknown: The Hive table does not have this version.
     """
     with _secrets_hidden(job, f"The lag of {job.table}"):

@@ -16,7 +16,6 @@ from pyiceberg.types import IntegerType, NestedField
 from hiveacid.errors import (
     IcebergRefused,
     IcebergUnreachable,
-    MirrorRefused,
     SoftwareMissing,
     StorageError,
     TableExists,
@@ -238,7 +237,7 @@ def test_a_mirror_of_an_earlier_creation_has_no_version(mirror: Followed) -> Non
     shutil.copytree(kept, root / MIRROR_NOTES)
     mirror.client.commit_txn(mirror.open_write())
     assert mirror.noted() == [("ns.t", 0, 1)]
-    with pytest.raises(MirrorRefused, match="rows of another table"):
+    with pytest.raises(IcebergRefused, match="rows of another table"):
         mirror.lag()
 
 
@@ -316,14 +315,14 @@ def test_a_mirror_that_cannot_follow_has_no_lag(mirror: Followed) -> None:
     with pytest.raises(VersionUnknown, match="no version 2: its newest one is 1"):
         mirror.lag(version=2)
     mirror.iceberg.append(mirror.iceberg.scan().to_arrow())
-    with pytest.raises(MirrorRefused, match="Another program has changed"):
+    with pytest.raises(IcebergRefused, match="Another program has changed"):
         mirror.lag()
 
 
 def test_a_mirror_of_another_table_is_refused(mirror: Followed, database: str) -> None:
     other = WrittenTable.create(mirror.client, f"{database}.other")
     other.insert(1)
-    with pytest.raises(MirrorRefused, match="rows of another table"):
+    with pytest.raises(IcebergRefused, match="rows of another table"):
         mirror.lag(target=str(other.ref))
 
 

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 from pyiceberg.expressions import EqualTo
 
-from hiveacid.errors import InvalidJob, MirrorRefused, UnsupportedFile
+from hiveacid.errors import IcebergRefused, InvalidJob, UnsupportedFile
 from hiveacid.iceberg import data_file as parquet_data_file
 from hiveacid.iceberg.mirror_state import PROVENANCE
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -188,7 +188,7 @@ def test_a_mirror_keeps_its_format(case: FlatCase) -> None:
     case.add(flat_file(pa.table({"id": pa.array([1], pa.int32())})))
     case.run()
     case.add(flat_file(pa.table({"id": pa.array([2], pa.int32())})))
-    with pytest.raises(MirrorRefused, match="have the format parquet, and the job asks for orc"):
+    with pytest.raises(IcebergRefused, match="have the format parquet, and the job asks for orc"):
         case.run(format="orc")
     assert case.run(format=None).outcome == "updated"
     assert all(file.endswith(".parquet") for file in case.parquet_files())

@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import IcebergConflict, MirrorRefused
+from hiveacid.errors import IcebergConflict, IcebergRefused
 from hiveacid.metastore.client import MetastoreClient
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.lakes import ServedCatalog
@@ -86,7 +86,7 @@ def test_spark_reads_a_mirror_and_sets_it_back_with_the_statement_of_the_error(
     mirror.update()
     assert ids(session, mirror) == [1, 2, 3, 4]
     session.sql(f"INSERT INTO lake.{mirror.name} VALUES (77)")
-    with pytest.raises(MirrorRefused) as raised:
+    with pytest.raises(IcebergRefused) as raised:
         mirror.run()
     found = re.search(r"rollback_to_snapshot\('[\w.]+', \d+\)", raised.value.remedy)
     assert found is not None
