@@ -444,10 +444,6 @@ class OverlapRefused(ConflictError):
     )
 
 
-class IcebergConflict(ConflictError):
-    """Another program has created or changed the Iceberg table meanwhile."""
-
-
 class SnapshotMoved(ConflictError):
     """The table kept changing while the job tried to start."""
 
@@ -469,7 +465,7 @@ class StreamOvertaken(ConflictError):
 
 
 class TableReplaced(ConflictError):
-    """The table was dropped and created again while a job worked on it."""
+    """The table, or its mirror, was created again or changed by others while a job worked on it."""
 
     default_remedy = "Nothing of the new one was touched; run the job again if it is still wanted."
 

@@ -47,9 +47,9 @@ from thrift.transport.TTransport import TTransportException
 from hiveacid.errors import (
     CommitUncertain,
     HiveAcidError,
-    IcebergConflict,
     IcebergRefused,
     IcebergUnreachable,
+    TableReplaced,
     secrets_of,
     without_secrets,
 )
@@ -468,7 +468,7 @@ class ChangedTable(ABC):
         """Create the snapshot in one step.
 
         Raises:
-            IcebergConflict: Another program has created or changed the table meanwhile.
+            TableReplaced: Another program has created or changed the table meanwhile.
             IcebergRefused: The catalog denies the change.
             IcebergUnreachable: The database of the catalog did not carry out the change now.
             CommitUncertain: It is unknown whether the snapshot was created.
@@ -481,7 +481,7 @@ class ChangedTable(ABC):
             raise _without_namespace(self._name, error) from error
         except _REFUSALS as error:
             failure = self._failure(error)
-            raise IcebergConflict(
+            raise TableReplaced(
                 f"{self._name} was not {self._done}: {failure.text}",
                 remedy=f"Look for another program that {self._change} the table, and run the job"
                 " again.",

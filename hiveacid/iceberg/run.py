@@ -38,7 +38,7 @@ def export_to_iceberg(
         SoftwareMissing: pyiceberg is not installed.
         TableExists: The Iceberg table exists already, and no export has created it.
         IcebergRefused: The Iceberg table cannot follow the Hive table any more.
-        IcebergConflict: Another program has changed the Iceberg table meanwhile.
+        TableReplaced: Another program has changed the Iceberg table meanwhile.
         UnsupportedTable: A column cannot be represented in Iceberg, or the files are not ORC files.
         SharedLocation: The folders of both tables overlap.
         DataError: A file has values that Iceberg's readers would change.

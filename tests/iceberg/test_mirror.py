@@ -11,7 +11,7 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 from pyiceberg.types import IntegerType
 
-from hiveacid.errors import CommitUncertain, IcebergConflict, IcebergRefused
+from hiveacid.errors import CommitUncertain, IcebergRefused, TableReplaced
 from hiveacid.iceberg.attempt import Attempt, AttemptNote
 from hiveacid.jobs.iceberg_job import IcebergExportReport
 from hiveacid.jobs.maintenance_jobs import CompactJob
@@ -283,7 +283,7 @@ def test_of_two_concurrent_runs_one_updates(mirror: Mirror) -> None:
                 mirror.run(run_token="rival")
 
     mirror.hive.insert(4)
-    with pytest.raises(IcebergConflict, match="was not updated"):
+    with pytest.raises(TableReplaced, match="was not updated"):
         mirror.run(Rival(), run_token="run")
     assert mirror.counts(run_token="run") == ("unchanged", 0, 2, 0)
 
