@@ -543,13 +543,6 @@ class MetastoreCallFailed(MetastoreError):
     """The metastore answered a call with an error without a class of its own."""
 
 
-class IcebergUnreachable(MetastoreError):
-    """A catalog of Iceberg did not answer."""
-
-    retryable = True
-    default_remedy = "Check the options of the catalog and that its service runs."
-
-
 class MetastoreTroubled(MetastoreCallFailed):
     """The metastore had an internal failure, usually of its database."""
 
@@ -558,7 +551,7 @@ class MetastoreTroubled(MetastoreCallFailed):
 
 
 class MetastoreUnreachable(MetastoreError):
-    """No metastore host answered."""
+    """No metastore host answered, or no catalog of Iceberg."""
 
     retryable = True
     default_remedy = "Check the metastore uri, that the service runs and that the port is open."

@@ -48,7 +48,7 @@ from hiveacid.errors import (
     CommitUncertain,
     HiveAcidError,
     IcebergRefused,
-    IcebergUnreachable,
+    MetastoreUnreachable,
     TableReplaced,
     secrets_of,
     without_secrets,
@@ -322,7 +322,7 @@ class Lake:
         """Return the table if it exists.
 
         Raises:
-            IcebergUnreachable: The catalog does not answer.
+            MetastoreUnreachable: The catalog does not answer.
             IcebergRefused: It refuses the call, or has something else of this name.
         """
         with self._errors("The catalog cannot be asked"):
@@ -337,7 +337,7 @@ class Lake:
         SQLite keeps a transaction whose COMMIT failed, and shows its changes to the same connection.
 
         Raises:
-            IcebergUnreachable: A connection cannot be closed.
+            MetastoreUnreachable: A connection cannot be closed.
         """
         with self._errors("The connections cannot be closed"):
             self._catalog.close()
@@ -387,7 +387,9 @@ class Lake:
             failure = Failure.of(error, options_of(self._job))
             problem = f"{what} for {self._name}: {failure.text}"
             if _is_outage(error):
-                raise IcebergUnreachable(problem) from failure.cause
+                raise MetastoreUnreachable(
+                    problem, remedy="Check the options of the catalog and that its service runs."
+                ) from failure.cause
             raise IcebergRefused(problem, remedy="Check the options of the catalog.") from (
                 failure.cause
             )
@@ -470,7 +472,7 @@ class ChangedTable(ABC):
         Raises:
             TableReplaced: Another program has created or changed the table meanwhile.
             IcebergRefused: The catalog denies the change.
-            IcebergUnreachable: The database of the catalog did not carry out the change now.
+            MetastoreUnreachable: The database of the catalog did not carry out the change now.
             CommitUncertain: It is unknown whether the snapshot was created.
         """
         try:
@@ -504,7 +506,7 @@ class ChangedTable(ABC):
         """Describe a failure of a commit that surely had no effect."""
         problem = f"{self._name} was not {self._done}: {self._failure(error).text}"
         if is_outage(error):
-            return IcebergUnreachable(problem, remedy="Run the job again.")
+            return MetastoreUnreachable(problem, remedy="Run the job again.")
         return IcebergRefused(problem, remedy="Check the rights of the user of the catalog.")
 
     def _failure(self, error: Exception) -> Failure:

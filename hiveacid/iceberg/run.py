@@ -66,7 +66,7 @@ def lag_of_mirror(
 
     Raises:
         SoftwareMissing: pyiceberg is not installed.
-        IcebergUnreachable: The catalog does not answer.
+        MetastoreUnreachable: The catalog does not answer.
         TableNotFound: One of both tables does not exist.
         TableExists: No export has created the Iceberg table.
         IcebergRefused: The Iceberg table cannot follow the Hive table any more.

@@ -15,7 +15,7 @@ from pyiceberg.types import IntegerType, NestedField
 
 from hiveacid.errors import (
     IcebergRefused,
-    IcebergUnreachable,
+    MetastoreUnreachable,
     SoftwareMissing,
     StorageError,
     TableExists,
@@ -340,7 +340,7 @@ class Forbids(Fails):
 
 
 @pytest.mark.parametrize(
-    ("catalog", "error"), [(Fails, IcebergUnreachable), (Forbids, IcebergRefused)]
+    ("catalog", "error"), [(Fails, MetastoreUnreachable), (Forbids, IcebergRefused)]
 )
 def test_only_an_unreachable_catalog_may_answer_later(
     mirror: Followed, catalog: type, error: type[Exception]
@@ -349,7 +349,7 @@ def test_only_an_unreachable_catalog_may_answer_later(
         asked = pytest.raises(error, match="cannot be asked")
         with opened_as("sql", catalog), asked as raised:
             work()
-        assert raised.value.retryable == (error is IcebergUnreachable)
+        assert raised.value.retryable == (error is MetastoreUnreachable)
 
 
 def test_a_missing_library_is_an_error(mirror: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
