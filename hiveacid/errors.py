@@ -489,11 +489,7 @@ class MetastoreError(HiveAcidError):
 
 
 class AuthenticationFailed(MetastoreError):
-    """The metastore rejects the caller's identity, or has not proved its own."""
-
-
-class AuthenticationMismatch(AuthenticationFailed):
-    """The metastore and its connection disagree on the use of Kerberos."""
+    """The metastore rejects the caller's identity or way to prove it, or has not proved its own."""
 
 
 class KdcUnreachable(AuthenticationFailed):

@@ -9,7 +9,6 @@ import pytest
 
 from hiveacid.errors import (
     AuthenticationFailed,
-    AuthenticationMismatch,
     InvalidJob,
     TokenRefused,
 )
@@ -221,7 +220,7 @@ def test_a_caller_without_credentials_learns_that_they_are_required(
     options: MetastoreOptions,
 ) -> None:
     plain = replace(options, auth_mechanism="NONE")
-    with pytest.raises(AuthenticationMismatch, match="requires authentication other than Kerberos"):
+    with pytest.raises(AuthenticationFailed, match="requires authentication other than Kerberos"):
         MetastoreClient(plain).get_databases()
 
 
@@ -229,5 +228,5 @@ def test_a_metastore_without_authentication_is_distinguished_from_one_that_is_do
     options: MetastoreOptions, fake4: FakeMetastore
 ) -> None:
     asking = replace(options, uris=fake4.uri, read_timeout_seconds=3)
-    with pytest.raises(AuthenticationMismatch, match="has no Kerberos"):
+    with pytest.raises(AuthenticationFailed, match="has no Kerberos"):
         MetastoreClient(asking).get_databases()

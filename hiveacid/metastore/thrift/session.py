@@ -15,7 +15,6 @@ from hiveacid.errors import (
     AnswerGarbled,
     AnswerLost,
     AuthenticationFailed,
-    AuthenticationMismatch,
     HiveAcidError,
     MetastoreCallFailed,
     MetastoreError,
@@ -435,16 +434,16 @@ def mismatch(
         if answer is None:
             return None
         if "Unsupported mechanism" in answer:
-            return AuthenticationMismatch(
+            return AuthenticationFailed(
                 f"The metastore at {endpoint} requires authentication other than Kerberos: {answer}.",
                 remedy="Passwords are not supported; use Kerberos, or HTTP with a bearer token.",
             )
-        return AuthenticationMismatch(
+        return AuthenticationFailed(
             f"The metastore at {endpoint} asks for Kerberos.",
             remedy='Set auth_mechanism to "GSSAPI" in the connection or the options.',
         )
     if _answers_plainly(endpoint, options, seconds):
-        return AuthenticationMismatch(
+        return AuthenticationFailed(
             f"The metastore at {endpoint} has no Kerberos.",
             remedy='Set auth_mechanism to "NONE", or hive.metastore.sasl.enabled in the metastore.',
         )
