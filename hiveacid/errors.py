@@ -492,28 +492,14 @@ class AuthenticationFailed(MetastoreError):
     """The metastore rejects the caller's identity or way to prove it, or has not proved its own."""
 
 
-class KdcUnreachable(AuthenticationFailed):
-    """No Kerberos server answered, or none is configured."""
-
-    retryable = True
-    default_remedy = "Check realms and kdc in /etc/krb5.conf, or in the file KRB5_CONFIG names."
-
-
 class NoTicket(AuthenticationFailed):
-    """No valid Kerberos ticket is available for the login."""
+    """No valid Kerberos ticket or delegation token is available for the login."""
 
     retryable = True
     default_remedy = (
         "Get one with kinit, or let airflow kerberos renew it, and check that KRB5CCNAME names "
         "the cache it is in; or set kerberos_keytab and kerberos_principal."
     )
-
-
-class TokenRefused(AuthenticationFailed):
-    """The metastore no longer accepts a driver's delegation token."""
-
-    retryable = True
-    default_remedy = "Run the task again, which gets a new one, also where it has expired."
 
 
 class AnswerLost(MetastoreError):

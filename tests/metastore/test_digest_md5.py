@@ -10,7 +10,7 @@ import pytest
 from hiveacid.errors import (
     AuthenticationFailed,
     InvalidJob,
-    TokenRefused,
+    NoTicket,
 )
 from hiveacid.jobs.options import PROTECTIONS, MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
@@ -212,7 +212,7 @@ def test_a_wrong_secret_is_refused_with_the_server_s_message(
     options: MetastoreOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HIVEACID_TOKEN_TEST", token(password=b"x" * 20))
-    with pytest.raises(TokenRefused, match=r"token of alice.*Mismatched response\. Run"):
+    with pytest.raises(NoTicket, match=r"token of alice.*Mismatched response\. Run"):
         MetastoreClient(options).get_databases()
 
 

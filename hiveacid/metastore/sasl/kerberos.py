@@ -11,7 +11,6 @@ from typing import Any
 
 from hiveacid.errors import (
     AuthenticationFailed,
-    KdcUnreachable,
     MetastoreError,
     NoTicket,
     SoftwareMissing,
@@ -113,7 +112,10 @@ class GssFailure(Exception):
         )
 
     def _of_realm(self) -> MetastoreError:
-        return KdcUnreachable(f"No Kerberos server answers: {self.message}.")
+        return NoTicket(
+            f"No Kerberos server answers: {self.message}.",
+            remedy="Check realms and kdc in /etc/krb5.conf, or in the file KRB5_CONFIG names.",
+        )
 
 
 # GSSAPI of the operating system: MIT Kerberos' own library, called without anything to build.
