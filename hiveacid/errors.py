@@ -587,17 +587,7 @@ class PermissionRefused(StorageError):
     default_remedy = "Give the user who runs the job access to the table's folder."
 
 
-class StorageLoginFailed(StorageError):
-    """The file system cannot identify the caller: the ticket or token is missing or invalid."""
-
-    retryable = True
-    default_remedy = (
-        "On a worker, run kinit or airflow kerberos, and check KRB5CCNAME. In a cluster, Spark "
-        "brings a token for each of spark.kerberos.access.hadoopFileSystems."
-    )
-
-
 class StorageUnreachable(StorageError):
-    """The file system does not answer, or has just started and does not accept changes yet."""
+    """The file system does not answer, does not accept changes yet, or cannot identify the caller."""
 
     retryable = True
