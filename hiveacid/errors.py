@@ -503,15 +503,14 @@ class NoTicket(AuthenticationFailed):
 
 
 class AnswerLost(MetastoreError):
-    """The connection broke during a call; it is unknown whether the call was carried out."""
+    """A call has no answer that can be read; it is unknown whether the call was carried out.
+
+    Attributes:
+        garbled: Whether there is an answer, which cannot be parsed.
+    """
 
     retryable = True
-
-
-class AnswerGarbled(AnswerLost):
-    """The answer to a call cannot be parsed; it is unknown whether the call was carried out."""
-
-    default_remedy = "Check the connection to the metastore, for example proxies."
+    garbled: bool = False
 
 
 class CommitUncertain(MetastoreError):

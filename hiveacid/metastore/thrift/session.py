@@ -12,7 +12,6 @@ from thrift.Thrift import TApplicationException
 from thrift.transport.TTransport import TTransportException
 
 from hiveacid.errors import (
-    AnswerGarbled,
     AnswerLost,
     AuthenticationFailed,
     HiveAcidError,
@@ -260,13 +259,15 @@ class Session:
                 connection.invoke(idl_tables.set_ugi, user, [], deadline=deadline)
             if len(self._endpoints) > 1:
                 self._require_same_database(connection, deadline)
-        except AnswerGarbled as garbled:
+        except AnswerLost as lost:
             connection.close()
+            if not lost.garbled:
+                raise
             raise UnsupportedMetastore(
-                garbled.what,
+                lost.what,
                 remedy="Check that the uri names the metastore's own port and its transport"
                 " (thrift, TLS or http).",
-            ) from garbled
+            ) from lost
         except (ServerException, TApplicationException) as failure:
             connection.close()
             raise _translate(failure, idl_tables.set_ugi, "") from failure
