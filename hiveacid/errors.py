@@ -247,16 +247,10 @@ class NothingToCompact(UserError):
     """Compaction would have no effect."""
 
 
-class NotTransactional(UserError):
-    """The target is not a transactional table."""
+class WrongTableKind(UserError):
+    """The table is not transactional, or takes inserts only, and the job requires more."""
 
-    default_remedy = "Use a table created with TBLPROPERTIES ('transactional'='true')."
-
-
-class InsertOnlyTable(UserError):
-    """Update, delete or merge was requested for an insert-only table."""
-
-    default_remedy = "Convert the table to full ACID before changing rows in place."
+    default_remedy = "Use a full ACID table, created with TBLPROPERTIES ('transactional'='true')."
 
 
 class SharedLocation(UserError):

@@ -280,7 +280,7 @@ MISTAKES = {
     "a plain table": Mistake(
         "worker",
         lambda here: delete("db.plain"),
-        "NotTransactional",
+        "WrongTableKind",
         "db.plain is not a transactional table. Use a table created with TBLPROPERTIES",
     ),
     "a column of SET misspelt": Mistake(

@@ -14,11 +14,11 @@ from hiveacid.errors import (
     InvalidJob,
     MetastoreError,
     MetastoreUnreachable,
-    NotTransactional,
     StorageError,
     TableNotFound,
     TypeMismatch,
     UnknownColumn,
+    WrongTableKind,
 )
 from hiveacid.jobs.job_json import to_json
 from hiveacid.jobs.options import MetastoreOptions
@@ -182,7 +182,7 @@ def test_every_error_is_clear_and_leaves_nothing_behind(
     ("kind", "expected"),
     [
         (None, dict.fromkeys(("append", "update", "to_df"), TableNotFound)),
-        (TableKind.NOT_ACID, dict.fromkeys(("append", "update", "to_df"), NotTransactional)),
+        (TableKind.NOT_ACID, dict.fromkeys(("append", "update", "to_df"), WrongTableKind)),
     ],
 )
 def test_tables_that_cannot_be_written(

@@ -9,9 +9,9 @@ from hiveacid.errors import (
     IcebergDiffers,
     IcebergRefused,
     InvalidJob,
-    NotTransactional,
     SoftwareMissing,
     TableNotFound,
+    WrongTableKind,
 )
 from hiveacid.jobs import IcebergCompareJob
 from hiveacid.jobs.iceberg_job import ComparedPartition, IcebergCompareReport
@@ -43,7 +43,7 @@ def test_missing_tables_and_files_are_named(mirror: Mirror, database: str) -> No
         TableRef(database, "plain"), [HiveColumn("id", "int")], kind=TableKind.NOT_ACID
     )
     mirror.client.create_table(plain)
-    with pytest.raises(NotTransactional):
+    with pytest.raises(WrongTableKind):
         compare(mirror, target=f"{database}.plain")
     (file,) = mirror.iceberg.scan().plan_files()
     Path(file.file.file_path.removeprefix("file:").replace("//", "/")).unlink()

@@ -12,9 +12,9 @@ from pyarrow.orc import ORCFile, write_table
 
 from hiveacid.errors import (
     CorruptFile,
-    NotTransactional,
     TableNotFound,
     VersionGone,
+    WrongTableKind,
 )
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -282,7 +282,7 @@ def test_of_several_tables_one_that_cannot_be_measured_stops_no_other(client, da
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"kind": TableKind.NOT_ACID}, NotTransactional, "not a transactional table"),
+        ({"kind": TableKind.NOT_ACID}, WrongTableKind, "not a transactional table"),
         (None, TableNotFound, "does not exist"),
     ],
 )
