@@ -250,7 +250,7 @@ class NothingToCompact(UserError):
 class WrongTableKind(UserError):
     """The table is not transactional, or takes inserts only, and the job requires more."""
 
-    default_remedy = "Use a full ACID table, created with TBLPROPERTIES ('transactional'='true')."
+    default_remedy = "Use a table created with TBLPROPERTIES ('transactional'='true')."
 
 
 class SharedLocation(UserError):
