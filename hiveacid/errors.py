@@ -301,25 +301,13 @@ class DataError(HiveAcidError):
     exit_code = 30
 
 
-class ConstraintViolated(DataError):
-    """A row violates an enabled constraint of its table."""
-
-    default_remedy = "Nothing was written. Correct or filter such rows in the source."
-
-
 class CheckFailed(DataError):
-    """A check of a write is violated."""
+    """Rows violate a check, a constraint, the keys of a merge, a certificate, or a comparison."""
 
     default_remedy = (
         "Nothing became visible. Correct the source; or change the check, or its severity to"
         ' "warn", if such rows are valid.'
     )
-
-
-class KeysLeft(DataError):
-    """Files of a table hold keys that its certificate calls erased."""
-
-    default_remedy = "Find the writer of the named files, and make a new request for these keys."
 
 
 class CorruptFile(DataError):
@@ -337,21 +325,6 @@ class DirectoryMissing(DataError):
     default_remedy = (
         "Bring it back from a copy, a snapshot of the file system or its trash; or drop the table, or"
         " overwrite or drop the partition, if the rows are not needed."
-    )
-
-
-class DuplicateMergeKeys(DataError):
-    """Several source rows match the same target row."""
-
-    default_remedy = "Make the source unique on the columns of the merge condition."
-
-
-class IcebergDiffers(DataError):
-    """An Iceberg table has other rows than the compared version of the Hive table."""
-
-    default_remedy = (
-        "If only the mirror has written the Iceberg table, drop it, and run the mirror, which copies"
-        " all rows. Otherwise look for the program that has changed these partitions."
     )
 
 

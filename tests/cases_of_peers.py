@@ -10,8 +10,7 @@ from typing import Any
 
 from hiveacid.cli.main import main
 from hiveacid.errors import (
-    ConstraintViolated,
-    DuplicateMergeKeys,
+    CheckFailed,
     InvalidJob,
     SqlError,
     TypeMismatch,
@@ -188,7 +187,7 @@ CASES = {
     ),
     # Several source rows for a row
     "two updates of a row": Case(
-        _merge("WHEN MATCHED THEN UPDATE SET n = s.n", source="twice"), DuplicateMergeKeys
+        _merge("WHEN MATCHED THEN UPDATE SET n = s.n", source="twice"), CheckFailed
     ),
     "two updates of a row, one excluded": Case(
         _merge("WHEN MATCHED AND s.n = 2 THEN UPDATE SET n = s.n", source="twice"),
@@ -209,7 +208,7 @@ CASES = {
             "WHEN MATCHED AND s.n = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET n = s.n",
             source="twice",
         ),
-        DuplicateMergeKeys,
+        CheckFailed,
     ),
     # Clauses
     "the first clause wins": Case(
@@ -402,22 +401,18 @@ CASES = {
     "an explicit null is no default": Case(
         "INSERT INTO strict VALUES (2, NULL, NULL)", [(1, "a", 10), (2, None, None)], "strict"
     ),
-    "a null in an insert": Case(
-        "INSERT INTO strict VALUES (NULL, 'x', 1)", ConstraintViolated, "strict"
-    ),
-    "a null in an update": Case(
-        "UPDATE strict SET id = NULL WHERE TRUE", ConstraintViolated, "strict"
-    ),
+    "a null in an insert": Case("INSERT INTO strict VALUES (NULL, 'x', 1)", CheckFailed, "strict"),
+    "a null in an update": Case("UPDATE strict SET id = NULL WHERE TRUE", CheckFailed, "strict"),
     "a null in an update of no row": Case(
         "UPDATE strict SET id = NULL WHERE id = 9", [(1, "a", 10)], "strict"
     ),
     "a null in a merge": Case(
         "MERGE INTO strict USING s ON strict.id = s.id WHEN NOT MATCHED THEN INSERT *",
-        ConstraintViolated,
+        CheckFailed,
         "strict",
     ),
     "a required column that is omitted": Case(
-        "INSERT INTO strict (v) VALUES ('x')", ConstraintViolated, "strict"
+        "INSERT INTO strict (v) VALUES ('x')", CheckFailed, "strict"
     ),
     # Values that do not fit
     "a small integer": Case(

@@ -16,8 +16,8 @@ from pyspark.errors import (
 )
 
 from hiveacid.errors import (
+    CheckFailed,
     ClusterUnreachable,
-    ConstraintViolated,
     CorruptFile,
     DiskFull,
     EmptySource,
@@ -34,6 +34,7 @@ from hiveacid.errors import (
     UnsupportedTable,
 )
 from hiveacid.jobs.fields import HEADER_REMEDY
+from hiveacid.rules.constraints import VIOLATION_REMEDY
 from hiveacid.rules.directory import HEAD, ORC_FILE, kind_of_file
 from hiveacid.rules.location import Location, split
 from hiveacid.rules.schema import STATE_MAPPING
@@ -60,7 +61,7 @@ _MARKED: dict[str, tuple[type[HiveAcidError], str | None]] = {
     CORRUPT: (CorruptFile, None),
     REPLACED: (TableReplaced, "Read the table again."),
     MALFORMED: (CorruptFile, LINE_REMEDY),
-    VIOLATED: (ConstraintViolated, None),
+    VIOLATED: (CheckFailed, VIOLATION_REMEDY),
     UNMAPPED: (UnsupportedTable, STATE_MAPPING),
 }
 

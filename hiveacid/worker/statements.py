@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from sqlglot import exp
 
-from hiveacid.errors import ConstraintViolated, SparkNeeded
+from hiveacid.errors import CheckFailed, SparkNeeded
 from hiveacid.jobs.fields import Parameters
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -24,7 +24,7 @@ from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.rows import key_scope, partitions_to_change
 from hiveacid.plan.values import assigned
 from hiveacid.progress import Phase
-from hiveacid.rules.constraints import WriteRules
+from hiveacid.rules.constraints import VIOLATION_REMEDY, WriteRules
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.schema import HiveType, Primitive, parse_type
@@ -179,7 +179,7 @@ class NewRows:
         """Stage the rows.
 
         Raises:
-            ConstraintViolated: A row violates a constraint.
+            CheckFailed: A row violates a constraint.
         """
         if not self._parts:
             return
@@ -224,8 +224,9 @@ def _require_constraints(rows: pa.Table, rules: WriteRules) -> None:
         wrong = rows.filter(pc.invert(holds)).slice(0, 1)
         if wrong.num_rows:
             shown = json.dumps(wrong.to_pylist()[0], default=str)[:_SHOWN_CHARACTERS]
-            raise ConstraintViolated(
-                f"The constraint {rule.constraint} of {rules.table} refuses the row {shown}."
+            raise CheckFailed(
+                f"The constraint {rule.constraint} of {rules.table} refuses the row {shown}.",
+                remedy=VIOLATION_REMEDY,
             )
 
 

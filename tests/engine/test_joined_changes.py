@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import DuplicateMergeKeys, HiveAcidError, InvalidJob, JobFailed
+from hiveacid.errors import CheckFailed, HiveAcidError, InvalidJob, JobFailed
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.spark.python.table import AcidTable
@@ -100,7 +100,7 @@ def test_rows_are_changed_by_other_tables(
 @pytest.mark.parametrize(
     ("statement", "error", "message"),
     [
-        ("UPDATE t SET a = s.x FROM s, u WHERE s.id = t.id AND u.k > 6", DuplicateMergeKeys, "id"),
+        ("UPDATE t SET a = s.x FROM s, u WHERE s.id = t.id AND u.k > 6", CheckFailed, "id"),
         (
             "UPDATE t SET (a, b) = (SELECT x FROM s WHERE s.id = t.id) WHERE true",
             HiveAcidError,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import (
+    CheckFailed,
     CorruptFile,
-    IcebergDiffers,
     IcebergRefused,
     InvalidJob,
     SoftwareMissing,
@@ -89,7 +89,7 @@ def test_an_error_names_a_few_partitions() -> None:
     report = IcebergCompareReport(
         target="a.b", table="c.d", equal=False, different=tuple(partitions), partitions=20
     )
-    with pytest.raises(IcebergDiffers) as raised:
+    with pytest.raises(CheckFailed) as raised:
         report.require_equal()
     assert "in 9 of 20 partitions" in raised.value.what
     assert "p=1 (1 instead of 2 rows), p=2 (other values)" in raised.value.what
