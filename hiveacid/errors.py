@@ -167,7 +167,7 @@ class HiveAcidError(Exception):
         exit_code: The exit status of an application that ends with this error.
     """
 
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
     exit_code: ClassVar[int] = 1
     default_remedy: ClassVar[str] = ""
 
@@ -522,20 +522,16 @@ class DiskFull(StorageError):
 
 
 class EmptySource(StorageError):
-    """A source has no file, no bytes, or no rows."""
+    """A source has no file, no bytes, or no rows.
+
+    It is not retryable if its job skips such a source: then a task is skipped.
+    """
 
     retryable = True
     default_remedy = (
         "Nothing was changed: run the task again once the rows are there, or set on_empty if none are"
         " no error."
     )
-
-
-class SourceSkipped(EmptySource):
-    """A source is empty, and its job skips such a source."""
-
-    retryable = False
-    default_remedy = "Nothing was changed. Clear the task once the rows are there."
 
 
 class NotAFile(StorageError):
