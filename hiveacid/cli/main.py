@@ -32,7 +32,6 @@ _PROVIDER, _DEMO = "airflow_hiveacid", "airflow_hiveacid.playground.demo_command
 DESCRIPTION = "Inspect and maintain Hive ACID tables."
 _LIBRARY_COMMANDS = (
     tables.TABLES,
-    tables.INSPECT,
     versions.HISTORY,
     versions.DIFF,
     versions.CHANGES,

@@ -45,7 +45,7 @@ def tables(client, database):
 @pytest.mark.parametrize(
     ("command", "action"),
     [
-        ("inspect {}", "read"),
+        ("cat {} --directories", "read"),
         ("history {}", "read"),
         ("plan {}", "read"),
         ("cat {}", "read"),

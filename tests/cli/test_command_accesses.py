@@ -9,8 +9,7 @@ from hiveacid.jobs.job import Access
 
 # The arguments of each command, with its table and action for the authorizer.
 ARGUMENTS = {
-    "inspect hr.t": ("hr.t", "read"),
-    "inspect --path /x --write-ids hr.t:5:9223372036854775807::": ("*", "read"),
+    "cat --directories hr.t": ("hr.t", "read"),
     "cat hr.t": ("hr.t", "read"),
     "cat --path /x --write-ids hr.t:5:9223372036854775807::": ("*", "read"),
     "history hr.t": ("hr.t", "read"),

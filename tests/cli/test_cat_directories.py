@@ -22,7 +22,18 @@ def lay_out(case, folder):
 
 def inspect(capsys, folder, write_ids, *options):
     """The exit status, and the state of each partition by its name."""
-    status = main(["inspect", "--path", str(folder), "--write-ids", write_ids, "--json", *options])
+    status = main(
+        [
+            "cat",
+            "--directories",
+            "--path",
+            str(folder),
+            "--write-ids",
+            write_ids,
+            "--json",
+            *options,
+        ]
+    )
     partitions = json.loads(capsys.readouterr().out)["partitions"]
     return status, {state.pop("partition"): state for state in partitions}
 
@@ -82,7 +93,7 @@ def test_one_unreadable_partition_does_not_hide_the_others(capsys, tmp_path):
 
 def test_text_describes_each_directory(capsys):
     folder = DATA / "hive-written/hive4"
-    assert main(["inspect", "--path", str(folder), "--write-ids", "db.t:2:2::"]) == 0
+    assert main(["cat", "--directories", "--path", str(folder), "--write-ids", "db.t:2:2::"]) == 0
     title, *lines = capsys.readouterr().out.splitlines()
     assert title.startswith(str(folder))
     assert lines.pop(0).split() == ["state", "directory", "size", "files", "holds"]
