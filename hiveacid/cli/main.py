@@ -33,9 +33,7 @@ DESCRIPTION = "Inspect and maintain Hive ACID tables."
 _LIBRARY_COMMANDS = (
     tables.TABLES,
     versions.HISTORY,
-    versions.DIFF,
     versions.CHANGES,
-    versions.APPLY_AGAIN,
     tables.CAT,
     sql.COMMAND,
     plan.COMMAND,
