@@ -17,8 +17,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from hiveacid.errors import SoftwareMissing
+from hiveacid.spark.java_objects import (
+    empty_array,
+    java_class,
+    java_context,
+    java_session,
+    kept_objects,
+    temporary_folder,
+)
 from hiveacid.spark.session import session_time_zone
-from hiveacid.spark.spark_versions import java_class
 
 JARS = files("hiveacid.spark") / "jars"
 # The entry of a jar with the digest of its sources.
@@ -71,7 +78,7 @@ def java_scan(spark: SparkSession) -> Any:
         SoftwareMissing: The package lacks the jar for this Spark; or Spark cannot load the class,
             or has it from a jar of another version.
     """
-    kept = vars(spark.sparkContext)
+    kept = kept_objects(spark)
     if _SCAN not in kept:
         with _FIRST_USE:
             if _SCAN not in kept:
@@ -116,19 +123,17 @@ def scan_frame(
         "deletes": deletes,
         "files": files,
     }
-    session: Any = spark._jsparkSession
-    return DataFrame(java_scan(spark).frame(session, json.dumps(plan)), spark)
+    return DataFrame(java_scan(spark).frame(java_session(spark), json.dumps(plan)), spark)
 
 
 def _first_use(spark: SparkSession) -> Any:
-    context: Any = spark.sparkContext
     version: str = java_class(spark, "scala.util.Properties").versionNumberString()
     scala = version.rpartition(".")[0]
     jar = scan_jar(scala)
     sources = sources_of(jar)
     # A copy that Spark removes at its end: the package may be replaced while Spark runs. Executors
     # keep jars by their names.
-    copy = Path(context._temp_dir, jar_name(f"{scala}-{sources[:16]}"))
+    copy = temporary_folder(spark) / jar_name(f"{scala}-{sources[:16]}")
     copy.write_bytes(jar)
     try:
         loaded = _loaded_class(spark, copy)
@@ -150,13 +155,13 @@ def _first_use(spark: SparkSession) -> Any:
             f"again; or replace it by {JARS / jar_name(scala)}.",
         )
     # Even if the driver had the class before: the executors may lack it.
-    context._jsc.sc().addJar(str(copy))
+    java_context(spark).sc().addJar(str(copy))
     return scan
 
 
 def _loaded_class(spark: SparkSession, jar: Path) -> Any:
     """Load the class, from this jar if the driver lacks the class."""
-    loader = spark._jsparkSession.sharedState().jarClassLoader()
+    loader = java_session(spark).sharedState().jarClassLoader()
     try:
         return loader.loadClass(_CLASS)
     except Py4JJavaError:
@@ -171,7 +176,5 @@ def _loaded_class(spark: SparkSession, jar: Path) -> Any:
 
 def _new_object(spark: SparkSession, loaded: Any) -> Any:
     # By reflection: Java's side of Py4J searches for classes by name in another loader.
-    gateway: Any = spark.sparkContext._gateway
-    types = gateway.new_array(java_class(spark, "java.lang.Class"), 0)
-    arguments = gateway.new_array(java_class(spark, "java.lang.Object"), 0)
-    return loaded.getConstructor(types).newInstance(arguments)
+    types = empty_array(spark, "java.lang.Class")
+    return loaded.getConstructor(types).newInstance(empty_array(spark, "java.lang.Object"))

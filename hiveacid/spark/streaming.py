@@ -57,9 +57,9 @@ from hiveacid.records.stream_places import (
 from hiveacid.rules.location import Location
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.failures import translate, translated_spark_errors
+from hiveacid.spark.java_objects import java_class, java_query, java_session
 from hiveacid.spark.rows.json_bytes import load_json
 from hiveacid.spark.session import scan_session
-from hiveacid.spark.spark_versions import java_class
 from hiveacid.spark.statements.engine import SparkEngine
 from hiveacid.spark.statements.from_job import statement_of
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
@@ -182,7 +182,9 @@ class StreamMeasures:
         reported = []
         with suppress(PySparkException, Py4JError):
             # Spark's own classes for progress reports need a hundred calls each.
-            reported = [parse_json(progress.json()) for progress in query._jsq.recentProgress()]
+            reported = [
+                parse_json(progress.json()) for progress in java_query(query).recentProgress()
+            ]
         for progress in reported:
             batch_id = progress["batchId"]
             if "addBatch" in progress["durationMs"] and batch_id in self._applied:
@@ -300,7 +302,7 @@ def with_file_system(spark: SparkSession, location: str) -> str:
         return location
     with translated_spark_errors(f"Looking up the file system of {location}"):
         path = java_class(spark, "org.apache.hadoop.fs.Path")(location)
-        configuration = spark._jsparkSession.sessionState().newHadoopConf()
+        configuration = java_session(spark).sessionState().newHadoopConf()
         return str(path.getFileSystem(configuration).makeQualified(path).toString())
 
 

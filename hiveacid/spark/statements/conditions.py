@@ -14,11 +14,11 @@ from hiveacid.errors import InvalidConnection, InvalidJob
 from hiveacid.jobs.fields import Parameters, ParameterValue, require_mapping, timestamp_text
 from hiveacid.rules.merge import Clause, with_expressions
 from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.java_objects import java_class, java_session
 from hiveacid.spark.read.pruning import kind, nodes, parsed
 from hiveacid.spark.spark_versions import (
     bound_text,
     is_same_expression,
-    java_class,
     java_expression,
     java_sessions,
 )
@@ -219,7 +219,7 @@ def as_sql(spark: SparkSession, given: Column) -> str:
     # Texts of times are written and read in the time zone of the active session.
     sessions = java_sessions(spark)
     before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)
+    sessions.setActiveSession(java_session(spark))
     try:
         tree = java_expression(spark, given)
         if not _means_the_same(spark, tree):
@@ -246,7 +246,7 @@ def _means_the_same(spark: SparkSession, tree: Any) -> bool:
     from pyspark.errors import PySparkException
 
     try:
-        read = spark._jsparkSession.sessionState().sqlParser().parseExpression(tree.sql())
+        read = java_session(spark).sessionState().sqlParser().parseExpression(tree.sql())
     except (PySparkException, Py4JJavaError):
         return False
     return is_same_expression(tree, read)

@@ -21,9 +21,9 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.sql_tokens import names_in
+from hiveacid.spark.java_objects import java_class, java_frame
 from hiveacid.spark.read.pruning import kind
 from hiveacid.spark.session import scan_session
-from hiveacid.spark.spark_versions import java_class
 from hiveacid.spark.statements.insert import new_columns
 from hiveacid.spark.statements.refused_sql import check_view
 from hiveacid.spark.statements.source import SourceFrame, SourceInputs
@@ -81,7 +81,7 @@ def columns_of_query(
 
 def _columns_of_known_length(frame: DataFrame) -> list[bool]:
     """Whether the declared lengths apply to all values, for each column of a frame."""
-    analyzed = frame._jdf.queryExecution().analyzed()
+    analyzed = java_frame(frame).queryExecution().analyzed()
     cast = java_class(frame.sparkSession, "org.apache.spark.sql.catalyst.expressions.Cast")
     return _Plans(cast.USER_SPECIFIED_CAST()).outputs(analyzed)
 
