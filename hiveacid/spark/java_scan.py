@@ -35,7 +35,7 @@ _FORMAT = 2
 _CLASS = "org.hiveacid.spark.AcidScan"
 _MUTABLE = "org.apache.spark.util.MutableURLClassLoader"
 # The attribute of a context with the object.
-_SCAN = "_hiveacid_scan"
+_SCAN = "scan"
 _FIRST_USE = Lock()
 
 

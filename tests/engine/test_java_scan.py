@@ -15,6 +15,7 @@ from airflow_hiveacid.cluster.packaged import package_zip
 from hiveacid.errors import SoftwareMissing
 from hiveacid.spark import java_scan as module
 from hiveacid.spark.java.compile import digest, scala_of
+from hiveacid.spark.java_objects import kept_objects
 from hiveacid.spark.java_scan import JARS, SOURCES, jar_name, java_scan
 from tests.engine.scan_jars import CLASS, load_all, sources_in
 from tests.java_calls import counted_java_calls
@@ -48,7 +49,7 @@ print(*set(tasks(spark)))
 @pytest.fixture
 def unused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """A context whose next use of the scan is its first one."""
-    kept = vars(spark.sparkContext)
+    kept = kept_objects(spark)
     before = kept.pop(module._SCAN, None)
     yield monkeypatch
     kept.pop(module._SCAN, None)
@@ -84,7 +85,7 @@ def test_a_jar_of_another_version_is_refused(
     spark: SparkSession, unused: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     java_scan(spark)
-    del vars(spark.sparkContext)[module._SCAN]
+    del kept_objects(spark)[module._SCAN]
     with zipfile.ZipFile(tmp_path / jar_name(SCALA), "w") as jar:
         jar.writestr(SOURCES, "0" * 64)
     unused.setattr(module, "JARS", tmp_path)
