@@ -34,7 +34,7 @@ SOURCES = "hiveacid-scan.sources"
 _FORMAT = 2
 _CLASS = "org.hiveacid.spark.AcidScan"
 _MUTABLE = "org.apache.spark.util.MutableURLClassLoader"
-# The attribute of a context with the object.
+# The name of the object among those that are kept for a context.
 _SCAN = "scan"
 _FIRST_USE = Lock()
 
