@@ -172,7 +172,7 @@ def with_suites(page: str) -> str:
 
 
 def with_private_members(page: str) -> str:
-    """Return the page on platforms with the modules that use more than Spark's public interface."""
+    """Return the page on platforms with the members of Spark that are used and not public."""
     root = Path(__file__).parents[1]
     trees = {
         file.relative_to(root).as_posix(): ast.parse(file.read_text(encoding="utf-8"))
@@ -192,7 +192,7 @@ def with_private_members(page: str) -> str:
             for node in nodes
             if isinstance(node, ast.ImportFrom)
             for name in node.names
-            if re.match("py4j|hiveacid.spark.spark_versions:java_", f"{node.module}:{name.name}")
+            if node.module == "py4j.java_gateway"
         }
         if used := sorted(private - own) + sorted(imported):
             rows.append(f"| `{file}` | {', '.join(f'`{name}`' for name in used)} |")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
 
-from hiveacid.errors import SparkLibraryMissing
+from hiveacid.errors import SoftwareMissing
 
 
 @cache
@@ -40,8 +40,9 @@ def _load(package: str, name: str) -> object:
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
                 raise
-            raise SparkLibraryMissing(
-                f"{name} requires PySpark, which is not installed."
+            raise SoftwareMissing(
+                f"{name} requires PySpark, which is not installed.",
+                remedy="pip install 'hiveacid[spark]'",
             ) from error
     raise AttributeError(f"module {package!r} has no attribute {name!r}")
 

@@ -7,7 +7,7 @@ from typing import get_type_hints
 
 import pytest
 
-from hiveacid.errors import OutsideTable
+from hiveacid.errors import MalformedName
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.rules.location import Location, below, split
 from hiveacid.storage.filesystems import filesystem_of
@@ -116,7 +116,7 @@ def test_no_exception_for_mypy_opens_a_text() -> None:
 
 @pytest.mark.parametrize("path", ["..", "../b", "a/../../b", "a/.."])
 def test_a_path_does_not_lead_out_of_its_location(path: str) -> None:
-    with pytest.raises(OutsideTable, match=r"leaves hdfs://nn/a\."):
+    with pytest.raises(MalformedName, match=r"leaves hdfs://nn/a\."):
         below(Location("hdfs://nn/a"), path)
 
 

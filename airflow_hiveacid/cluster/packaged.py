@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import hiveacid
-from hiveacid.errors import ApplicationNotFound
+from hiveacid.errors import SoftwareMissing
 
 _PACKAGE = Path(__file__).parent.parent
 _LIBRARY = Path(hiveacid.__file__).parent
@@ -23,13 +23,16 @@ def spark_app_path() -> Path:
     A wheel carries it inside the package; a checkout keeps it at its top level.
 
     Raises:
-        ApplicationNotFound: It is in neither place.
+        SoftwareMissing: It is in neither place.
     """
     paths = (_PACKAGE / "_spark_apps" / "run.py", _PACKAGE.parent / "spark_apps" / "run.py")
     for path in paths:
         if path.is_file():
             return path
-    raise ApplicationNotFound(f"The Spark application is not at {' or '.join(map(str, paths))}.")
+    raise SoftwareMissing(
+        f"The Spark application is not at {' or '.join(map(str, paths))}.",
+        remedy="Install the package again.",
+    )
 
 
 def example_dags() -> Path:

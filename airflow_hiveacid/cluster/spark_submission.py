@@ -24,12 +24,13 @@ from hiveacid.drivers.java_start import (
     ClassArchive,
 )
 from hiveacid.drivers.spark_support import installed_spark, require_supported_spark
-from hiveacid.errors import InvalidConnection, InvalidJob, JavaMissing, SparkJobFailed
+from hiveacid.errors import InvalidConnection, InvalidJob, JobFailed, SoftwareMissing
 from hiveacid.jobs.fields import awaits_rendering
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.job_json import to_json
 from hiveacid.jobs.options import kept_tokens
 from hiveacid.jobs.report import ErrorReport
+from hiveacid.metastore.dev.distribution import JAVA_REMEDY
 from hiveacid.progress import PROGRESS, SUBMITTED_VARIABLE
 from hiveacid.rules.exit_status import Memory, explained, signal_of
 
@@ -253,7 +254,7 @@ class SparkSubmission:
         :param require_active: Raises an error once the task was killed.
         :param on_progress: Function called before a line about progress goes to the log.
         :raises InvalidJob: A text has several lines, which would change its meaning.
-        :raises UnsupportedSpark: The version of the Spark that spark-submit belongs to is
+        :raises SoftwareMissing: The version of the Spark that spark-submit belongs to is
             unsupported.
         """
         master = connection.host or ""
@@ -298,7 +299,7 @@ class SparkSubmission:
         :raises AirflowException: spark-submit ended with an error; the message contains the line
             with the reason.
         :raises TaskKilled: The task was killed before spark-submit had started.
-        :raises JavaMissing: The Java found is too old to run Spark.
+        :raises SoftwareMissing: The Java found is too old to run Spark.
         """
         self._require_active()
         memory = Memory.now()
@@ -309,7 +310,9 @@ class SparkSubmission:
                 self._submit_driver()
         except AirflowException as error:
             if "UnsupportedClassVersionError" in str(error):
-                raise JavaMissing("The Java that spark-submit found is too old.") from error
+                raise SoftwareMissing(
+                    "The Java that spark-submit found is too old.", remedy=JAVA_REMEDY
+                ) from error
             code = _EXIT_CODE.search(str(error))
             status = int(code[1]) if code else 0
             reason = explained(status, memory)
@@ -318,7 +321,7 @@ class SparkSubmission:
                 reason = f"{reason} Its message: {why.rstrip('.')}.".lstrip()
             remedy = _MORE_MEMORY if signal_of(status) is signal.SIGKILL else ""
             failed = ErrorReport(
-                id=SparkJobFailed.__name__,
+                id=JobFailed.__name__,
                 message=f"spark-submit has failed. {code[0] if code else error} {reason}".rstrip(),
                 remedy=f"{remedy}Its complete output is above.",
             )
@@ -522,4 +525,4 @@ def _check_programs(connection: "Connection", environment: Mapping[str, str]) ->
     java_home = environment.get("JAVA_HOME")
     java = str(Path(java_home, "bin", "java")) if java_home else "java"
     if shutil.which(java, path=path) is None:
-        raise JavaMissing(f"There is no {java!r}, and Spark needs Java.")
+        raise SoftwareMissing(f"There is no {java!r}, and Spark needs Java.", remedy=JAVA_REMEDY)

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
-from hiveacid.errors import ClusterUnreachable, InvalidConnection, KerberosLibraryMissing
+from hiveacid.errors import ClusterUnreachable, InvalidConnection, SoftwareMissing
 from hiveacid.foreign.text import parse_json
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _ticket_for(host: str) -> bytes:
 
     try:
         return SystemContext(f"HTTP@{host}", None, {}).step(b"")
-    except (GssFailure, KerberosLibraryMissing) as failure:
+    except (GssFailure, SoftwareMissing) as failure:
         raise InvalidConnection(
             f"{host} asks for Kerberos, and there is no ticket for HTTP@{host}: {failure}.",
             remedy="Run airflow kerberos or kinit for the user of this process, with KRB5CCNAME in its "

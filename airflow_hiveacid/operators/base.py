@@ -20,7 +20,7 @@ from airflow_hiveacid.hooks.tasks import (
     task_failure,
 )
 from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
-from hiveacid.errors import HiveAcidError, InvalidJob, SourceSkipped, TaskKilled
+from hiveacid.errors import EmptySource, HiveAcidError, InvalidJob, TaskKilled
 from hiveacid.jobs.fields import before_rendering
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.job_json import job_types
@@ -346,7 +346,7 @@ class HiveAcidJobOperator(KillableOperator, Generic[JobT]):
         """Record a failure, and return the exception that ends the task."""
         if isinstance(error, Exception):
             error = self._cause_of(error)
-        if isinstance(error, SourceSkipped):
+        if isinstance(error, EmptySource) and not error.retryable:
             error = task_failure(error)
         audit(job, context, error=error)
         if isinstance(error, AirflowSkipException):

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hiveacid.errors import DemoFailed, UserError
+from hiveacid.errors import JobFailed, UserError
 from hiveacid.foreign.text import parse_json
 from hiveacid.metastore.dev.embedded import GuardedProcess, free_port
 from hiveacid.metastore.dev.loopback import HOST, require_loopback
@@ -83,14 +83,14 @@ def run_program(
         The output of the program.
 
     Raises:
-        DemoFailed: The program ended with an error.
+        JobFailed: The program ended with an error.
     """
     before = log.stat().st_size if log.exists() else 0
     program = GuardedProcess(command, log=log, environment=environment, directory=Path.cwd())
     try:
         wait_for(title, lambda: program.status is not None)
         if program.status:
-            raise DemoFailed(
+            raise JobFailed(
                 f"{title} ended with exit status {program.status}:\n{program.tail()}",
                 remedy=f"All of it is in {log}.",
             )
@@ -190,7 +190,7 @@ class LocalAirflow:
         """Run a command of Airflow and return its output.
 
         Raises:
-            DemoFailed: The command ended with an error.
+            JobFailed: The command ended with an error.
         """
         words = [sys.executable, "-m", "airflow", *command]
         title = " ".join(["airflow", *command[:3]])
@@ -200,25 +200,25 @@ class LocalAirflow:
         """Start all of its processes and return when they work; its database has to be there.
 
         Raises:
-            DemoFailed: One of them has ended, did not begin to work in time, or answers at other
+            JobFailed: One of them has ended, did not begin to work in time, or answers at other
                 addresses of this machine.
         """
         # An earlier start that was killed may have left tasks at work.
         _wait(self._kill_remaining, _HARD_SECONDS)
         # A task that begins before the server answers has failed.
         self._start([_SERVER])
-        require_loopback(self._port, "Airflow", DemoFailed)
+        require_loopback(self._port, "Airflow")
         self._start(_WORKERS)
 
     def require_all(self) -> None:
         """See to it that all processes still run.
 
         Raises:
-            DemoFailed: One has ended.
+            JobFailed: One has ended.
         """
         for name, process in self._processes.items():
             if process.status is not None:
-                raise DemoFailed(
+                raise JobFailed(
                     f"airflow {name} ended with status {process.status}:\n{process.tail()}",
                     remedy=f"All of it is in {process.log}.",
                 )
@@ -304,7 +304,7 @@ class LocalAirflow:
         """Whether these processes have sent a heartbeat since a time."""
         self.require_all()
         if (datetime.now(UTC) - begun).total_seconds() > _START_SECONDS:
-            raise DemoFailed(
+            raise JobFailed(
                 f"Airflow did not begin to work within {_START_SECONDS} seconds.",
                 remedy=f"See the logs in {self._home}.",
             )

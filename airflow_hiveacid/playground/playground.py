@@ -75,7 +75,7 @@ def fill_shop(
         master: Where Spark runs.
 
     Raises:
-        DemoFailed: It did not work.
+        JobFailed: It did not work.
     """
     done = folder / "tables-are-filled"
     if done.exists():
@@ -133,7 +133,7 @@ class Playground:
         """Start all parts, print instructions, and run until a signal arrives.
 
         Raises:
-            DemoFailed: A part did not start, or has ended by itself.
+            JobFailed: A part did not start, or has ended by itself.
         """
         with self._running() as (metastore, airflow):
             words = _WORDS.format(

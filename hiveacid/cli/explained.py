@@ -126,8 +126,7 @@ def effect_of(client: MetastoreClient, job: RowChange, table: HiveTable) -> Effe
         table: Its table.
 
     Raises:
-        NotTransactional: The table is a plain one.
-        InsertOnlyTable: The table takes inserts only.
+        WrongTableKind: The table is a plain one; or the table takes inserts only.
     """
     restores = isinstance(job, RestoreJob)
     operation = restoring_operation(table.kind) if restores else job.operation
@@ -524,7 +523,7 @@ def explain(client: MetastoreClient, job: Explained) -> Answer:
         job: The statement.
 
     Raises:
-        NotTransactional: Its table is a plain one.
+        WrongTableKind: Its table is a plain one.
         TableNotFound: A table that it names does not exist.
         TableExists: It would create a table that is there.
     """

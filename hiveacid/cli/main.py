@@ -32,11 +32,8 @@ _PROVIDER, _DEMO = "airflow_hiveacid", "airflow_hiveacid.playground.demo_command
 DESCRIPTION = "Inspect and maintain Hive ACID tables."
 _LIBRARY_COMMANDS = (
     tables.TABLES,
-    tables.INSPECT,
     versions.HISTORY,
-    versions.DIFF,
     versions.CHANGES,
-    versions.APPLY_AGAIN,
     tables.CAT,
     sql.COMMAND,
     plan.COMMAND,

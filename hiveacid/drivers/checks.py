@@ -14,13 +14,13 @@ from hiveacid.drivers.driver_files import DriverFiles
 from hiveacid.errors import (
     AuthenticationFailed,
     HiveAcidError,
+    InvalidJob,
     MetastoreError,
     MetastoreUnreachable,
     TableExists,
     TableNotFound,
     UnknownColumn,
     UnsupportedMetastore,
-    UntrustedSql,
     UserError,
     VersionUnknown,
 )
@@ -417,7 +417,7 @@ class Preflight:
         for text in (*query.common.values(), query.sql):
             if not query.trusted and (found := misspelt_function(text)):
                 name, similar = found
-                raise UntrustedSql(
+                raise InvalidJob(
                     f"The query calls {name}(), which is no table function.", remedy=similar
                 )
             _refuse_name(unknown_name(text, tables), "The query")

@@ -294,6 +294,8 @@ _PRIMITIVES: dict[str, Visit] = {
 }
 
 
+# The remedy if an Iceberg table cannot follow the Hive table any more.
+EXPORT_ANEW = "Drop the Iceberg table, or export to another name; then all rows are copied."
 # Options of a catalog: its folders besides the warehouse, and the stores that the metastore allows.
 LOCATIONS, ALLOWED, WAREHOUSE = "locations", "allowed-locations", "warehouse"
 

@@ -24,7 +24,6 @@ from pyiceberg.transforms import IdentityTransform
 from hiveacid.errors import (
     HiveAcidError,
     IcebergRefused,
-    MirrorRefused,
     TableExists,
     TableNotFound,
     VersionGone,
@@ -288,7 +287,7 @@ class Comparison:
         try:
             state = read_state(iceberg)
             state.require_follows(table, now)
-        except (TableExists, MirrorRefused) as error:
+        except (TableExists, IcebergRefused) as error:
             notice = f"{error.what} It was compared with the newest version of the Hive table."
             return _Version(seen, now.high_watermark, NEWEST, (notice,))
         own = state.write_ids.high_watermark

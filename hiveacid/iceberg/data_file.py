@@ -24,7 +24,7 @@ from pyiceberg.io.pyarrow import (
 )
 from pyiceberg.schema import Schema
 
-from hiveacid.errors import CorruptFile, DataError, NanosecondsLost, ProofFailed
+from hiveacid.errors import CorruptFile, DataError, ProofFailed, UnsupportedFile
 from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.iceberg.data_file_task import (
     CopyShares,
@@ -79,7 +79,7 @@ def require_microseconds(
         columns: The names of the columns in lower case.
 
     Raises:
-        NanosecondsLost: A column has such a timestamp.
+        UnsupportedFile: A column has such a timestamp.
     """
     if is_marked(tail):
         return
@@ -88,8 +88,8 @@ def require_microseconds(
         raise _nanoseconds(path, column)
 
 
-def _nanoseconds(path: str, column: str) -> NanosecondsLost:
-    return NanosecondsLost(
+def _nanoseconds(path: str, column: str) -> UnsupportedFile:
+    return UnsupportedFile(
         f"{path} has timestamps of more digits than microseconds in the column {column}, which"
         " readers of Iceberg cut or round.",
         remedy="Round the values in the table first.",
@@ -107,12 +107,12 @@ def require_microseconds_in_keys(
         values: The values of the partition by the names of the keys.
 
     Raises:
-        NanosecondsLost: A key is such a timestamp.
+        UnsupportedFile: A key is such a timestamp.
     """
     for key in keys:
         value = values[key.name] or ""
         if "timestamp" in key.type.lower() and is_finer_text(value):
-            raise NanosecondsLost(
+            raise UnsupportedFile(
                 f"The partition {key.name}={value} of {table} has more digits than microseconds,"
                 " which tables of Iceberg cannot store.",
                 remedy="Move its rows to a partition with a rounded key first.",
@@ -141,7 +141,7 @@ def write_parquet(task: DataFileTask, wanted: ParquetRows) -> WrittenDataFile | 
 
     Raises:
         DataError: A value cannot be decoded or converted.
-        NanosecondsLost: Timestamps have more digits than microseconds.
+        UnsupportedFile: Timestamps have more digits than microseconds.
     """
     if task.from_parquet:
         with _opened_parquet(task) as (source, footer):
@@ -444,7 +444,7 @@ def write_task(task: DataFileTask) -> WrittenDataFile | None:
 
     Raises:
         DataError: The rows cannot be copied as they are, and not be decoded.
-        NanosecondsLost: Timestamps have more digits than microseconds.
+        UnsupportedFile: Timestamps have more digits than microseconds.
         ProofFailed: Rows that were written again differ from those that were read.
     """
     if task.parquet is not None:

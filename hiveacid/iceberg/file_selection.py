@@ -263,7 +263,7 @@ class PartitionFiles:
         deletes: The files with delete events.
 
     Raises:
-        NanosecondsLost: A partition key has more digits than microseconds.
+        UnsupportedFile: A partition key has more digits than microseconds.
         UnsupportedTable: The files of the partition have another format.
     """
 

@@ -11,7 +11,7 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from hiveacid.errors import IcebergRefused, NotTransactional
+from hiveacid.errors import IcebergRefused, WrongTableKind
 from hiveacid.iceberg.catalog_files import CatalogFiles, files_of
 from hiveacid.jobs.iceberg_job import IcebergJob
 from hiveacid.metastore.catalog import HiveTable
@@ -113,7 +113,7 @@ def transactional_table(client: MetastoreClient, job: IcebergJob) -> HiveTable:
     Raises:
         AccessRefused: The location of the table is not allowed.
         TableNotFound: The table does not exist.
-        NotTransactional: The table is not transactional.
+        WrongTableKind: The table is not transactional.
     """
     table = existing_table(client, TableRef.parse(job.target))
     _require_transactional(table)
@@ -133,7 +133,7 @@ def locked_table(
 
     Raises:
         TableNotFound: The table does not exist.
-        NotTransactional: The table is not transactional.
+        WrongTableKind: The table is not transactional.
         TableReplaced: The table was replaced before the transaction had its lock.
     """
     ref = TableRef.parse(job.target)
@@ -154,4 +154,4 @@ def locked_table(
 
 def _require_transactional(table: HiveTable) -> None:
     if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{table.ref} is not a transactional table.")
+        raise WrongTableKind(f"{table.ref} is not a transactional table.")

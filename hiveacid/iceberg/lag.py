@@ -6,12 +6,13 @@ from datetime import datetime
 
 from hiveacid.errors import (
     HiveAcidError,
-    MirrorRefused,
+    IcebergRefused,
     StorageError,
     TableNotFound,
     VersionUnknown,
 )
 from hiveacid.iceberg import attempt as attempts
+from hiveacid.iceberg.catalog_files import EXPORT_ANEW
 from hiveacid.iceberg.catalogs import require_free_database
 from hiveacid.iceberg.lake import Lake
 from hiveacid.iceberg.mirror_state import MirrorState, read_state
@@ -123,6 +124,7 @@ def _time(properties: Mapping[str, str]) -> float:
     try:
         return datetime.fromisoformat(properties[attempts.TIME]).timestamp()
     except (KeyError, ValueError) as error:
-        raise MirrorRefused(
-            f"The time {properties.get(attempts.TIME)!r} of the mirror cannot be read."
+        raise IcebergRefused(
+            f"The time {properties.get(attempts.TIME)!r} of the mirror cannot be read.",
+            remedy=EXPORT_ANEW,
         ) from error

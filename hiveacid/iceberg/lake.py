@@ -47,14 +47,13 @@ from thrift.transport.TTransport import TTransportException
 from hiveacid.errors import (
     CommitUncertain,
     HiveAcidError,
-    IcebergConflict,
     IcebergRefused,
-    IcebergUnreachable,
-    MirrorRefused,
+    MetastoreUnreachable,
+    TableReplaced,
     secrets_of,
     without_secrets,
 )
-from hiveacid.iceberg.catalog_files import files_of
+from hiveacid.iceberg.catalog_files import EXPORT_ANEW, files_of
 from hiveacid.iceberg.catalogs import open_catalog, options_of
 from hiveacid.iceberg.schema import IcebergTableSchema, types_by_name
 from hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob
@@ -323,7 +322,7 @@ class Lake:
         """Return the table if it exists.
 
         Raises:
-            IcebergUnreachable: The catalog does not answer.
+            MetastoreUnreachable: The catalog does not answer.
             IcebergRefused: It refuses the call, or has something else of this name.
         """
         with self._errors("The catalog cannot be asked"):
@@ -338,7 +337,7 @@ class Lake:
         SQLite keeps a transaction whose COMMIT failed, and shows its changes to the same connection.
 
         Raises:
-            IcebergUnreachable: A connection cannot be closed.
+            MetastoreUnreachable: A connection cannot be closed.
         """
         with self._errors("The connections cannot be closed"):
             self._catalog.close()
@@ -371,7 +370,7 @@ class Lake:
             definition: The columns and partitions of the Hive table.
 
         Raises:
-            MirrorRefused: Another program has changed the columns or the partitions.
+            IcebergRefused: Another program has changed the columns or the partitions.
         """
         with self._errors("The table cannot be updated"):
             return ExistingTable(self._name, table, definition)
@@ -388,7 +387,9 @@ class Lake:
             failure = Failure.of(error, options_of(self._job))
             problem = f"{what} for {self._name}: {failure.text}"
             if _is_outage(error):
-                raise IcebergUnreachable(problem) from failure.cause
+                raise MetastoreUnreachable(
+                    problem, remedy="Check the options of the catalog and that its service runs."
+                ) from failure.cause
             raise IcebergRefused(problem, remedy="Check the options of the catalog.") from (
                 failure.cause
             )
@@ -469,9 +470,9 @@ class ChangedTable(ABC):
         """Create the snapshot in one step.
 
         Raises:
-            IcebergConflict: Another program has created or changed the table meanwhile.
+            TableReplaced: Another program has created or changed the table meanwhile.
             IcebergRefused: The catalog denies the change.
-            IcebergUnreachable: The database of the catalog did not carry out the change now.
+            MetastoreUnreachable: The database of the catalog did not carry out the change now.
             CommitUncertain: It is unknown whether the snapshot was created.
         """
         try:
@@ -482,7 +483,7 @@ class ChangedTable(ABC):
             raise _without_namespace(self._name, error) from error
         except _REFUSALS as error:
             failure = self._failure(error)
-            raise IcebergConflict(
+            raise TableReplaced(
                 f"{self._name} was not {self._done}: {failure.text}",
                 remedy=f"Look for another program that {self._change} the table, and run the job"
                 " again.",
@@ -505,7 +506,7 @@ class ChangedTable(ABC):
         """Describe a failure of a commit that surely had no effect."""
         problem = f"{self._name} was not {self._done}: {self._failure(error).text}"
         if is_outage(error):
-            return IcebergUnreachable(problem, remedy="Run the job again.")
+            return MetastoreUnreachable(problem, remedy="Run the job again.")
         return IcebergRefused(problem, remedy="Check the rights of the user of the catalog.")
 
     def _failure(self, error: Exception) -> Failure:
@@ -534,7 +535,7 @@ class ExistingTable(ChangedTable):
         definition: The columns and partitions that it gets.
 
     Raises:
-        MirrorRefused: Another program has changed the columns or the partitions.
+        IcebergRefused: Another program has changed the columns or the partitions.
     """
 
     _change, _done = "changes", "updated"
@@ -553,10 +554,11 @@ class ExistingTable(ChangedTable):
         self.parent = None if snapshot is None else snapshot.snapshot_id
         keys = [field.name for field in definition.spec.fields]
         if types_by_name(self.schema) != wanted or self.key_names != keys:
-            raise MirrorRefused(
+            raise IcebergRefused(
                 f"The columns or the partitions of {name} are not those of the Hive table: columns"
                 f" {', '.join(known)}, partitioned by {', '.join(self.key_names) or 'nothing'},"
-                f" instead of {', '.join(wanted)}, partitioned by {', '.join(keys) or 'nothing'}."
+                f" instead of {', '.join(wanted)}, partitioned by {', '.join(keys) or 'nothing'}.",
+                remedy=EXPORT_ANEW,
             )
 
     def _commit(self) -> None:

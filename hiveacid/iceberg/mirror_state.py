@@ -16,14 +16,14 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hiveacid.errors import (
     CorruptFile,
-    MalformedSnapshot,
-    MirrorRefused,
+    IcebergRefused,
+    MalformedName,
     NewerRecord,
     TableExists,
 )
 from hiveacid.foreign.text import parse_json
 from hiveacid.iceberg import attempt as attempts
-from hiveacid.iceberg.catalog_files import files_of
+from hiveacid.iceberg.catalog_files import EXPORT_ANEW, files_of
 from hiveacid.iceberg.guarded_catalog import require_finite
 from hiveacid.iceberg.position_delete_file import data_file_of
 from hiveacid.jobs.iceberg_job import IcebergFileFormat
@@ -242,10 +242,10 @@ class MirrorState:
         """Refuse another format than the one of the existing data files.
 
         Raises:
-            MirrorRefused: The formats differ.
+            IcebergRefused: The formats differ.
         """
         if wanted not in (None, self.format):
-            raise MirrorRefused(
+            raise IcebergRefused(
                 f"The data files of {name} have the format {self.format}, and the job asks for"
                 f" {wanted}.",
                 remedy="Omit the format, or export to another name.",
@@ -259,27 +259,29 @@ class MirrorState:
             now: Its new snapshot.
 
         Raises:
-            MirrorRefused: The table was created again, or its metastore was set back.
+            IcebergRefused: The table was created again, or its metastore was set back.
         """
         mirrored = TableIdentity.of_text(self.properties[attempts.SOURCE_ID])
         if not mirrored.is_same(source.identity):
-            raise MirrorRefused(
+            raise IcebergRefused(
                 f"The Iceberg table has the rows of another table {self.properties[attempts.SOURCE]}"
-                f" ({mirrored}) than {source.ref.full_name} ({source.identity})."
+                f" ({mirrored}) than {source.ref.full_name} ({source.identity}).",
+                remedy=EXPORT_ANEW,
             )
         if now.high_watermark < self.write_ids.high_watermark:
-            raise MirrorRefused(
+            raise IcebergRefused(
                 f"The Iceberg table has the version {self.write_ids.high_watermark} of"
                 f" {source.ref.full_name}, whose newest version is {now.high_watermark}: its"
-                " metastore was probably restored from an earlier copy."
+                " metastore was probably restored from an earlier copy.",
+                remedy=EXPORT_ANEW,
             )
 
     def files(self, table: Table) -> tuple[dict[Location, DataFile], dict[str, DataFile]]:
         """Read the data files of the current snapshot by location, and their delete files.
 
         Raises:
-            MirrorRefused: No export has written a delete file.
-            IcebergRefused: A file is outside of the folders of the catalog.
+            IcebergRefused: No export has written a delete file; or a file is outside of the folders
+                of the catalog.
         """
         files = files_of(table.io)
         found: dict[ManifestContent, list[tuple[Location, DataFile]]] = {
@@ -301,7 +303,7 @@ def read_state(table: Table) -> MirrorState:
 
     Raises:
         TableExists: No export has created the table.
-        MirrorRefused: Another program has changed it since then.
+        IcebergRefused: Another program has changed it since then.
         NewerRecord: A newer version has updated the mirror.
     """
     name = ".".join(table.name())
@@ -324,9 +326,10 @@ def read_state(table: Table) -> MirrorState:
             properties,
             lineage[0],
         )
-    except (KeyError, ValueError, MalformedSnapshot) as error:
-        raise MirrorRefused(
-            f"The properties of the snapshot {newest.snapshot_id} of {name} cannot be read: {error}."
+    except (KeyError, ValueError, MalformedName) as error:
+        raise IcebergRefused(
+            f"The properties of the snapshot {newest.snapshot_id} of {name} cannot be read: {error}.",
+            remedy=EXPORT_ANEW,
         ) from error
 
 
@@ -379,7 +382,7 @@ def _require_unchanged(name: str, newest: Snapshot, later: Sequence[Snapshot]) -
         operation = None if each.summary is None else each.summary.operation
         if operation is not Operation.REPLACE or changed:
             what = "unknown" if operation is None else operation.value
-            raise MirrorRefused(
+            raise IcebergRefused(
                 f"Another program has changed {name} by the snapshot {each.snapshot_id} (operation"
                 f" {what}), which follows the snapshot {newest.snapshot_id} of the mirror.",
                 remedy=f"Let readers only read a mirror: set the table back with Iceberg's procedure"

@@ -30,7 +30,8 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from hiveacid.errors import MirrorRefused
+from hiveacid.errors import IcebergRefused
+from hiveacid.iceberg.catalog_files import EXPORT_ANEW
 from hiveacid.iceberg.file_selection import readable
 from hiveacid.jobs.iceberg_job import RejectedColumn
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -144,22 +145,24 @@ def require_evolved(before: Sequence[tuple[str, str]], table: HiveTable) -> None
         table: The table as it is.
 
     Raises:
-        MirrorRefused: A column was renamed, moved, or dropped, or its type was not only widened.
+        IcebergRefused: A column was renamed, moved, or dropped, or its type was not only widened.
     """
     now = [(column.name.lower(), column.type.lower()) for column in table.columns]
     kept = now[: len(before)]
     if [name for name, _ in kept] != [name for name, _ in before]:
-        raise MirrorRefused(
+        raise IcebergRefused(
             f"Columns of {table.ref.full_name} were renamed, moved, or dropped: the Iceberg table has"
             f" {', '.join(name for name, _ in before)}, and the Hive table has"
-            f" {', '.join(name for name, _ in now)}."
+            f" {', '.join(name for name, _ in now)}.",
+            remedy=EXPORT_ANEW,
         )
     for (name, old), (_, new) in zip(before, kept, strict=True):
         types = [row_types(row_struct([(name, type_)])) for type_ in (old, new)]
         if old != new and not readable(*types):
-            raise MirrorRefused(
+            raise IcebergRefused(
                 f"The type of the column {name} of {table.ref.full_name} was changed from {old} to"
-                f" {new}, and readers of Iceberg do not convert its earlier values."
+                f" {new}, and readers of Iceberg do not convert its earlier values.",
+                remedy=EXPORT_ANEW,
             )
 
 

@@ -67,8 +67,7 @@ def require_sql(text: object, what: str, *, query: bool = False) -> None:
     """Raise an error unless the text may be an expression, or a query, of SQL, or is a template.
 
     Raises:
-        InvalidJob: The value is not a text, or is empty.
-        BadCondition: The text is not valid SQL.
+        InvalidJob: The value is not a text, or is empty; or the text is not valid SQL.
     """
     require_text(text, what)
     if isinstance(text, str) and not awaits_rendering(text):

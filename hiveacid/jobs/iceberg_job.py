@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
-from hiveacid.errors import IcebergDiffers, InvalidJob
+from hiveacid.errors import CheckFailed, InvalidJob
 from hiveacid.jobs.fields import awaits_rendering, require_text
 from hiveacid.jobs.job import READ, WRITE, Access, Job
 from hiveacid.jobs.report import Report
@@ -172,17 +172,19 @@ class IcebergCompareReport(Report):
         """Refuse different tables.
 
         Raises:
-            IcebergDiffers: They differ; the message names some of the partitions.
+            CheckFailed: They differ; the message names some of the partitions.
         """
         if self.equal:
             return
         shown = ", ".join(map(str, self.different[:_SHOWN]))
         more = len(self.different) - _SHOWN
         others = f", and {more} more" if more > 0 else ""
-        raise IcebergDiffers(
+        raise CheckFailed(
             f"{self.table} (snapshot {self.snapshot_id}) differs from {self.target} (version"
             f" {self.write_id}) in {len(self.different)} of {self.partitions} partitions, with"
-            f" {self.iceberg_rows} instead of {self.hive_rows} rows: {shown}{others}."
+            f" {self.iceberg_rows} instead of {self.hive_rows} rows: {shown}{others}.",
+            remedy="If only the mirror has written the Iceberg table, drop it, and run the mirror,"
+            " which copies all rows. Otherwise look for the program that has changed these partitions.",
         )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from hiveacid.errors import HiveAcidError, SparkJobFailed, without_secrets
+from hiveacid.errors import HiveAcidError, JobFailed, without_secrets
 from hiveacid.jobs import codec
 from hiveacid.rules.cleaning import RETAINED_FOR
 from hiveacid.rules.formats import Evidence, Obligation
@@ -70,12 +70,12 @@ class ErrorReport(Evidence):
         return replace(error, message=f"{failed}: {error.message}")
 
     def exception(self) -> HiveAcidError:
-        """Return the error as an exception; one of an unknown kind as SparkJobFailed."""
+        """Return the error as an exception; one of an unknown kind as JobFailed."""
         kinds = [HiveAcidError]
         for kind in kinds:
             kinds += kind.__subclasses__()
         known = {kind.__name__: kind for kind in kinds}
-        return known.get(self.id, SparkJobFailed)(self.message, remedy=self.remedy)
+        return known.get(self.id, JobFailed)(self.message, remedy=self.remedy)
 
     def __str__(self) -> str:
         text = f"{self.id}: {self.message} {self.remedy}".strip()

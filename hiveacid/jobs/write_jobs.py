@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
 from typing import ClassVar, get_args
 
-from hiveacid.errors import EmptySource, InvalidJob, SourceSkipped, UserError
+from hiveacid.errors import EmptySource, InvalidJob, UserError
 from hiveacid.jobs.checks import QUARANTINE, Check, checks_of, require_checks
 from hiveacid.jobs.fields import (
     Parameters,
@@ -99,14 +99,15 @@ def skipping_empty_sources(on_empty: str | None) -> Iterator[None]:
         on_empty: See ``RowJob``.
 
     Raises:
-        SourceSkipped: The source is empty.
+        EmptySource: The source is empty.
     """
     try:
         yield
     except EmptySource as error:
-        if on_empty != "skip":
-            raise
-        raise SourceSkipped(error.what) from error
+        if on_empty == "skip":
+            error.retryable = False
+            error.remedy = "Nothing was changed. Clear the task once the rows are there."
+        raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,15 +11,14 @@ from typing import Any, Self
 
 from hiveacid.errors import (
     HiveAcidError,
-    InsertOnlyTable,
     MetastoreCallFailed,
     MetastoreError,
-    NotTransactional,
     TableNotFound,
     TableReplaced,
     UnknownColumn,
     UnsupportedTable,
     UserError,
+    WrongTableKind,
 )
 from hiveacid.jobs.table_properties import FILE_PROPERTIES
 from hiveacid.metastore.catalog import HiveColumn, HiveDatabase, HivePartition, HiveTable
@@ -63,24 +62,24 @@ def transactional_table(client: MetastoreClient, ref: TableRef) -> HiveTable:
 
     Raises:
         TableNotFound: It does not exist.
-        NotTransactional: It is a plain table or a view.
+        WrongTableKind: It is a plain table or a view.
     """
     table = existing_table(client, ref)
     if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{ref} is not a transactional table; only those are altered.")
+        raise WrongTableKind(f"{ref} is not a transactional table; only those are altered.")
     return table
 
 
 def require_transactional(table: HiveTable) -> None:
-    """Raise NotTransactional for a plain table and for a view."""
+    """Raise WrongTableKind for a plain table and for a view."""
     if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{table.ref} is not a transactional table.")
+        raise WrongTableKind(f"{table.ref} is not a transactional table.")
 
 
 def require_versions(table: HiveTable) -> None:
-    """Raise NotTransactional for a table whose versions are read, but which has none."""
+    """Raise WrongTableKind for a table whose versions are read, but which has none."""
     if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{table.ref} is not transactional: it has no versions.")
+        raise WrongTableKind(f"{table.ref} is not transactional: it has no versions.")
 
 
 def existing_database(client: MetastoreClient, name: str) -> HiveDatabase:
@@ -103,14 +102,13 @@ def check_kind(table: HiveTable, operation: Operation) -> None:
     """Reject operations that this kind of table does not support.
 
     Raises:
-        NotTransactional: The table is not transactional.
-        InsertOnlyTable: The table takes inserts only.
+        WrongTableKind: The table is not transactional; or the table takes inserts only.
     """
     require_transactional(table)
     changes = operation in (Operation.UPDATE, Operation.DELETE, Operation.MERGE)
     if table.kind is TableKind.INSERT_ONLY and changes:
         name = table.ref.full_name
-        raise InsertOnlyTable(
+        raise WrongTableKind(
             f"{name} is insert-only: {operation.value.lower()} is not possible.",
             remedy="Make it full ACID: CREATE TABLE ... STORED AS ORC TBLPROPERTIES "
             f"('transactional'='true') AS SELECT * FROM {name}; or, if it is stored as ORC and no "

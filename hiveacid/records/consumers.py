@@ -11,10 +11,10 @@ from typing import Self
 
 from hiveacid.errors import (
     ConflictError,
-    ConsumerMismatch,
     CorruptFile,
     InvalidJob,
     NewerRecord,
+    PositionMismatch,
     StorageError,
     VersionUnknown,
 )
@@ -240,7 +240,7 @@ class Consumer:
             writes: The tables or folders that it writes; None if the caller only reads the cursor.
 
         Raises:
-            ConsumerMismatch: The cursor belongs to another creation of the table, or to another target.
+            PositionMismatch: The cursor belongs to another creation of the table, or to another target.
             StorageError: The cursor cannot be read.
             NewerRecord: A newer version has written it.
         """
@@ -338,7 +338,7 @@ class Consumer:
 
         Raises:
             TableReplaced: The table was dropped and created again meanwhile.
-            ConsumerMismatch: A run with another target has used the name meanwhile.
+            PositionMismatch: A run with another target has used the name meanwhile.
         """
         require_same_table(self._client, self._described)
         self._move(version)
@@ -394,7 +394,7 @@ class Consumer:
                     f"{self._name}: then the consumer begins again at after= of its job.",
                 )
             if not cursor.table.is_same_as(self.table):
-                raise ConsumerMismatch(
+                raise PositionMismatch(
                     f"The cursor {where} belongs to {cursor.table}, and the table is now "
                     f"{self.table}.",
                     remedy="If this is another table, run hiveacid consumers forget "
@@ -402,7 +402,7 @@ class Consumer:
                     f"consumer another name, and after={str(cursor.version)!r}.",
                 )
             if self._targets is not None and cursor.targets != self._targets:
-                raise ConsumerMismatch(
+                raise PositionMismatch(
                     f"Consumer {self._name} of {self.table.name} writes "
                     f"{_listed(cursor.targets)} by {where}, and not {_listed(self._targets)}.",
                     remedy="Give the consumer of each target a name of its own. To continue in another "
@@ -498,7 +498,7 @@ class ExportedRange(Obligation):
             path: The file, for the error.
 
         Raises:
-            ConsumerMismatch: They belong to another table, creation of the table, or consumer.
+            PositionMismatch: They belong to another table, creation of the table, or consumer.
             CorruptFile: They begin after a version other than that in the folder's name.
         """
         if not self.table.is_same_as(table):
@@ -509,8 +509,8 @@ class ExportedRange(Obligation):
             raise _corrupt(path, f"its changes do not begin after version {after}")
 
 
-def _mismatch(path: str, exported: str, asked: str) -> ConsumerMismatch:
-    return ConsumerMismatch(
+def _mismatch(path: str, exported: str, asked: str) -> PositionMismatch:
+    return PositionMismatch(
         f"{path} belongs to an export of {exported}, and this is one of {asked}.",
         remedy="Move that folder away, or export to another path under another name of the consumer.",
     )

@@ -18,7 +18,7 @@ from hiveacid.errors import (
     CorruptFile,
     HiveAcidError,
     InvalidJob,
-    MalformedSnapshot,
+    MalformedName,
     NewerRecord,
     NotAFile,
     TooLarge,
@@ -249,7 +249,7 @@ def _read(
         _require_readable(note)
     except (NewerRecord, TooLarge) as error:
         return error
-    except (InvalidJob, NotAFile, MalformedSnapshot):
+    except (InvalidJob, NotAFile, MalformedName):
         # Not its text, which may have parts of the note.
         signed = "" if key is None else ", or lacks the signature of this installation"
         return CorruptFile(f"The note {place} on a mirror cannot be read{signed}.")

@@ -15,9 +15,7 @@ from hiveacid.errors import (
     MalformedName,
     NewerRecord,
     NotAFile,
-    OutsideTable,
     PermissionRefused,
-    ScriptChanged,
     StorageError,
     TableNotFound,
     TooLarge,
@@ -491,7 +489,7 @@ class RunNoteFolder:
                 return False
             storage, path = place
             content = storage.read_small(f"{path}/{SIDECAR_FILE}")
-        except (MalformedName, OutsideTable):
+        except MalformedName:
             return False
         sidecar = None if content is None else parse_note(content)
         return sidecar is not None and sidecar.get("txn_id") == note.txn_id
@@ -757,7 +755,7 @@ def require_same_statements(
         tables: The tables that they write.
 
     Raises:
-        ScriptChanged: An earlier attempt has applied another statement, or may have.
+        UnprovenRun: An earlier attempt has applied another statement, or may have.
     """
     _abort_other_statements(client, tokens)
     for ref in tables:
@@ -781,7 +779,7 @@ def require_same_statements(
             what = "another statement" if note is None else f"another statement, {note.operation},"
             has = "has" if outcome is RunOutcome.APPLIED else "may have"
             path = f"{table.folder.rstrip('/')}/{file.path}"
-            raise ScriptChanged(
+            raise UnprovenRun(
                 f"An earlier attempt of this run {has} applied {what} to {ref}, which the script"
                 " no longer contains.",
                 remedy="Put it back as it was: it is not applied again. Values that differ in each "

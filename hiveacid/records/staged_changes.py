@@ -16,7 +16,6 @@ from typing import Self
 from hiveacid.errors import (
     InvalidJob,
     MalformedName,
-    MalformedSnapshot,
     NewerRecord,
     NotAFile,
     StagedChangeRefused,
@@ -323,7 +322,7 @@ class StagedChange(SignedRecord):
         try:
             change = cls.parse_signed(content, _place(folder, name), key)
             change._require_valid(name)
-        except (InvalidJob, MalformedName, MalformedSnapshot, ValueError, OverflowError) as error:
+        except (InvalidJob, MalformedName, ValueError, OverflowError) as error:
             raise malformed(name, f"content that cannot be read: {error}") from error
         return change
 

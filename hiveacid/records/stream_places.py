@@ -4,10 +4,10 @@ import re
 from dataclasses import dataclass
 
 from hiveacid.errors import (
-    CheckpointMismatch,
     InvalidJob,
     NewerRecord,
     NotAFile,
+    PositionMismatch,
     StorageError,
     StreamOvertaken,
     TooLarge,
@@ -136,10 +136,10 @@ def require_same_batch(job: StreamJob, batch_id: int, applied: str | None, plann
         planned: The digest of the offsets in the checkpoint.
 
     Raises:
-        CheckpointMismatch: The digests differ.
+        PositionMismatch: The digests differ.
     """
     if applied not in (None, planned):
-        raise CheckpointMismatch(
+        raise PositionMismatch(
             f"Batch {batch_id} of stream {job.name} was applied to {job.target} with other rows than "
             f"the checkpoint {job.checkpoint} has for it, so that is a copy.",
             remedy="Put the checkpoint there that the stream was run with last.",
@@ -163,13 +163,13 @@ def require_same_place(
         reset_query: The query whose position may be discarded.
 
     Raises:
-        CheckpointMismatch: The checkpoint belongs to another query, or is an old copy.
+        PositionMismatch: The checkpoint belongs to another query, or is an old copy.
     """
     query = checkpoint.query_id
     if place is None:
         if checkpoint.done == NO_BATCH or reset_query == query:
             return
-        raise CheckpointMismatch(
+        raise PositionMismatch(
             f"The checkpoint {checkpoint.location} is at batch {checkpoint.done} of query "
             f"{query}, but {table} does not know the stream {name}.",
             remedy="Name the stream and the first table as before, or give this stream a checkpoint "
@@ -178,7 +178,7 @@ def require_same_place(
     if query == place.query_id:
         if checkpoint.planned >= place.batch_id:
             return
-        raise CheckpointMismatch(
+        raise PositionMismatch(
             f"Stream {name} is at batch {place.batch_id} of query {query} in {table}, but the "
             f"checkpoint {checkpoint.location} only to batch {checkpoint.planned}: it is an old copy.",
             remedy="Put the newest checkpoint there. Rows that this one has not seen may be in the "
@@ -187,7 +187,7 @@ def require_same_place(
     if reset_query == place.query_id:
         return
     found = "is not there" if query is None else f"is that of query {query}"
-    raise CheckpointMismatch(
+    raise PositionMismatch(
         f"Stream {name} is at batch {place.batch_id} of query {place.query_id} in {table}, but "
         f"the checkpoint {checkpoint.location} {found}.",
         remedy=f"Put the checkpoint of that query there; it was at {place.checkpoint}. If it is lost, "
@@ -246,11 +246,11 @@ class StreamPlaces:
         """Return the position of a stream that has one.
 
         Raises:
-            CheckpointMismatch: The table no longer has a position of the stream.
+            PositionMismatch: The table no longer has a position of the stream.
         """
         place = self.read()
         if place is None:
-            raise CheckpointMismatch(
+            raise PositionMismatch(
                 f"{self._storage.location}/{self._folder} has vanished.",
                 remedy="If the table was created again, give the stream a new checkpoint.",
             )
@@ -261,7 +261,7 @@ class StreamPlaces:
 
         Raises:
             StreamOvertaken: Another driver has done so.
-            CheckpointMismatch: The place before it has vanished with its table.
+            PositionMismatch: The place before it has vanished with its table.
         """
         path = f"{self._storage.location}/{self._file.path(place.number)}"
         signed = place.signed(path, SigningKey.configured())

@@ -214,7 +214,7 @@ def table_history(
         AccessRefused: The table, or a partition, is at a location that is not allowed.
         StorageError: The time limit passed before all directories were listed.
         DataError: A directory cannot be read.
-        NotTransactional: The table has no versions.
+        WrongTableKind: The table has no versions.
         TableNotFound: It does not exist.
     """
     folders = _Folders.of(client, ref, seconds, limit)
@@ -325,7 +325,7 @@ def oldest_version(
         now: The write ids that a new reader sees, if they are known.
 
     Raises:
-        NotTransactional: The table has no versions.
+        WrongTableKind: The table has no versions.
         StorageError: A folder cannot be listed.
     """
     table = existing_table(client, ref)

@@ -19,6 +19,7 @@ _LITERAL = re.compile(
     r"""[-+]?\d[\w.]*|[-+]?\.\d\w*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL
 )
 KeyType = Literal["primary", "unique", "foreign"]
+VIOLATION_REMEDY = "Nothing was written. Correct or filter such rows in the source."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 
-from hiveacid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
+from hiveacid.errors import CorruptFile, MalformedName, VersionGone
 from hiveacid.foreign.text import parse_json
 from hiveacid.rules.names import (
     CONVERTED_BASE,
@@ -32,6 +32,7 @@ from hiveacid.rules.write_ids import NO_OPEN, Range, ValidTxnList, WriteIdList
 _COMPACTED = "compacted"
 # The data format in the marker file of a base that stands for a dropped partition.
 DROPPED = "dropped"
+UNKNOWN_MARKER = "Compact the table with the version of Hive that wrote the directory."
 
 
 class Rules(StrEnum):
@@ -140,10 +141,10 @@ def acid_state(
             range.
 
     Raises:
-        BadMetadataFile: The content of a marker file is unknown to the rules, or the marker file of
+        CorruptFile: The content of a marker file is unknown to the rules, or the marker file of
             a base that the snapshot may need was removed.
         MalformedName: An ACID name does not parse; to Hive 3 that includes every "_v" suffix.
-        NotEnoughHistory: The directories that this snapshot needs are missing.
+        VersionGone: The directories that this snapshot needs are missing.
     """
     listing: dict[str, list[FileStatus]] = {}
     for file in files:
@@ -168,9 +169,10 @@ def acid_state(
         choice.obsolete += [*originals, *choice.original_directories]
         originals = []
     elif (cut_off := choice.cut_off_by()) is not None:
-        raise NotEnoughHistory(
+        raise VersionGone(
             f"{cut_off} holds write ids that this snapshot does not see yet, and the directories that"
-            " it replaced may be gone."
+            " it replaced may be gone.",
+            remedy="Read again with a fresh snapshot.",
         )
     return AcidDirectory(
         base=base[0] if base else None,
@@ -189,15 +191,19 @@ def parse_metadata_file(text: str) -> str:
         The data format, like "compacted" or "truncated".
 
     Raises:
-        BadMetadataFile: The text is invalid.
+        CorruptFile: The text is invalid.
     """
     try:
         marker = parse_json(text)
         version, data_format = marker["thisFileVersion"], marker["dataFormat"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BadMetadataFile(f"The marker file {text[:200]!r} cannot be read.") from error
+        raise CorruptFile(
+            f"The marker file {text[:200]!r} cannot be read.", remedy=UNKNOWN_MARKER
+        ) from error
     if version != "0" or not isinstance(data_format, str):
-        raise BadMetadataFile(f"The marker file {text[:200]!r} is not of version 0.")
+        raise CorruptFile(
+            f"The marker file {text[:200]!r} is not of version 0.", remedy=UNKNOWN_MARKER
+        )
     return data_format
 
 
@@ -224,9 +230,10 @@ class _Markers:
     def is_marked_compacted(self, directory: str) -> bool:
         data_format = self._data_format(directory)
         if data_format is not None and data_format.lower() not in self._rules.data_formats:
-            raise BadMetadataFile(
+            raise CorruptFile(
                 f"{directory}/{METADATA_FILE} has the data format {data_format!r}, "
-                f"which {self._rules} does not support."
+                f"which {self._rules} does not support.",
+                remedy=UNKNOWN_MARKER,
             )
         return data_format is not None and data_format.lower() == _COMPACTED
 
@@ -236,7 +243,9 @@ class _Markers:
             return self._texts(directory) if marked else None
         data_format = (self._texts or {}).get(directory)
         if marked and data_format is None:
-            raise BadMetadataFile(f"{directory}/{METADATA_FILE} exists and was not read.")
+            raise CorruptFile(
+                f"{directory}/{METADATA_FILE} exists and was not read.", remedy=UNKNOWN_MARKER
+            )
         return data_format
 
     def _is_listed(self, directory: str) -> bool:
@@ -292,13 +301,13 @@ class _Choice:
         A cleaner removes a base only while nobody needs it.
 
         Raises:
-            BadMetadataFile: Such a base was removed.
+            CorruptFile: Such a base was removed.
         """
         for directory, removed in self._removed:
             write_id = removed.write_id
             seen = self._write_ids.is_valid(write_id) or self._write_ids.is_valid_base(write_id)
             if self.base is None or (seen and self.base[1].write_id < write_id):
-                raise BadMetadataFile(
+                raise CorruptFile(
                     f"{directory}/{METADATA_FILE} was removed after the directory was listed.",
                     remedy="Try again. If the directory is still there, and its base is the newest,"
                     " bring the file back from a copy.",

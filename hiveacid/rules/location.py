@@ -7,7 +7,7 @@ have checked it: the definitions of tables and partitions that the client of the
 
 from typing import NewType
 
-from hiveacid.errors import OutsideTable
+from hiveacid.errors import MalformedName
 
 Location = NewType("Location", str)
 
@@ -20,11 +20,11 @@ def below(location: Location, *path: str) -> Location:
         path: The parts of the path; empty parts are left out.
 
     Raises:
-        OutsideTable: The path leads out of it.
+        MalformedName: The path leads out of it.
     """
     parts = [*filter(None, path)]
     if any(".." in part.split("/") for part in parts):
-        raise OutsideTable(f"{'/'.join(parts)!r} leaves {location}.")
+        raise MalformedName(f"{'/'.join(parts)!r} leaves {location}.")
     return Location("/".join([location.rstrip("/"), *parts])) if parts else location
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
 
-from hiveacid.errors import DuplicateMergeKeys, InvalidJob
+from hiveacid.errors import CheckFailed, InvalidJob
 from hiveacid.rules.sql_names import unquoted
 
 
@@ -189,7 +189,7 @@ SHOWN_DUPLICATES = 5
 
 def duplicates(
     table: str, keys: Sequence[tuple[Mapping[str, object], int]], *, more: bool
-) -> DuplicateMergeKeys:
+) -> CheckFailed:
     """Describe a merge in which several source rows match one target row.
 
     Args:
@@ -203,8 +203,9 @@ def duplicates(
         + f" ({count} source rows)"
         for key, count in keys
     )
-    return DuplicateMergeKeys(
-        f"Several source rows match one row of {table}: {shown}{' and more' if more else ''}."
+    return CheckFailed(
+        f"Several source rows match one row of {table}: {shown}{' and more' if more else ''}.",
+        remedy="Make the source unique on the columns of the merge condition.",
     )
 
 

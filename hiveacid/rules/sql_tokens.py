@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import pairwise
 
-from hiveacid.errors import BadCondition
+from hiveacid.errors import InvalidJob
 from hiveacid.rules.sql_names import quoted as in_backquotes
 from hiveacid.rules.sql_names import unquoted
 
@@ -99,13 +99,13 @@ def require_expression(text: str, what: str, *, query: bool = False) -> None:
         query: Whether the text is a query, which may end with a semicolon.
 
     Raises:
-        BadCondition: The text is not an expression or query.
+        InvalidJob: The text is not an expression or query.
     """
     wrong = _wrong(text, query)
     if wrong is not None:
-        raise BadCondition(f"{what} does not parse: {wrong}.")
+        raise InvalidJob(f"{what} does not parse: {wrong}.")
     if (quoted := name_in_double_quotes(text)) is not None:
-        raise BadCondition(
+        raise InvalidJob(
             f"{what}: {quoted.text} is a text, not a name.", remedy=remedy_for_quotes(quoted.text)
         )
 

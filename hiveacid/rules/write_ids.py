@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Protocol, Self
 
-from hiveacid.errors import InvalidJob, MalformedSnapshot
+from hiveacid.errors import InvalidJob, MalformedName
 
 NO_OPEN = 2**63 - 1
 
@@ -277,7 +277,7 @@ def _range(count: int, first: int, last: int) -> Range:
 
 def _parse_list(what: str, text: str) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
     if not _LIST.fullmatch(text) or any(_beyond(number) for number in _NUMBER.findall(text)):
-        raise MalformedSnapshot(f"The {what} {text[:200]!r} cannot be read.")
+        raise MalformedName(f"The {what} {text[:200]!r} cannot be read.")
     high_watermark, min_open, open_, aborted = [*text.split(":"), "", "", ""][:4]
     return (
         int(high_watermark),
@@ -299,7 +299,7 @@ def _expand(what: str, text: str) -> tuple[int, ...]:
         runs.append(range(int(first), int(last or first) + 1))
     # Compare the ends, as len() fails for a range that is too long for a machine word.
     if sum(max(0, run.stop - run.start) for run in runs) > _MOST_IDS:
-        raise MalformedSnapshot(f"The {what} {text[:200]!r} names more than {_MOST_IDS:,} ids.")
+        raise MalformedName(f"The {what} {text[:200]!r} names more than {_MOST_IDS:,} ids.")
     return tuple(sorted({id_ for run in runs for id_ in run}))
 
 

@@ -20,9 +20,9 @@ from hiveacid.errors import (
     CorruptFile,
     DataError,
     HiveAcidError,
-    NanosecondsLost,
     ProofFailed,
     StorageError,
+    UnsupportedFile,
 )
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.report import CompactReport
@@ -254,14 +254,14 @@ def check_nanoseconds(inputs: BucketInputs, file: InputFile) -> None:
     """Make sure that Spark can sort the rows of a file without truncating a timestamp.
 
     Raises:
-        NanosecondsLost: A timestamp has more digits than microseconds.
+        UnsupportedFile: A timestamp has more digits than microseconds.
     """
     with ExitStack() as stack:
         ((source, tail),) = open_inputs(stack, inputs, [file])
         with naming(inputs.root, file.path):
             column = finer_column(source, tail, {name.lower() for name in inputs.columns.names})
     if column is not None:
-        raise NanosecondsLost(
+        raise UnsupportedFile(
             f"{inputs.root}/{file.path} has nanoseconds in the column {column}, and can only be"
             " compacted by Spark, which knows microseconds.",
             remedy="Let Hive compact the table, or overwrite the partition with its own rows after"
@@ -581,7 +581,7 @@ class RewritingCompactor(InsertOnlyCompactor):
         """Make sure that Spark can rewrite some files without truncating a timestamp.
 
         Raises:
-            NanosecondsLost: A timestamp has more digits than microseconds.
+            UnsupportedFile: A timestamp has more digits than microseconds.
         """
         columns = timestamp_columns(self.table)
         if self._format.format.is_text or not columns:
@@ -593,7 +593,7 @@ class RewritingCompactor(InsertOnlyCompactor):
         finer = self.tasks.run(partial(finer_column_in, columns), files)
         for file, column in zip(files, finer, strict=True):
             if column is not None:
-                raise NanosecondsLost(
+                raise UnsupportedFile(
                     f"{file.path} has nanoseconds in the column {column}, and can only be compacted by"
                     " Spark, which knows microseconds.",
                     remedy="Let Hive compact the table.",

@@ -16,17 +16,16 @@ from pyspark.errors import (
 )
 
 from hiveacid.errors import (
-    BadCondition,
+    CheckFailed,
     ClusterUnreachable,
-    ConstraintViolated,
     CorruptFile,
     DiskFull,
     EmptySource,
     HiveAcidError,
     InvalidConnection,
     InvalidJob,
+    JobFailed,
     PermissionRefused,
-    SparkJobFailed,
     StorageError,
     StorageUnreachable,
     TableReplaced,
@@ -35,6 +34,7 @@ from hiveacid.errors import (
     UnsupportedTable,
 )
 from hiveacid.jobs.fields import HEADER_REMEDY
+from hiveacid.rules.constraints import VIOLATION_REMEDY
 from hiveacid.rules.directory import HEAD, ORC_FILE, kind_of_file
 from hiveacid.rules.location import Location, split
 from hiveacid.rules.schema import STATE_MAPPING
@@ -61,7 +61,7 @@ _MARKED: dict[str, tuple[type[HiveAcidError], str | None]] = {
     CORRUPT: (CorruptFile, None),
     REPLACED: (TableReplaced, "Read the table again."),
     MALFORMED: (CorruptFile, LINE_REMEDY),
-    VIOLATED: (ConstraintViolated, None),
+    VIOLATED: (CheckFailed, VIOLATION_REMEDY),
     UNMAPPED: (UnsupportedTable, STATE_MAPPING),
 }
 
@@ -193,7 +193,7 @@ _RULES: Sequence[tuple[re.Pattern[str], type[HiveAcidError], str, str | None]] =
         ),
         (_AWAY, StorageUnreachable, "{0.what}: {0.found}.", None),
         ("CAST_INVALID_INPUT|CAST_OVERFLOW", TypeMismatch, "{0.what}: {0.line}", None),
-        (_DATA_ERROR, BadCondition, "{0.what}: {0.found}.", None),
+        (_DATA_ERROR, InvalidJob, "{0.what}: {0.found}.", None),
         (_CSV_HEADER, UnknownColumn, "{0.what}: {0.header}.", HEADER_REMEDY),
         (
             _UNREADABLE,
@@ -209,7 +209,7 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
     """Translate one error of Spark into an error of this package."""
     failure = _Failure(error, what)
     if isinstance(error, ParseException):
-        return BadCondition(f"{what} does not parse: {failure.line}")
+        return InvalidJob(f"{what} does not parse: {failure.line}")
     if isinstance(error, AnalysisException):
         return _translate_analysis(error, what, failure.line)
     for mark, (marked, marked_remedy) in _MARKED.items():
@@ -221,10 +221,10 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
             failure.found = found[0].strip().rstrip(" .")
             return kind(message.format(failure), remedy=remedy)
     if isinstance(error, _DATA_ERRORS):
-        return BadCondition(f"{what}: {failure.line}")
+        return InvalidJob(f"{what}: {failure.line}")
     if _FILES.search(failure.cause):
         return StorageError(f"{what}: {failure.cause}", remedy="Look at the table's folder.")
-    return SparkJobFailed(f"{what} failed in Spark: {failure.cause}")
+    return JobFailed(f"{what} failed in Spark: {failure.cause}")
 
 
 def _translate_analysis(error: AnalysisException, what: str, first_line: str) -> HiveAcidError:
@@ -240,7 +240,7 @@ def _translate_analysis(error: AnalysisException, what: str, first_line: str) ->
             f"{what} names a table that is not among its inputs: {first_line}",
             remedy="Give every table of the query a name in the source's inputs.",
         )
-    return BadCondition(f"{what} does not resolve: {first_line}")
+    return InvalidJob(f"{what} does not resolve: {first_line}")
 
 
 def _reading(text: str, cause: str) -> str:

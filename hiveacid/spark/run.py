@@ -32,6 +32,7 @@ from hiveacid.rules.texts import plural
 from hiveacid.spark.compaction import compact_table
 from hiveacid.spark.export import export_changes
 from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.java_objects import java_session
 from hiveacid.spark.read.table_reader import TableReader
 from hiveacid.spark.spark_versions import to_arrow
 from hiveacid.spark.statements.engine import SparkEngine
@@ -74,7 +75,7 @@ class SparkProgressLog:
 
     def describe(self) -> str | None:
         """Return a description of Spark's current work; None without active stages."""
-        active = self._spark._jsparkSession.sparkContext().statusStore().activeStages()
+        active = java_session(self._spark).sparkContext().statusStore().activeStages()
         stages = [active.apply(number) for number in range(active.size())]
         if not stages:
             return None

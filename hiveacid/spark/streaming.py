@@ -18,11 +18,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.errors import (
-    CheckpointMismatch,
     ConflictError,
     HiveAcidError,
     InvalidJob,
     MetastoreError,
+    PositionMismatch,
     StorageError,
     StreamOvertaken,
 )
@@ -57,9 +57,9 @@ from hiveacid.records.stream_places import (
 from hiveacid.rules.location import Location
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.failures import translate, translated_spark_errors
+from hiveacid.spark.java_objects import java_class, java_query, java_session
 from hiveacid.spark.rows.json_bytes import load_json
 from hiveacid.spark.session import scan_session
-from hiveacid.spark.spark_versions import java_class
 from hiveacid.spark.statements.engine import SparkEngine
 from hiveacid.spark.statements.from_job import statement_of
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
@@ -182,7 +182,9 @@ class StreamMeasures:
         reported = []
         with suppress(PySparkException, Py4JError):
             # Spark's own classes for progress reports need a hundred calls each.
-            reported = [parse_json(progress.json()) for progress in query._jsq.recentProgress()]
+            reported = [
+                parse_json(progress.json()) for progress in java_query(query).recentProgress()
+            ]
         for progress in reported:
             batch_id = progress["batchId"]
             if "addBatch" in progress["durationMs"] and batch_id in self._applied:
@@ -300,7 +302,7 @@ def with_file_system(spark: SparkSession, location: str) -> str:
         return location
     with translated_spark_errors(f"Looking up the file system of {location}"):
         path = java_class(spark, "org.apache.hadoop.fs.Path")(location)
-        configuration = spark._jsparkSession.sessionState().newHadoopConf()
+        configuration = java_session(spark).sessionState().newHadoopConf()
         return str(path.getFileSystem(configuration).makeQualified(path).toString())
 
 
@@ -318,14 +320,14 @@ class StreamCheckpoint:
         """Return the state of the checkpoint, empty if it does not exist.
 
         Raises:
-            CheckpointMismatch: The checkpoint exists, but does not identify its query.
+            PositionMismatch: The checkpoint exists, but does not identify its query.
         """
         content = self._storage.read_small("metadata")
         planned, done = self._last("offsets"), self._last("commits")
         if content is None:
             if planned == NO_BATCH:
                 return CheckpointState(self._storage.location)
-            raise CheckpointMismatch(
+            raise PositionMismatch(
                 f"The checkpoint {self._storage.location} has batches, but no file metadata."
             )
         try:
@@ -333,7 +335,7 @@ class StreamCheckpoint:
         except (ValueError, KeyError, TypeError, RecursionError):
             query_id = None
         if not isinstance(query_id, str) or not query_id:
-            raise CheckpointMismatch(
+            raise PositionMismatch(
                 f"{self._storage.location}/metadata does not contain the id of a query."
             )
         return CheckpointState(self._storage.location, query_id, planned, done)
@@ -345,7 +347,7 @@ class StreamCheckpoint:
         included. Times and settings are excluded: a batch is the same when it is planned again.
 
         Raises:
-            CheckpointMismatch: The checkpoint does not have the offsets.
+            PositionMismatch: The checkpoint does not have the offsets.
         """
         until, after = self._offsets(batch_id), self._offsets(batch_id - 1)
         after += [None] * (len(until) - len(after))
@@ -404,8 +406,8 @@ class StreamCheckpoint:
         if left:
             yield left
 
-    def _unreadable(self, path: str) -> CheckpointMismatch:
-        return CheckpointMismatch(
+    def _unreadable(self, path: str) -> PositionMismatch:
+        return PositionMismatch(
             f"{self._storage.location}/{path} is missing or cannot be read, so the rows of a batch "
             "cannot be compared with those that were applied.",
             remedy="Put the newest checkpoint of the stream there.",
@@ -468,7 +470,7 @@ class StreamRun:
 
         Raises:
             AccessRefused: A location is not allowed.
-            CheckpointMismatch: The table's state does not match the checkpoint.
+            PositionMismatch: The table's state does not match the checkpoint.
             SharedLocation: A table is registered where the stream writes or removes files.
         """
         self._spark = scan_session(spark)
@@ -657,7 +659,7 @@ class StreamRun:
         """Register this query as the writer in the table; two queries cannot do so at once."""
         state = self._checkpoint.state()
         if state.query_id is None:
-            raise CheckpointMismatch(f"The checkpoint {state.location} has vanished.")
+            raise PositionMismatch(f"The checkpoint {state.location} has vanished.")
         before = self._place
         if before is None or before.query_id != state.query_id:
             token = marked_token(f"stream/{self._job.name}", [self._job.target])
@@ -666,7 +668,7 @@ class StreamRun:
                 self._place = place = self._places.read()
                 mine = place is not None and place.query_id == state.query_id
                 if place != before and not mine:
-                    raise CheckpointMismatch(
+                    raise PositionMismatch(
                         f"Another query has just begun to write the stream {self._job.name} into "
                         f"{self._job.target}.",
                         remedy="Let only one driver run the stream.",

@@ -4,7 +4,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from hiveacid.errors import UnsupportedSpark
+from hiveacid.errors import SoftwareMissing
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.location import Location
@@ -42,7 +42,7 @@ def run_trial(spark: SparkSession, folder: str) -> None:
         folder: An empty folder of this machine.
 
     Raises:
-        UnsupportedSpark: The result differs from that of the tested versions.
+        SoftwareMissing: The result differs from that of the tested versions.
     """
     columns = [HiveColumn("id", "int"), HiveColumn("name", "string")]
     # A folder that the caller has made.
@@ -101,7 +101,7 @@ def _doubled(numbers: pa.Array) -> pa.Array:
 
 def _require(holds: bool, what: str, found: object) -> None:
     if not holds:
-        raise UnsupportedSpark(
+        raise SoftwareMissing(
             f"The trial of this Spark has another result for {what}: {found}.",
             remedy="Name the folder of a tested Spark in SPARK_HOME.",
         )

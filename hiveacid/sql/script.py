@@ -8,7 +8,7 @@ from typing import TypeVar
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from hiveacid.errors import BadCondition, InvalidJob, SparkNeeded, SqlError
+from hiveacid.errors import InvalidJob, SparkNeeded, SqlError
 from hiveacid.jobs.definition_jobs import CatalogJob, CreateTableAsJob, CreateTableJob
 from hiveacid.jobs.fields import Parameters, awaits_rendering
 from hiveacid.jobs.job import ScriptedJob
@@ -252,7 +252,7 @@ def step_of(statement: SqlStatement) -> ScriptedJob | Question:
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         # The parser accepts statements with missing or misplaced parts.
         raise statement.error(None, "It cannot be read; a part of it may be missing.") from error
-    except (InvalidJob, BadCondition) as error:
+    except InvalidJob as error:
         raise statement.error(None, error.what, error.remedy) from error
 
 

@@ -22,7 +22,6 @@ from hiveacid.errors import (
     DiskFull,
     PermissionRefused,
     StorageError,
-    StorageLoginFailed,
     StorageUnreachable,
     address_without_secrets,
 )
@@ -153,7 +152,11 @@ def _storage_error(error: OSError, path: str) -> StorageError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(f"{path} cannot be written: {reason}.")
     if isinstance(error, LoginRefused):
-        return StorageLoginFailed(f"{path} cannot be reached without logging in: {reason}.")
+        return StorageUnreachable(
+            f"{path} cannot be reached without logging in: {reason}.",
+            remedy="On a worker, run kinit or airflow kerberos, and check KRB5CCNAME. In a cluster,"
+            " Spark brings a token for each of spark.kerberos.access.hadoopFileSystems.",
+        )
     if error.errno in (errno.EACCES, errno.EPERM):
         return PermissionRefused(f"Access to {path} is refused: {reason}.")
     if isinstance(error, ConnectionError | TimeoutError) or error.errno in _UNREACHABLE:

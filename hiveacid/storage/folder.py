@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, cast
 
 from pyarrow import fs  # noqa: TID253
 
-from hiveacid.errors import DirectoryMissing, NotAFile, OutsideTable, StorageError
+from hiveacid.errors import DirectoryMissing, MalformedName, NotAFile, StorageError
 from hiveacid.foreign.budget import spend_text
 from hiveacid.rules.directory import FileStatus
 from hiveacid.rules.location import Location
@@ -263,7 +263,7 @@ class ReadOnlyStorage:
             return self._root
         parts = PurePosixPath(path).parts
         if path.startswith("/") or ".." in parts or "\0" in path:
-            raise OutsideTable(f"{path!r} leaves {self.location}.")
+            raise MalformedName(f"{path!r} leaves {self.location}.")
         try:
             path.encode()
         except UnicodeEncodeError:
@@ -402,7 +402,7 @@ class Storage(ReadOnlyStorage):
 
     def _refuse_root(self, path: str) -> None:
         if not PurePosixPath(path).parts:
-            raise OutsideTable(f"{self.location} itself is not deleted, only its content.")
+            raise MalformedName(f"{self.location} itself is not deleted, only its content.")
 
 
 class LocalStorage(Storage):
@@ -496,7 +496,7 @@ class LocalStorage(Storage):
     def _require_inside(self, path: str, folder: str) -> None:
         root, real = os.path.realpath(self._root), os.path.realpath(folder)
         if os.path.commonpath((root, real)) != root:
-            raise OutsideTable(f"{self._show(path)} leads through a link to {real}.")
+            raise MalformedName(f"{self._show(path)} leads through a link to {real}.")
 
 
 class HdfsStorage(Storage):

@@ -9,10 +9,11 @@ from functools import cache, partial
 from itertools import chain
 from typing import Any, BinaryIO
 
-from hiveacid.errors import BadMetadataFile, CorruptFile, UnsupportedFile, VersionGone
+from hiveacid.errors import CorruptFile, UnsupportedFile, VersionGone
 from hiveacid.foreign.budget import Threads
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.rules.directory import (
+    UNKNOWN_MARKER,
     AcidDirectory,
     FileStatus,
     Rules,
@@ -187,14 +188,14 @@ def read_marker(storage: ReadOnlyStorage, directory: str) -> str | None:
     Writers publish a base with its complete marker file, and only a removal of the base removes it.
 
     Raises:
-        BadMetadataFile: The content is invalid or too long.
+        CorruptFile: The content is invalid or too long.
     """
     path = f"{directory}/{METADATA_FILE}"
     content = storage.read_small(path)
     if content is not None:
         return parse_metadata_file(content.decode(errors="replace"))
     if storage.exists(path):
-        raise BadMetadataFile(f"{storage.location}/{path} cannot be read.")
+        raise CorruptFile(f"{storage.location}/{path} cannot be read.", remedy=UNKNOWN_MARKER)
     return None
 
 

@@ -12,11 +12,11 @@ from pyarrow import compute
 
 from hiveacid.errors import (
     InvalidJob,
-    NotTransactional,
     UnknownColumn,
     UnsupportedFile,
     UnsupportedTable,
     UserError,
+    WrongTableKind,
 )
 from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.definition_jobs import AnalyzeJob
@@ -417,7 +417,7 @@ def analyze(
         phases: Receives the phases of the run.
 
     Raises:
-        NotTransactional: The table is not transactional.
+        WrongTableKind: The table is not transactional.
         UnknownColumn: The table has no such column.
         UserError: A named partition does not exist.
         UnsupportedTable: Its files hold lines of text.
@@ -427,7 +427,7 @@ def analyze(
     phases = phases or PhaseClock()
     table = existing_table(client, TableRef.parse(job.target))
     if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(
+        raise WrongTableKind(
             f"{table.ref} is not transactional.", remedy="Let its engine analyze it."
         )
     wanted = _columns_to_analyze(table, job)

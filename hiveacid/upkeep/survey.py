@@ -575,7 +575,7 @@ class Survey:
             now: The time, with its zone; None is the real one.
 
         Raises:
-            NotTransactional: The only table is not transactional.
+            WrongTableKind: The only table is not transactional.
             TableNotFound: The only table does not exist.
             UnsupportedTable: The only table is of a kind that cannot be compacted.
         """
@@ -790,7 +790,7 @@ def require_compactable(table: HiveTable) -> None:
     """Refuse a table that cannot be compacted.
 
     Raises:
-        NotTransactional: The table is not transactional.
+        WrongTableKind: The table is not transactional.
         UnsupportedTable: The table is sorted inside of its buckets, or has an unsupported format.
     """
     require_transactional(table)

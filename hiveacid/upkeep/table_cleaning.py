@@ -15,10 +15,10 @@ from functools import cache, cached_property, partial
 
 from hiveacid.errors import (
     HiveAcidError,
-    NotTransactional,
     SharedLocation,
     TableReplaced,
     TransactionAborted,
+    WrongTableKind,
 )
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.jobs.options import setting
@@ -121,7 +121,7 @@ def clean(
         phases: Observer of the phases: CLEAN encloses every single removal.
 
     Raises:
-        NotTransactional: The table is not an ACID table.
+        WrongTableKind: The table is not an ACID table.
         SharedLocation: Another table or partition shares the location of removable files, or two
             partitions of the table share one.
         TableReplaced: The table was dropped, moved or created again meanwhile.
@@ -158,7 +158,7 @@ def cleaning(
     phases = phases or PhaseClock()
     table = existing_table(client, TableRef.parse(job.target))
     if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{table.ref} is not transactional.")
+        raise WrongTableKind(f"{table.ref} is not transactional.")
     retention = retention_of(table, job.retention, job.consumer_retention)
     with phases(Phase.READ, "the partitions"):
         places = partition_locations(client, table) if table.partition_keys else {}

@@ -133,7 +133,7 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
         ref: The table.
 
     Raises:
-        NotTransactional: The table has no versions.
+        WrongTableKind: The table has no versions.
         TableNotFound: The table does not exist.
         StorageError: A folder cannot be listed.
     """

@@ -170,7 +170,7 @@ class NewRows:
         """Stage the rows.
 
         Raises:
-            ConstraintViolated: A row violates a constraint.
+            CheckFailed: A row violates a constraint.
         """
         if not self._parts:
             return

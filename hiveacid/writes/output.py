@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from hiveacid.errors import CorruptFile, DataError, InsertOnlyTable, StorageError, UnsupportedTable
+from hiveacid.errors import CorruptFile, DataError, StorageError, UnsupportedTable, WrongTableKind
 from hiveacid.metastore.catalog import HivePartition, HiveTable, layout_of, require_unsorted
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
@@ -252,7 +252,7 @@ class TableOutput(ABC):
             partitions: The partitions that the numbers refer to.
 
         Raises:
-            InsertOnlyTable: The table cannot hold delete events.
+            WrongTableKind: The table cannot hold delete events.
         """
         stage = self.delete_stager(partitions)
 
@@ -270,9 +270,9 @@ class TableOutput(ABC):
             partitions: See ``write_deletes``.
 
         Raises:
-            InsertOnlyTable: The table cannot hold delete events.
+            WrongTableKind: The table cannot hold delete events.
         """
-        raise InsertOnlyTable(f"{self.table.ref.full_name} is insert-only: nothing can be deleted.")
+        raise WrongTableKind(f"{self.table.ref.full_name} is insert-only: nothing can be deleted.")
 
     def keep_deletes(
         self, reports: Iterable[Mapping[str, Any]], partitions: Sequence[PartitionFiles]
@@ -575,7 +575,7 @@ class TableOutput(ABC):
     def _restamp_deletes(self, files: Mapping[OutputFolder, Sequence[StagedFile]]) -> None:
         """Stage earlier staged delete events again, with the write id of this transaction."""
         if files:
-            raise InsertOnlyTable(f"{self.table.ref.full_name} is insert-only.")
+            raise WrongTableKind(f"{self.table.ref.full_name} is insert-only.")
 
     def _redistributed(self, groups: Groups, replace: bool) -> Groups:
         """Redistribute rows for partitions whose layout differs from their table's.

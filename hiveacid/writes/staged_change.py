@@ -8,7 +8,6 @@ from datetime import timedelta
 
 from hiveacid.errors import (
     DataError,
-    InsertOnlyTable,
     InvalidJob,
     SparkNeeded,
     StagedChangeRefused,
@@ -16,6 +15,7 @@ from hiveacid.errors import (
     TableNotFound,
     TableReplaced,
     UnsupportedTable,
+    WrongTableKind,
 )
 from hiveacid.jobs.report import TableReport
 from hiveacid.metastore.catalog import HiveTable
@@ -369,7 +369,7 @@ def restored_parts(
         output = kind(engine, client, table, nobody, statement.codec, number, statement.rules)
         try:
             _restore(output, change.name, staged)
-        except (UnsupportedTable, InsertOnlyTable) as error:
+        except (UnsupportedTable, WrongTableKind) as error:
             raise StagedChangeRefused(error.what) from error
         locks = partitions_to_lock(statement.partitions)
         reader = FilesReader(client, nobody)

@@ -28,7 +28,7 @@ from hiveacid.drivers.run_files import RunFiles
 from hiveacid.errors import (
     InvalidConnection,
     LockTimeout,
-    StorageLoginFailed,
+    StorageUnreachable,
     UnknownColumn,
 )
 from hiveacid.jobs.report import RunReport, ScriptReport
@@ -276,7 +276,7 @@ def test_a_waiting_writer_survives_an_expired_ticket(cluster, context, perform, 
 
         def refuse(files):
             looks.append(files)
-            raise StorageLoginFailed("hdfs://nn/t cannot be reached: Ticket expired.")
+            raise StorageUnreachable("hdfs://nn/t cannot be reached: Ticket expired.")
 
         with monkeypatch.context() as patch:
             patch.setattr(RunFiles, "read_started", refuse)

@@ -178,7 +178,7 @@ def test_two_changes_of_one_row_fail_the_task_for_good(orders, tmp_path):
     with pytest.raises(AirflowFailException) as failed:
         HiveAcidMergeOperator(task_id="twice", job=merge).execute(context("twice"))
     text = str(failed.value)
-    assert text.startswith("DuplicateMergeKeys: Several source rows match one row")
+    assert text.startswith("CheckFailed: Several source rows match one row")
     assert f"id={last['id']}" in text
     assert "Make the source unique" in text
     assert failed.value.error.exit_code == 30

@@ -133,7 +133,7 @@ MISTAKES = {
     "a condition with an operator too many": Mistake(
         "parse",
         lambda here: merge(on="t.id = = s.id"),
-        "BadCondition",
+        "InvalidJob",
         "on does not parse: an operand is missing between = and = in '= ='.",
     ),
     "a merge by a column without aliases": Mistake(
@@ -145,7 +145,7 @@ MISTAKES = {
     "a condition that goes on": Mistake(
         "parse",
         lambda here: delete(where="t.id = 1 AND"),
-        "BadCondition",
+        "InvalidJob",
         "where does not parse: an operand is missing after 't.id = 1 AND'.",
     ),
     "a type misspelt": Mistake(
@@ -280,7 +280,7 @@ MISTAKES = {
     "a plain table": Mistake(
         "worker",
         lambda here: delete("db.plain"),
-        "NotTransactional",
+        "WrongTableKind",
         "db.plain is not a transactional table. Use a table created with TBLPROPERTIES",
     ),
     "a column of SET misspelt": Mistake(
@@ -312,7 +312,7 @@ MISTAKES = {
     "a table function misspelt": Mistake(
         "worker",
         lambda here: sql("INSERT INTO db.t SELECT id, 'x' FROM rnge(10)"),
-        "UntrustedSql",
+        "InvalidJob",
         "The query calls rnge(), which is no table function. Did you mean range?",
     ),
     "a column of the schema misspelt": Mistake(

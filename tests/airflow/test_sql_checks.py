@@ -25,7 +25,7 @@ from airflow.sdk.execution_time import macros
 
 from airflow_hiveacid import HiveAcidSqlOperator, WorkerTable
 from airflow_hiveacid.hooks import HiveAcidSqlHook
-from hiveacid.errors import AccessRefused, HiveAcidError, NotTransactional, UserError
+from hiveacid.errors import AccessRefused, HiveAcidError, UserError, WrongTableKind
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
@@ -248,7 +248,7 @@ def test_a_query_sees_one_snapshot(
         ("SELECT nothing FROM {orders}", duckdb.BinderException, "nothing"),
         ("SELECT CAST(day AS int) FROM {orders}", duckdb.ConversionException, "2026-05-0"),
         ("SELECT * FROM {orders}_2", HiveAcidError, "orders_2"),
-        ("SELECT * FROM {database}.plain", NotTransactional, "plain"),
+        ("SELECT * FROM {database}.plain", WrongTableKind, "plain"),
     ],
 )
 def test_all_else_is_refused_and_ends_the_transaction(

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from hiveacid.cli.main import main
-from hiveacid.errors import AccessRefused, CorruptFile, KeysLeft
+from hiveacid.errors import AccessRefused, CheckFailed, CorruptFile
 from hiveacid.jobs.erase_job import token_of_request
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
@@ -112,7 +112,7 @@ def test_a_verification_finds_a_file_that_was_copied_back(shell: Shell, tmp_path
     assert shell.erase()[0] == 0
     shutil.copytree(tmp_path / "backup", shell.folder / delta.name)
     status, printed = shell.verify()
-    assert status == KeysLeft.exit_code
+    assert status == CheckFailed.exit_code
     assert "1 file holds keys of the request r1" in printed
     assert delta.name in printed
     # The keys of others were never there.
@@ -132,7 +132,7 @@ def test_a_verification_searches_the_mirrors_that_it_is_given(shell: Shell, tmp_
     assert shell.verify(*mirror)[0] == 0
     parquet.write_table(pa.table({"who": KEYS[:1]}), data / "old.parquet")
     status, printed = shell.verify(*mirror)
-    assert (status, "old.parquet: Rows have keys." in printed) == (KeysLeft.exit_code, True)
+    assert (status, "old.parquet: Rows have keys." in printed) == (CheckFailed.exit_code, True)
     assert shell.verify()[0] == 0
 
 
@@ -156,7 +156,7 @@ def test_a_signature_shows_a_changed_certificate(
     assert key.read_text() not in path.read_text()
     path.write_text(json.dumps({**certificate, "deleted_at": "2020-01-01T00:00:00+00:00"}))
     status, printed = shell.verify()
-    assert (status, "does not have its signature" in printed) == (KeysLeft.exit_code, True)
+    assert (status, "does not have its signature" in printed) == (CheckFailed.exit_code, True)
     key.write_text("short")
     assert "less than 16 bytes" in shell.verify()[1]
     monkeypatch.delenv("AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE")
@@ -228,7 +228,7 @@ def test_a_verification_needs_the_signature_if_there_is_a_key(
     key.write_text("a secret of thirty two characters")
     monkeypatch.setenv("AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE", str(key))
     status, printed = shell.verify()
-    assert (status, "does not have its signature" in printed) == (KeysLeft.exit_code, True)
+    assert (status, "does not have its signature" in printed) == (CheckFailed.exit_code, True)
 
 
 def test_a_verification_searches_no_location_that_is_not_allowed(

@@ -14,13 +14,13 @@ from hiveacid.errors import (
     InvalidJob,
     LockTimeout,
     MetastoreUnreachable,
-    NotTransactional,
     SharedLocation,
     TableExists,
     TableNotFound,
     UnsupportedTable,
     UserError,
     VersionGone,
+    WrongTableKind,
 )
 from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
@@ -291,7 +291,7 @@ def test_tables_that_have_no_partitions_to_change(client, database) -> None:
         TableRef(database, "plain"), [HiveColumn("id", "int")], kind=TableKind.NOT_ACID
     )
     client.call(idl_tables.create_table, plain.raw)
-    with pytest.raises(NotTransactional):
+    with pytest.raises(WrongTableKind):
         run(client, f"ALTER TABLE {database}.plain ADD PARTITION (id = 1)")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import DuplicateMergeKeys
+from hiveacid.errors import CheckFailed
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import RunReport
@@ -142,7 +142,7 @@ class History:
             expected = None
         try:
             report = run(world.spark, job)
-        except DuplicateMergeKeys:
+        except CheckFailed:
             assert expected is None, "refused for duplicate keys, of which DuckDB knows nothing"
         else:
             assert expected is not None, "done, although there are duplicate keys"

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import SparkJobFailed
+from hiveacid.errors import JobFailed
 from hiveacid.spark.python.table import AcidTable
 from tests.engine.test_evaluated_once import Restless
 
@@ -45,7 +45,7 @@ def main(uri: str, table: str, change: str, folder: Path) -> None:
                 acid.append(rows)
             else:
                 acid.merge(rows, "t.id = s.id").when_not_matched_insert_all().execute()
-        except SparkJobFailed as error:
+        except JobFailed as error:
             told = {"error": str(error), "retryable": error.retryable}
         else:
             told = {"error": "none", "retryable": False}

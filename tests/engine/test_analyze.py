@@ -7,7 +7,7 @@ import pytest
 
 from airflow_hiveacid import AcidTable
 from hiveacid.cli.main import main
-from hiveacid.errors import NotTransactional, TableReplaced, UnknownColumn, UserError
+from hiveacid.errors import TableReplaced, UnknownColumn, UserError, WrongTableKind
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.sql.script import to_script
@@ -277,5 +277,5 @@ def test_another_table_of_the_name_gets_no_statistics_of_the_first(make, monkeyp
 
 def test_a_table_that_is_not_transactional_is_refused(spark, client, database):
     create(client, f"{database}.plain", {"id": "int"}, parameters={"transactional": "false"})
-    with pytest.raises(NotTransactional):
+    with pytest.raises(WrongTableKind):
         analyze(client, AnalyzeJob(target=f"{database}.plain"))

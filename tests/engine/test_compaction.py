@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.errors import NotTransactional
+from hiveacid.errors import WrongTableKind
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.options import Place
 from hiveacid.metastore.compactions import CompactionQueue
@@ -229,7 +229,7 @@ def test_plain_tables_are_refused(make, spark, hms, client, database):
     create(client, f"{database}.plain", {"id": "int"}, kind=TableKind.NOT_ACID)
     with (
         AcidTable(f"{database}.plain", hms.uri, spark=spark) as table,
-        pytest.raises(NotTransactional),
+        pytest.raises(WrongTableKind),
     ):
         table.compact("major")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.errors import ConsumerMismatch
+from hiveacid.errors import PositionMismatch
 from hiveacid.jobs.export_job import ExportChangesJob
 from hiveacid.jobs.sources import ChangesSource
 from hiveacid.metastore.client import MetastoreClient
@@ -44,7 +44,7 @@ def test_a_table_that_was_created_again_is_exported_again(
         client.drop_table(TableRef.parse(name))
         now = create(client, name, COLUMNS).identity.created
     append(2)
-    with pytest.raises(ConsumerMismatch, match=r"feed/changes_after_0/_range\.json belongs to"):
+    with pytest.raises(PositionMismatch, match=r"feed/changes_after_0/_range\.json belongs to"):
         run(spark, job)
     run(spark, replace(job, path=f"file:{tmp_path}/new"))
     (rows,) = (path.read_text() for path in tmp_path.glob("new/*/part-*") if path.stat().st_size)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import AccessRefused, InvalidJob, SharedLocation, UntrustedSql
+from hiveacid.errors import AccessRefused, InvalidJob, SharedLocation
 from hiveacid.jobs.export_job import ExportChangesJob
 from hiveacid.jobs.sources import BatchSource, ChangesSource, PathSource, QuerySource
 from hiveacid.jobs.stream_job import StreamJob, StreamSource
@@ -238,7 +238,7 @@ def test_functions_of_a_catalog_are_called_by_trusted_texts_only(
             lambda: table.append(QuerySource(f"SELECT {call} AS id FROM VALUES (1) v (id)")),
             lambda: table.append(QuerySource("SELECT id FROM leak(1) f (id)")),
         ):
-            with pytest.raises(UntrustedSql, match="is no function of Spark"):
+            with pytest.raises(InvalidJob, match="is no function of Spark"):
                 refused()
         assert rows_of(table.to_df(where=f"{call} = 2", trusted=True)) == [(1,)]
 

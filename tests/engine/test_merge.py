@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import DuplicateMergeKeys
+from hiveacid.errors import CheckFailed
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.spark.python.table import AcidTable
@@ -76,7 +76,7 @@ def test_random_merges_are_those_of_the_model(
             try:
                 expected = model.merged(rows, source, on[1], when)
             except model.Duplicates:
-                with pytest.raises(DuplicateMergeKeys):
+                with pytest.raises(CheckFailed):
                     builder.execute()
             else:
                 report = builder.execute()
@@ -100,12 +100,12 @@ def test_several_source_rows_for_one_target_row(
         source = spark.createDataFrame(twice, "id int, v int")
         before = files(table)
 
-        with pytest.raises(DuplicateMergeKeys) as refused:
+        with pytest.raises(CheckFailed) as refused:
             acid.merge(source, "t.id = s.id").when_matched_update_all().execute()
         message = str(refused.value)
         assert sum(f"id={i} (2 source rows)" in message for i in range(8)) == 5
         assert f"{database}.t" in message
-        with pytest.raises(DuplicateMergeKeys):
+        with pytest.raises(CheckFailed):
             acid.merge(source, "t.id = s.id").when_matched_delete("s.v > 0").execute()
         assert files(table) == before
         assert left_behind(client) == []

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import DuplicateMergeKeys, TypeMismatch
+from hiveacid.errors import CheckFailed, TypeMismatch
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.spark.python.table import AcidTable
@@ -101,7 +101,7 @@ def test_every_source_row_is_written_as_often_as_it_counts(
         neither = rows((30, 5, days[0]))
         assert acid.merge(neither, ON).when_matched_update_all().execute().files == 0
         twice = rows((20, 1, days[0]), (20, 2, days[0]))
-        with pytest.raises(DuplicateMergeKeys, match=r"id=20.*2 source rows"):
+        with pytest.raises(CheckFailed, match=r"id=20.*2 source rows"):
             acid.merge(twice, ON).when_matched_update_all().execute()
         twice = rows((20, 1, days[0]), (20, 2, days[0]), (22, 3, days[0]))
         merge = acid.merge(twice, ON).when_matched_delete().when_not_matched_insert_all()

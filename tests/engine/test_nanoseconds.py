@@ -10,7 +10,7 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from hiveacid.cli.main import main
-from hiveacid.errors import NanosecondsLost, UserError
+from hiveacid.errors import UnsupportedFile, UserError
 from hiveacid.jobs.export_job import ExportChangesJob
 from hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
 from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat
@@ -78,7 +78,7 @@ def timestamps_of(spark: SparkSession, table: HiveTable, directory: str) -> list
 def refused(acid: AcidTable) -> list[str]:
     """The columns for whose sake a compaction is refused."""
     errors = [result.error for result in report_of_compaction(acid, "major").partitions]
-    assert {error.id for error in errors} == {"NanosecondsLost"}, errors
+    assert {error.id for error in errors} == {"UnsupportedFile"}, errors
     return [re.search(r"in the column (\w+), and can only", e.message)[1] for e in errors]
 
 
@@ -104,12 +104,12 @@ def test_a_change_of_rows_keeps_or_refuses(spark, hms, client, database, foreign
         "st": "null",
     }
     with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
-        with pytest.raises(NanosecondsLost, match=rf"delta_0000001_.* of {database}.t .*column at"):
+        with pytest.raises(UnsupportedFile, match=rf"delta_0000001_.* of {database}.t .*column at"):
             acid.update({"id": "id + 10"}, "id = 0")
-        with pytest.raises(NanosecondsLost, match="column more"):
+        with pytest.raises(UnsupportedFile, match="column more"):
             acid.update({"`AT`": "null"}, "id = 0")
         merge = acid.merge(source, "t.id = s.id")
-        with pytest.raises(NanosecondsLost, match="the merge would cut"):
+        with pytest.raises(UnsupportedFile, match="the merge would cut"):
             merge.when_matched_update({"at": "s.at"}).execute()
         assert [path.name for path in folder(table).glob("*delta_*")] == [
             path.name for path in folder(table).glob("delta_0000001_*")
@@ -135,7 +135,7 @@ def test_digits_that_the_worker_keeps_are_not_cut_by_the_next_change(
         assert [done.outcome for done in report_of_compaction(acid, "major").partitions] == [
             "compacted"
         ]
-        with pytest.raises(NanosecondsLost, match=r"base_0000003_.* column at"):
+        with pytest.raises(UnsupportedFile, match=r"base_0000003_.* column at"):
             acid.update({"id": "id + 10"}, "id = 10")
         assert acid.update({"id": "6", "at": "null"}, "id = 5").rows_updated == 1
     marks = {}
@@ -172,12 +172,12 @@ def test_a_copy_into_another_table_is_refused(spark, hms, client, database, fore
             lambda: acid.append(QuerySource("select id, at from c", {"c": changed})),
         ):
             with pytest.raises(
-                NanosecondsLost, match=rf"{database}.fine .*write into {database}.t"
+                UnsupportedFile, match=rf"{database}.fine .*write into {database}.t"
             ):
                 write()
         ids = QuerySource("select id from f where at is not null", {"f": fine})
         assert acid.append(ids).rows_inserted == 4
-    with pytest.raises(NanosecondsLost):  # noqa: SIM117, PT012 - it runs at the end.
+    with pytest.raises(UnsupportedFile):  # noqa: SIM117, PT012 - it runs at the end.
         with AcidTransaction(hms.uri, spark=spark) as txn:
             txn.table(f"{database}.u").append(ids)
             txn.table(f"{database}.t").append(fine)
@@ -226,7 +226,7 @@ def test_insert_only_files_of_orc_are_compacted_and_not_copied(
     create(client, f"{database}.copy", COLUMNS)
     with (
         AcidTable(f"{database}.copy", hms.uri, spark=spark) as acid,
-        pytest.raises(NanosecondsLost, match="column at"),
+        pytest.raises(UnsupportedFile, match="column at"),
     ):
         acid.append(TableSource(f"{database}.t"))
 
@@ -250,7 +250,7 @@ def test_insert_only_files_of_parquet_are_neither_compacted_nor_copied(
         parquet.write_table(rows, file, use_deprecated_int96_timestamps=True)
         (file.parent / "_hiveacid.json").unlink()
         assert refused(acid) == ["at"]
-        with pytest.raises(NanosecondsLost, match="column at"):
+        with pytest.raises(UnsupportedFile, match="column at"):
             copy.append(TableSource(f"{database}.t"))
 
 
@@ -318,7 +318,7 @@ def test_a_restore_refuses_to_write_rows_again(spark, hms, client, database, for
     foreign(f"{database}.t", FINE)
     with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
         acid.delete("id = 0")
-        with pytest.raises(NanosecondsLost, match="which the restore would cut"):
+        with pytest.raises(UnsupportedFile, match="which the restore would cut"):
             acid.restore(1)
 
 
@@ -344,7 +344,7 @@ def test_no_row_moves_to_another_partition_because_its_key_has_nanoseconds(
             lambda: merge.when_matched_update({"id": "s.id + 10"}).execute(),
             lambda: copy.append(TableSource(f"{database}.t")),
         ):
-            with pytest.raises(NanosecondsLost, match=named):
+            with pytest.raises(UnsupportedFile, match=named):
                 write()
         # Reads show microseconds. A statement that sets the key moves the rows that it names.
         assert {str(row.at) for row in acid.to_df().collect()} == {SHOWN}

@@ -6,7 +6,7 @@ import doctest
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from hiveacid.errors import BadCondition
+from hiveacid.errors import InvalidJob
 from hiveacid.jobs.iceberg_job import mirror_job
 from hiveacid.jobs.maintenance_jobs import compaction_groups
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -130,7 +130,7 @@ def test_statements_take_columns_as_the_texts_that_people_write(spark):
     ],
 )
 def test_a_column_without_a_text_form_is_refused(make, spark):
-    with pytest.raises(BadCondition, match=r"cannot be expressed in SQL\. Name columns by F\.col"):
+    with pytest.raises(InvalidJob, match=r"cannot be expressed in SQL\. Name columns by F\.col"):
         as_sql(spark, make(spark.range(1)))
 
 

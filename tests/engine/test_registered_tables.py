@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid import TableSource, register_views
-from hiveacid.errors import NotTransactional, UserError, VersionUnknown
+from hiveacid.errors import UserError, VersionUnknown, WrongTableKind
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import TableRef
@@ -89,7 +89,7 @@ def test_failed_registrations_leave_nothing(
     attempts: list[tuple[object, type[Exception], str]] = [
         (orders, UserError, "already"),
         ({"a": orders, "A": orders}, UserError, "would both be a"),
-        ([f"{database}.plain"], NotTransactional, "plain"),
+        ([f"{database}.plain"], WrongTableKind, "plain"),
         (f"{database}.nothing_*", UserError, "no transactional table"),
         ({"a": TableSource(orders, as_of="9")}, VersionUnknown, "9"),
         ({"a": f"{database}.odd"}, UserError, "union"),

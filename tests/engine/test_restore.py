@@ -95,7 +95,7 @@ def test_only_the_difference_is_written_and_counted(
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "")
     for command, said in (
         (
-            ["diff", told.name, "2", "5"],
+            ["changes", "--count", told.name, "2", "5"],
             f"{told.name}: 2 rows inserted, 2 deleted\n"
             "  partition  inserted  deleted\n"
             "  p=x              +1       -2\n"

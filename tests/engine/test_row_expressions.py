@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import BadCondition, HiveAcidError
+from hiveacid.errors import HiveAcidError, InvalidJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.txn.owner import Snapshot
@@ -43,7 +43,7 @@ ALLOWED = [
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_an_expression_over_several_rows_is_refused(spark: SparkSession, text: str) -> None:
-    with pytest.raises(BadCondition, match="cannot be computed for a single row") as raised:
+    with pytest.raises(InvalidJob, match="cannot be computed for a single row") as raised:
         require_row_expression(spark, text)
     assert "\n" not in str(raised.value)
 

@@ -9,7 +9,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from hiveacid.errors import BadCondition, UnknownColumn
+from hiveacid.errors import InvalidJob, UnknownColumn
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.schema import TableKind
@@ -154,5 +154,5 @@ def test_errors_of_a_query_are_reported_before_any_read(table):
         table.to_df(columns=["id", "x", "y"])
     with pytest.raises(UnknownColumn, match="nowhere"):
         table.to_df("nowhere = 1")
-    with pytest.raises(BadCondition, match="does not parse"):
+    with pytest.raises(InvalidJob, match="does not parse"):
         table.to_df("id = ")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import (
-    DuplicateMergeKeys,
+    CheckFailed,
     InvalidJob,
     UserError,
 )
@@ -162,7 +162,7 @@ def test_sources_and_targets_are_read_as_of_one_moment(shop):
 
 @pytest.mark.parametrize(
     ("broken", "error"),
-    [("body", ZeroDivisionError), ("statement", DuplicateMergeKeys), ("commit", RuntimeError)],
+    [("body", ZeroDivisionError), ("statement", CheckFailed), ("commit", RuntimeError)],
 )
 def test_when_one_part_fails_nothing_of_the_others_is_left(shop, broken, error):
     def fail():

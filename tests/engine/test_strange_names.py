@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import DataError, DuplicateMergeKeys, UnsupportedTable
+from hiveacid.errors import CheckFailed, DataError, UnsupportedTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.spark.python.table import AcidTable
@@ -163,7 +163,7 @@ def test_columns_of_any_name(
         assert (report.rows_updated, report.rows_inserted) == (2, 1)
         assert rows_of(acid.to_df()) == rows
         twice = acid.merge(frame.unionAll(frame.limit(1)), on).when_matched_delete("TRUE")
-        with pytest.raises(DuplicateMergeKeys, match=r"dot\.dot=114, höhe p='ä b' \(2 source rows"):
+        with pytest.raises(CheckFailed, match=r"dot\.dot=114, höhe p='ä b' \(2 source rows"):
             twice.execute()
         assert problems_of_keys(table) == []
         # Two rows of one bucket, of which one remains, so that their stripe is encoded again.

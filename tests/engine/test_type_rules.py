@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import BadCondition, HiveAcidError, TypeMismatch
+from hiveacid.errors import HiveAcidError, InvalidJob, TypeMismatch
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, TableRef
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -63,7 +63,7 @@ def _result(session: SparkSession, value: str, type_: str | None = None) -> str:
             if type_ is not None:
                 value = stored(frame, {"c": value}, table, "The value")["c"]
             (found,) = frame.selectExpr(f"CAST({value} AS STRING)").collect()
-    except (TypeMismatch, BadCondition):
+    except (TypeMismatch, InvalidJob):
         return _ERROR
     return "NULL" if found[0] is None else str(found[0])
 

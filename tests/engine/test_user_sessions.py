@@ -11,7 +11,7 @@ from pyarrow import orc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from hiveacid.errors import UntrustedSql
+from hiveacid.errors import InvalidJob
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -208,7 +208,7 @@ def test_no_condition_of_a_frame_calls_java(
     create(client, f"{database}.t", {"name": "string"})
     call = "reflect('java.lang.System', 'getProperty', 'user.name')"
     with AcidTable(f"{database}.t", hms.uri, spark=user) as acid:
-        with pytest.raises(UntrustedSql, match="reflect"):
+        with pytest.raises(InvalidJob, match="reflect"):
             acid.to_df(where=f"name = {call}")
         # The user's own session has all its functions.
         assert acid.to_df().where(f"name = {call}").count() == 0

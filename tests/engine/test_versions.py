@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hiveacid.cli.main import main
-from hiveacid.errors import InvalidJob, NotTransactional, VersionGone, VersionUnknown
+from hiveacid.errors import InvalidJob, VersionGone, VersionUnknown, WrongTableKind
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.write_jobs import InsertJob
@@ -152,7 +152,7 @@ def test_plain_tables_have_no_versions(told: Case, client: MetastoreClient) -> N
     name = f"{told.ref.database}.plain"
     create(client, name, {"id": "int"}, kind=TableKind.NOT_ACID)
     source = TableSource(name, as_of="1")
-    with pytest.raises(NotTransactional, match="no versions"):
+    with pytest.raises(WrongTableKind, match="no versions"):
         run(told.spark, InsertJob(target=told.name, source=source, metastore=client.options))
 
 

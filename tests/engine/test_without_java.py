@@ -90,7 +90,7 @@ def test_the_command_diff_starts_no_java(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("hiveacid.cli.local_spark.a_spark", None)
-    assert main(["diff", tables[0], "3", "1", "--metastore", hms.uri]) == 0
+    assert main(["changes", "--count", tables[0], "3", "1", "--metastore", hms.uri]) == 0
     assert capsys.readouterr().out.startswith(f"{tables[0]}: 1 row inserted, 3 deleted\n")
 
 

@@ -17,7 +17,7 @@ from pyiceberg.table import Table
 from airflow_hiveacid import AcidTable
 from hiveacid.errors import (
     AccessRefused,
-    IcebergDiffers,
+    CheckFailed,
     InvalidJob,
     VersionGone,
 )
@@ -194,7 +194,7 @@ def test_a_change_of_the_iceberg_table_is_found(
     assert different.partition is None
     assert different.hive_hash != different.iceberg_hash
     assert (different.hive_rows, different.iceberg_rows) == (3, mirror.iceberg.scan().count())
-    with pytest.raises(IcebergDiffers, match="the table"):
+    with pytest.raises(CheckFailed, match="the table"):
         report.require_equal()
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import (
+    CheckFailed,
     CorruptFile,
-    IcebergDiffers,
-    IcebergLibraryMissing,
     IcebergRefused,
     InvalidJob,
-    NotTransactional,
+    SoftwareMissing,
     TableNotFound,
+    WrongTableKind,
 )
 from hiveacid.jobs import IcebergCompareJob
 from hiveacid.jobs.iceberg_job import ComparedPartition, IcebergCompareReport
@@ -43,7 +43,7 @@ def test_missing_tables_and_files_are_named(mirror: Mirror, database: str) -> No
         TableRef(database, "plain"), [HiveColumn("id", "int")], kind=TableKind.NOT_ACID
     )
     mirror.client.create_table(plain)
-    with pytest.raises(NotTransactional):
+    with pytest.raises(WrongTableKind):
         compare(mirror, target=f"{database}.plain")
     (file,) = mirror.iceberg.scan().plan_files()
     Path(file.file.file_path.removeprefix("file:").replace("//", "/")).unlink()
@@ -78,7 +78,7 @@ def test_the_job_is_validated() -> None:
 @fake
 def test_a_missing_library_is_an_error(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(IcebergLibraryMissing, match="The comparison of"):
+    with pytest.raises(SoftwareMissing, match="The comparison of"):
         compare(mirror)
 
 
@@ -89,7 +89,7 @@ def test_an_error_names_a_few_partitions() -> None:
     report = IcebergCompareReport(
         target="a.b", table="c.d", equal=False, different=tuple(partitions), partitions=20
     )
-    with pytest.raises(IcebergDiffers) as raised:
+    with pytest.raises(CheckFailed) as raised:
         report.require_equal()
     assert "in 9 of 20 partitions" in raised.value.what
     assert "p=1 (1 instead of 2 rows), p=2 (other values)" in raised.value.what

@@ -10,7 +10,7 @@ from pyarrow import parquet
 from pyiceberg.manifest import ManifestContent
 from pyiceberg.table import FileScanTask
 
-from hiveacid.errors import InvalidJob, MirrorRefused, ProofFailed
+from hiveacid.errors import IcebergRefused, InvalidJob, ProofFailed
 from hiveacid.iceberg.position_delete_file import data_file_of
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import Phase
@@ -213,7 +213,7 @@ def test_a_delete_file_of_another_program_is_refused(mirror: PositionMirror) -> 
     (task,) = mirror.scanned()
     (file,) = task.delete_files
     file.lower_bounds.clear()
-    with pytest.raises(MirrorRefused, match="No export has written the delete file"):
+    with pytest.raises(IcebergRefused, match="No export has written the delete file"):
         data_file_of(file)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.errors import ConsumerMismatch, CorruptFile
+from hiveacid.errors import CorruptFile, PositionMismatch
 from hiveacid.jobs import codec
 from hiveacid.jobs.report import ChangesRange, RunReport
 from hiveacid.records.consumers import ExportedRange
@@ -44,7 +44,7 @@ def test_a_range_is_read_as_it_was_written() -> None:
 def test_a_range_of_another_owner_is_refused(
     table: dict[str, Any], consumer: str, says: str
 ) -> None:
-    with pytest.raises(ConsumerMismatch, match=says) as raised:
+    with pytest.raises(PositionMismatch, match=says) as raised:
         EXPORTED.require_of(replace(TABLE, **table), consumer, 3, PATH)
     assert PATH in raised.value.what
     assert "Move that folder away" in raised.value.remedy

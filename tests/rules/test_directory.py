@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
+from hiveacid.errors import CorruptFile, MalformedName, VersionGone
 from hiveacid.rules.directory import FileStatus, Rules, acid_state, parse_metadata_file
 from hiveacid.rules.names import Base, Delta
 from hiveacid.rules.write_ids import (
@@ -18,9 +18,9 @@ from hiveacid.rules.write_ids import (
 DATA = Path(__file__).parents[1] / "data"
 CASES = json.loads((DATA / "acid_state_cases.json").read_text())["cases"]
 ERRORS = {
-    "not_enough_history": NotEnoughHistory,
+    "not_enough_history": VersionGone,
     "number_format": MalformedName,
-    "bad_metadata_acid": BadMetadataFile,
+    "bad_metadata_acid": CorruptFile,
 }
 ANY_ORDER = ("obsolete", "aborted")
 
@@ -82,7 +82,7 @@ def test_an_overwrite_that_was_not_committed_hides_nothing(rules, write_ids):
 def test_an_overwrite_that_was_aborted_does_not_hide_that_a_compaction_replaced_the_rest(rules):
     paths = ["base_0000002/bucket_00000", "base_0000004/_metadata_acid"]
     metadata = {"base_0000004": "compacted"}
-    with pytest.raises(NotEnoughHistory, match="base_0000004"):
+    with pytest.raises(VersionGone, match="base_0000004"):
         state_of(paths, "t:4:3:3:2", rules=rules, metadata_acid=metadata)
 
 
@@ -182,7 +182,7 @@ def test_a_base_that_is_removed_after_the_listing_is_not_needed(rules, write_ids
     ],
 )
 def test_a_base_without_a_newer_one_is_not_lost_silently(rules, paths):
-    with pytest.raises(BadMetadataFile, match="base_0000001/_metadata_acid was removed after"):
+    with pytest.raises(CorruptFile, match="base_0000001/_metadata_acid was removed after"):
         state_of(paths, "t:1:9223372036854775807::", rules=rules, metadata_acid=removed)
 
 
@@ -194,7 +194,7 @@ def test_the_removal_of_a_later_base_does_not_matter_to_an_older_snapshot(rules)
 
 
 def test_an_unread_marker_file_is_an_error():
-    with pytest.raises(BadMetadataFile, match="was not read"):
+    with pytest.raises(CorruptFile, match="was not read"):
         state_of(["base_0000002/_metadata_acid"], "t:2:9223372036854775807::")
 
 
@@ -210,7 +210,7 @@ def test_an_unread_marker_file_is_an_error():
     ],
 )
 def test_broken_marker_files_are_errors(text):
-    with pytest.raises(BadMetadataFile):
+    with pytest.raises(CorruptFile):
         parse_metadata_file(text)
 
 

@@ -7,8 +7,8 @@ import pytest
 from airflow_hiveacid import ChangesSource
 from hiveacid.errors import (
     ConflictError,
-    ConsumerMismatch,
     InvalidJob,
+    PositionMismatch,
     StorageError,
     TableReplaced,
     VersionUnknown,
@@ -149,10 +149,10 @@ def test_leftovers_of_a_kill_are_removed_by_the_next_move(folders):
 
 def test_one_name_with_two_targets_is_refused(folders):
     consumer(folders).begin(0)
-    with pytest.raises(ConsumerMismatch, match=r"log of .* writes d\.copy .* not d\.x, d\.y"):
+    with pytest.raises(PositionMismatch, match=r"log of .* writes d\.copy .* not d\.x, d\.y"):
         consumer(folders, targets=["d.y", "D.x"])
     consumer(folders).advance(2)
-    with pytest.raises(ConsumerMismatch, match=r"not file:/feed") as raised:
+    with pytest.raises(PositionMismatch, match=r"not file:/feed") as raised:
         consumer(folders, targets=["file:///feed/"])
     assert "after='2'" in raised.value.remedy
     assert turn(folders, name="other") == (0, 3)
@@ -177,9 +177,9 @@ def test_of_two_targets_that_begin_at_the_same_time_one_is_refused(folders, monk
 
     one = consumer(folders)
     monkeypatch.setattr(LocalStorage, "write_file", write_file)
-    with pytest.raises(ConsumerMismatch, match=r"writes d\.other .* not d\.copy"):
+    with pytest.raises(PositionMismatch, match=r"writes d\.other .* not d\.copy"):
         one.begin(0)
-    with pytest.raises(ConsumerMismatch):
+    with pytest.raises(PositionMismatch):
         one.advance(2)
     other.advance(3)
     assert known(folders) == [("log", 3, 0)]
@@ -212,11 +212,11 @@ def test_a_cursor_of_another_creation_of_the_table_is_refused(folders, client, c
     if "id" in changes and folders.table.raw.id is None:
         assert turn(folders, "1") == (1, 3)  # The record is of a later version of the metastore.
         return
-    with pytest.raises(ConsumerMismatch, match=r"belongs to .*, and the table is now") as raised:
+    with pytest.raises(PositionMismatch, match=r"belongs to .*, and the table is now") as raised:
         consumer(folders)
     assert "consumers forget" in raised.value.remedy
     assert "after='1'" in raised.value.remedy
-    with pytest.raises(ConsumerMismatch):
+    with pytest.raises(PositionMismatch):
         begun.advance(3)
     assert known(folders) == [("log", 0, 3)]
     assert forget_consumer(client, folders.ref, "log")
@@ -279,7 +279,7 @@ def test_the_consumer_of_a_table_that_was_renamed_continues_under_another_name(
     context = idl_tables.EnvironmentContext({})
     client.call(call, database, folders.ref.name, raw, context, about=folders.ref.full_name)
     renamed = AcidFolders(client, ref)
-    with pytest.raises(ConsumerMismatch, match=r"\.t \(.*\.renamed \(") as raised:
+    with pytest.raises(PositionMismatch, match=r"\.t \(.*\.renamed \(") as raised:
         turn(renamed)
     assert "another name, and after='2'" in raised.value.remedy
     assert turn(renamed, after="2", name="log_2") == (2, 3)

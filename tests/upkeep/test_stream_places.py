@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
+from hiveacid.errors import PositionMismatch, StorageError, StreamOvertaken
 from hiveacid.jobs import codec
 from hiveacid.jobs.stream_job import StreamProgress
 from hiveacid.records.proofs import NoteName
@@ -34,7 +34,7 @@ def test_the_newest_place_counts_and_takes_that_of_the_others(
     places: StreamPlaces, tmp_path: Path
 ) -> None:
     assert places.read() is None
-    with pytest.raises(CheckpointMismatch, match="has vanished"):
+    with pytest.raises(PositionMismatch, match="has vanished"):
         places.required()
     places.write(FIRST)
     folder = tmp_path / "_hiveacid_streams" / "s"
@@ -111,7 +111,7 @@ def test_a_place_is_not_written_into_a_table_that_was_created_again(
         return original(*arguments)
 
     monkeypatch.setattr(owner, moment, replaced)
-    with pytest.raises(CheckpointMismatch, match="has vanished"):
+    with pytest.raises(PositionMismatch, match="has vanished"):
         places.write(replace(FIRST, batch_id=0, number=1))
     assert places.read() is None
 

@@ -9,9 +9,9 @@ import pytest
 
 from hiveacid.errors import (
     InvalidJob,
-    NotTransactional,
     TableNotFound,
     TableReplaced,
+    WrongTableKind,
 )
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.metastore.thrift import idl
@@ -358,7 +358,7 @@ def test_a_table_that_is_written_meanwhile_is_cleaned_all_the_same(folders, comp
 
 def test_only_transactional_tables_are_cleaned(client, database):
     plain = AcidFolders.create(client, f"{database}.plain", kind=TableKind.NOT_ACID)
-    with pytest.raises(NotTransactional):
+    with pytest.raises(WrongTableKind):
         plain.clean()
     with pytest.raises(TableNotFound):
         clean(client, CleanJob(target=f"{database}.gone"))

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hiveacid.errors import NotTransactional, VersionUnknown
+from hiveacid.errors import VersionUnknown, WrongTableKind
 from hiveacid.jobs import codec
 from hiveacid.metastore.compactions import CompactionTransaction
 from hiveacid.metastore.txn.owner import Snapshot
@@ -294,5 +294,5 @@ def test_partitions_are_distinguished_in_any_place(client, database, tmp_path):
 def test_an_empty_table_has_no_history_and_a_plain_one_never(client, database, folders):
     assert history(folders) == []
     plain = AcidFolders.create(client, f"{database}.plain", kind=TableKind.NOT_ACID)
-    with pytest.raises(NotTransactional, match="plain"):
+    with pytest.raises(WrongTableKind, match="plain"):
         history(plain)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.errors import AccessRefused, CorruptFile, HiveAcidError, InvalidJob, KeysLeft
+from hiveacid.errors import AccessRefused, CheckFailed, CorruptFile, HiveAcidError, InvalidJob
 from hiveacid.jobs import codec
 from hiveacid.jobs.erase_job import token_of_request
 from hiveacid.metastore.client import MetastoreClient
@@ -215,7 +215,7 @@ def test_a_certificate_without_its_signature_is_invalid_with_a_key(
         content = json.dumps({**certificate, "signature": forged}).encode()
         parsed = Certificate.parse(content, "certificate")
         assert parsed.signature_state(SigningKey.configured()) == "invalid"
-        with pytest.raises(KeysLeft, match="does not have its signature"):
+        with pytest.raises(CheckFailed, match="does not have its signature"):
             verify_certificate(folder.client, parsed, KEYS)
 
 

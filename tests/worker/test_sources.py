@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
-from hiveacid.errors import DuplicateMergeKeys, SparkNeeded, StorageError, UnknownColumn
+from hiveacid.errors import CheckFailed, SparkNeeded, StorageError, UnknownColumn
 from hiveacid.jobs.checks import NotNull
 from hiveacid.jobs.quarantine import FAILED_CHECKS, RUN
 from hiveacid.jobs.sources import PathSource, QuerySource, Source, TableSource
@@ -330,7 +330,7 @@ def test_a_row_that_several_rows_of_the_source_match_is_deleted_once(
         metastore=client.options,
         run_in="worker",
     )
-    with pytest.raises(DuplicateMergeKeys, match=r": id=1 \(2 source rows\)\.$"):
+    with pytest.raises(CheckFailed, match=r": id=1 \(2 source rows\)\.$"):
         change_rows(client, replace(merge, when=[MatchedDelete("s.v <> 'c'")]))
     report = change_rows(client, merge)
     assert (report.rows_inserted, report.rows_deleted) == (1, 1)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from hiveacid.errors import CheckFailed, DuplicateMergeKeys, InvalidJob, SparkNeeded, UnknownColumn
+from hiveacid.errors import CheckFailed, InvalidJob, SparkNeeded, UnknownColumn
 from hiveacid.jobs import NotNull, Unique
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -112,7 +112,7 @@ def test_mistakes_have_their_own_errors(table: WorkerTable) -> None:
         table.upsert(pa.table({"id": [1]}), on=["id", "k"])
     with pytest.raises(InvalidJob, match="on"):
         table.upsert(pa.table({"id": [1]}), on="id")
-    with pytest.raises(DuplicateMergeKeys):
+    with pytest.raises(CheckFailed):
         table.upsert(pa.table({"id": [1, 1], "v": ["a", "b"]}), on=["id"])
     with pytest.raises(TypeError, match="not as list"):
         table.append([1])

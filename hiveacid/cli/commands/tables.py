@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hiveacid.cli import target
 from hiveacid.cli.command import Command
 from hiveacid.cli.output import Bar, print_table
-from hiveacid.errors import BadMetadataFile, DataError, MalformedName, NotEnoughHistory, UserError
+from hiveacid.errors import DataError, UserError
 from hiveacid.jobs import codec
 from hiveacid.metastore.authorizer import system_user
 from hiveacid.rules import names
@@ -120,26 +120,15 @@ def _reason(health: TableHealth) -> str:
     return health.verdict if health.needs else "Nothing to do."
 
 
-# `hiveacid inspect`: which directories make up a snapshot, and why
+# `hiveacid cat --directories`: which directories make up a snapshot, and why
 
 
-# Reasons for an unreadable directory, in Hive's terms.
-_ERRORS: dict[type[DataError], str] = {
-    BadMetadataFile: "bad_metadata_acid",
-    MalformedName: "number_format",
-    NotEnoughHistory: "not_enough_history",
-}
-_HEAD_inspect = ("state", "directory", "size", "files", "holds")
+_HEAD_directories = ("state", "directory", "size", "files", "holds")
 # Number of partitions per line of progress, if all results are printed at the end.
 _LINE_EVERY = 100
 
 
-def _configure_inspect(parser: argparse.ArgumentParser) -> None:
-    target.add_snapshot(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def run_inspect(arguments: argparse.Namespace) -> int:
+def _print_directories(arguments: argparse.Namespace) -> int:
     """Print the state of every directory.
 
     Returns:
@@ -163,29 +152,19 @@ def run_inspect(arguments: argparse.Namespace) -> int:
             except DataError as error:
                 status = status or error.exit_code
                 state = error
-            described.append({"partition": partition.name, **_as_json_inspect(state)})
+            described.append({"partition": partition.name, **_directories_as_json(state)})
             if not arguments.json:
                 if partition.name is not None:
                     print(partition.name)
-                _print_inspect(state, files)
+                _print_state(state, files)
     if arguments.json:
         print(json.dumps({"partitions": described}, ensure_ascii=False))
     return status
 
 
-INSPECT = Command(
-    name="inspect",
-    help="show which directories make up a snapshot",
-    description="Show which directories and files of a table make up a snapshot, in the "
-    "order in which they are read, and which are obsolete, aborted or not visible.",
-    configure=_configure_inspect,
-    run=run_inspect,
-)
-
-
-def _as_json_inspect(state: AcidDirectory | DataError) -> dict[str, Any]:
+def _directories_as_json(state: AcidDirectory | DataError) -> dict[str, Any]:
     if isinstance(state, DataError):
-        return {"error": _ERRORS.get(type(state), state.id)}
+        return {"error": state.id}
     return {
         "base": state.base,
         "deltas": list(state.deltas),
@@ -195,11 +174,11 @@ def _as_json_inspect(state: AcidDirectory | DataError) -> dict[str, Any]:
     }
 
 
-def _print_inspect(state: AcidDirectory | DataError, files: Sequence[FileStatus]) -> None:
+def _print_state(state: AcidDirectory | DataError, files: Sequence[FileStatus]) -> None:
     if isinstance(state, DataError):
         print(f"  {state}")
     elif rows := list(_describe(state, files)):
-        print_table(_HEAD_inspect, rows, right=[2, 3])
+        print_table(_HEAD_directories, rows, right=[2, 3])
     else:
         print("  empty")
     sys.stdout.flush()
@@ -253,13 +232,26 @@ Row = dict[str, Any]
 
 def _configure_cat(parser: argparse.ArgumentParser) -> None:
     target.add_snapshot(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
-    parser.add_argument("--row-ids", action="store_true", help="print each row's id as well")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object a line; with --directories, one for all partitions",
+    )
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--row-ids", action="store_true", help="print each row's id as well")
+    shown.add_argument(
+        "--directories",
+        action="store_true",
+        help="instead of the rows, print the directories and files that make up the snapshot, in the"
+        " order in which they are read, and those that are obsolete, aborted or not visible",
+    )
     target.add_limit(parser, "stop after N rows", default=None)
 
 
 def run_cat(arguments: argparse.Namespace) -> int:
-    """Print the rows as they are read."""
+    """Print the rows as they are read, or the directories that hold them."""
+    if arguments.directories:
+        return _print_directories(arguments)
     from hiveacid.cli.snapshot import open_snapshot
     from hiveacid.cli.values import text_value
 
@@ -283,9 +275,10 @@ def run_cat(arguments: argparse.Namespace) -> int:
 
 CAT = Command(
     name="cat",
-    help="print the visible rows",
+    help="print the visible rows, or the directories that hold them",
     description="Print the rows of a table that a snapshot makes visible, as tab-separated "
-    "text or as one JSON object a line. Decimals, dates and timestamps are JSON strings.",
+    "text or as one JSON object a line. Decimals, dates and timestamps are JSON strings. With"
+    " --directories, show which directories and files make up the snapshot.",
     configure=_configure_cat,
     run=run_cat,
 )

@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from hiveacid.errors import EmbeddedMetastoreFailed, HiveAcidError
+from hiveacid.errors import JobFailed
 
 HOST = "127.0.0.1"
 _SECONDS = 1
@@ -23,7 +23,7 @@ def listens(port: int, address: str = HOST) -> bool:
         return False
 
 
-def require_loopback(port: int, server: str, failure: type[HiveAcidError]) -> None:
+def require_loopback(port: int, server: str) -> None:
     """See to it that a server that has started answers at 127.0.0.1 only.
 
     Servers for development trust every caller.
@@ -31,14 +31,13 @@ def require_loopback(port: int, server: str, failure: type[HiveAcidError]) -> No
     Args:
         port: The port of the server.
         server: The name of the server, for the message.
-        failure: The class of the error. Who catches it ends the server.
 
     Raises:
-        HiveAcidError: Another address of this machine answers at the port.
+        JobFailed: Another address of this machine answers at the port. Who catches it ends the server.
     """
     for address in _other_addresses():
         if listens(port, address):
-            raise failure(
+            raise JobFailed(
                 f"{server} does not keep to {HOST}: port {port} also answers at {address}, without "
                 "authentication.",
                 remedy=f"If another program listens at {address}, choose another port. Otherwise "
@@ -100,7 +99,7 @@ def _loopback_classes(jar: Path, opener: str) -> Iterator[tuple[str, bytes]]:
         content = archive.read(f"{opener}.class")
     parts = content.split(_text(_ADDRESS))
     if len(parts) != 2:
-        raise EmbeddedMetastoreFailed(f"{jar} does not open its socket as expected.")
+        raise JobFailed(f"{jar} does not open its socket as expected.")
     yield opener, _text(_OWN_ADDRESS).join(parts)
     yield _OWN_ADDRESS, _address_class()
 

@@ -10,7 +10,7 @@ from hashlib import md5
 from secrets import token_bytes
 from typing import Self
 
-from hiveacid.errors import AuthenticationFailed, InvalidJob, MetastoreError, TokenRefused
+from hiveacid.errors import AuthenticationFailed, InvalidJob, MetastoreError, NoTicket
 from hiveacid.jobs.options import MetastoreOptions, token_of
 from hiveacid.metastore.sasl.channel import Protection
 
@@ -192,8 +192,9 @@ class DigestMd5:
 
     def refused(self, message: str) -> MetastoreError:
         """Return the error for a token that the server does not accept, or no longer accepts."""
-        return TokenRefused(
-            f"{self._where} refuses the delegation token of {self.user}: {message}."
+        return NoTicket(
+            f"{self._where} refuses the delegation token of {self.user}: {message}.",
+            remedy="Run the task again, which gets a new one, also where it has expired.",
         )
 
     def wrap(self, data: bytes) -> bytes:

@@ -11,10 +11,9 @@ from typing import Any
 
 from hiveacid.errors import (
     AuthenticationFailed,
-    KdcUnreachable,
-    KerberosLibraryMissing,
     MetastoreError,
     NoTicket,
+    SoftwareMissing,
 )
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.sasl.channel import Protection
@@ -113,7 +112,10 @@ class GssFailure(Exception):
         )
 
     def _of_realm(self) -> MetastoreError:
-        return KdcUnreachable(f"No Kerberos server answers: {self.message}.")
+        return NoTicket(
+            f"No Kerberos server answers: {self.message}.",
+            remedy="Check realms and kdc in /etc/krb5.conf, or in the file KRB5_CONFIG names.",
+        )
 
 
 # GSSAPI of the operating system: MIT Kerberos' own library, called without anything to build.
@@ -173,7 +175,7 @@ class SystemContext:
                 "client_keytab".
 
         Raises:
-            KerberosLibraryMissing: The library is missing.
+            SoftwareMissing: The library is missing.
             GssFailure: A ticket is missing and cannot be obtained.
         """
         self.complete = False
@@ -316,7 +318,10 @@ def _library() -> Any:
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError as error:
-        raise KerberosLibraryMissing(f"Kerberos needs {_LIBRARY}, which is not here.") from error
+        raise SoftwareMissing(
+            f"Kerberos needs {_LIBRARY}, which is not here.",
+            remedy="Install libgssapi-krb5-2 (Debian) or krb5-libs (Red Hat).",
+        ) from error
     for name in _CALLS:
         function = getattr(library, name)
         function.restype = c_uint32

@@ -12,7 +12,7 @@ from typing import Any
 
 from thrift.Thrift import TApplicationException
 
-from hiveacid.errors import AnswerGarbled, AnswerLost
+from hiveacid.errors import AnswerLost
 from hiveacid.metastore.thrift import idl_tables, idl_txns
 from hiveacid.metastore.thrift.idl import Call, ServerException
 from hiveacid.metastore.thrift.transport import Connection, Deadline
@@ -102,8 +102,11 @@ class Probes:
                         return False
                     # After any other failure the metastore closes the connection.
                     self._close()
-                except (ServerException, AnswerGarbled):
+                except ServerException:
                     pass
+                except AnswerLost as lost:
+                    if not lost.garbled:
+                        raise
                 return True
         return False
 
@@ -120,7 +123,7 @@ class Probes:
             self._connection = self._connect(self._deadline)
         try:
             return self._connection.invoke(call, *arguments, deadline=self._deadline)
-        except (AnswerLost, AnswerGarbled):
+        except AnswerLost:
             self._close()
             raise
 

@@ -12,10 +12,8 @@ from thrift.Thrift import TApplicationException
 from thrift.transport.TTransport import TTransportException
 
 from hiveacid.errors import (
-    AnswerGarbled,
     AnswerLost,
     AuthenticationFailed,
-    AuthenticationMismatch,
     HiveAcidError,
     MetastoreCallFailed,
     MetastoreError,
@@ -261,13 +259,15 @@ class Session:
                 connection.invoke(idl_tables.set_ugi, user, [], deadline=deadline)
             if len(self._endpoints) > 1:
                 self._require_same_database(connection, deadline)
-        except AnswerGarbled as garbled:
+        except AnswerLost as lost:
             connection.close()
+            if not lost.garbled:
+                raise
             raise UnsupportedMetastore(
-                garbled.what,
+                lost.what,
                 remedy="Check that the uri names the metastore's own port and its transport"
                 " (thrift, TLS or http).",
-            ) from garbled
+            ) from lost
         except (ServerException, TApplicationException) as failure:
             connection.close()
             raise _translate(failure, idl_tables.set_ugi, "") from failure
@@ -435,16 +435,16 @@ def mismatch(
         if answer is None:
             return None
         if "Unsupported mechanism" in answer:
-            return AuthenticationMismatch(
+            return AuthenticationFailed(
                 f"The metastore at {endpoint} requires authentication other than Kerberos: {answer}.",
                 remedy="Passwords are not supported; use Kerberos, or HTTP with a bearer token.",
             )
-        return AuthenticationMismatch(
+        return AuthenticationFailed(
             f"The metastore at {endpoint} asks for Kerberos.",
             remedy='Set auth_mechanism to "GSSAPI" in the connection or the options.',
         )
     if _answers_plainly(endpoint, options, seconds):
-        return AuthenticationMismatch(
+        return AuthenticationFailed(
             f"The metastore at {endpoint} has no Kerberos.",
             remedy='Set auth_mechanism to "NONE", or hive.metastore.sasl.enabled in the metastore.',
         )

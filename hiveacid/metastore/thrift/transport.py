@@ -22,7 +22,6 @@ from thrift.transport.TSSLSocket import TSSLSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportBase, TTransportException
 
 from hiveacid.errors import (
-    AnswerGarbled,
     AnswerLost,
     AuthenticationFailed,
     HiveAcidError,
@@ -234,9 +233,8 @@ class Connection:
             read: Converts the answer; an answer that it cannot read is garbled.
 
         Raises:
-            AnswerLost: The connection broke; whether the call was executed is unknown.
-            AnswerGarbled: The received data is no answer to this call; whether the call was
-                executed is unknown.
+            AnswerLost: The connection broke, or the received data is no answer to this call; whether
+                the call was executed is unknown.
             ServerException: An exception that the call declares, unchanged.
             TApplicationException: The server does not support the call, or had an internal failure.
         """
@@ -256,10 +254,13 @@ class Connection:
                 f"The answer of {self.endpoint} to {call.name} got lost: {_reason(error)}."
             ) from error
         except Exception as error:
-            raise AnswerGarbled(
+            lost = AnswerLost(
                 f"{self.endpoint} did not answer {call.name} as a Hive Metastore does:"
-                f" {_reason(error)}."
-            ) from error
+                f" {_reason(error)}.",
+                remedy="Check the connection to the metastore, for example proxies.",
+            )
+            lost.garbled = True
+            raise lost from error
         finally:
             self.is_busy = False
 

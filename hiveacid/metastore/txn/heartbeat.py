@@ -16,7 +16,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import monotonic
 
-from hiveacid.errors import MetastoreCallFailed, TransactionAborted, WorkerFailed
+from hiveacid.errors import JobFailed, MetastoreCallFailed, TransactionAborted
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnLiveness
@@ -158,14 +158,14 @@ class KeepAlive:
         """Begin to send heartbeats of a transaction.
 
         Raises:
-            WorkerFailed: The system permits no more threads.
+            JobFailed: The system permits no more threads.
         """
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 try:
                     self._thread = self._start("heartbeats", self._run)
                 except RuntimeError as error:
-                    raise WorkerFailed(
+                    raise JobFailed(
                         f"No heartbeats of transaction {heartbeat.txn_id} can be sent: {error}.",
                         remedy="Raise the limit of threads and processes of the user or the"
                         " container, or run fewer tasks at once.",

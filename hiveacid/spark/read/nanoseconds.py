@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import NanosecondsLost, UserError
+from hiveacid.errors import UnsupportedFile, UserError
 from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.jobs.table_properties import NANOSECONDS, REFUSE, TRUNCATE
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat
@@ -68,7 +68,7 @@ def check_nanoseconds(
         columns: The columns whose values are used, in lower case; None means all columns.
 
     Raises:
-        NanosecondsLost: A timestamp has more digits than microseconds.
+        UnsupportedFile: A timestamp has more digits than microseconds.
         UserError: The table property has an invalid value.
     """
     table = snapshot.table
@@ -85,7 +85,7 @@ def check_nanoseconds(
     finer = SparkTasks(spark).run(partial(finer_column_in, wanted), unsure)
     for file, column in zip(unsure, finer, strict=True):
         if column is not None:
-            raise NanosecondsLost(
+            raise UnsupportedFile(
                 f"{file.path} of {table.ref.full_name} has nanoseconds in the column {column},"
                 f" which {what} would cut to microseconds.",
                 remedy=f"Set {column} in the statement, or leave it out; or give"
@@ -113,7 +113,7 @@ def _check_partition_keys(
             continue
         for name, values in _partitions_of(snapshot):
             if is_finer_text(values[index] or ""):
-                raise NanosecondsLost(
+                raise UnsupportedFile(
                     f"The partition {name} of {table.ref.full_name} has nanoseconds in its key"
                     f" {key.name}, which {what} would cut to microseconds.",
                     remedy=f"Set {key.name} in the statement, exclude the partition by a condition"

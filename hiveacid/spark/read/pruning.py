@@ -20,10 +20,11 @@ from hiveacid.rules.names import parse_partition_name
 from hiveacid.rules.partitions import canonical_text, is_day, named_partition, texts_in_rows
 from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.java_objects import java_context, java_frame, java_session, scala_object
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.rows.columns import as_operand, has_exact_statistics, spark_struct
-from hiveacid.spark.session import PARSED, sql_parser
-from hiveacid.spark.spark_versions import from_rows, java_class, try_cast
+from hiveacid.spark.session import parsed_texts, sql_parser
+from hiveacid.spark.spark_versions import from_rows, try_cast
 
 # Trees of expressions and plans, as Spark's parser and optimizer build them
 
@@ -37,10 +38,10 @@ def parsed(spark: SparkSession, condition: str, what: str = "The condition") -> 
         what: The beginning of an error message.
 
     Raises:
-        BadCondition: The text is invalid.
+        InvalidJob: The text is invalid.
     """
     # Other sessions live long, and their settings may change.
-    known: dict[str, Any] = vars(spark).get(PARSED, {})
+    known = parsed_texts(spark)
     if condition not in known:
         with translated_spark_errors(f"{what} {condition!r}"), sql_parser(spark) as parser:
             known[condition] = parser.parseExpression(condition)
@@ -138,7 +139,7 @@ def matching_partitions(
         for conjunct in usable:
             fewer = matching.where(conjunct)
             # A nondeterministic condition must be evaluated only once, for each row.
-            if fewer._jdf.queryExecution().analyzed().expressions().head().deterministic():
+            if java_frame(fewer).queryExecution().analyzed().expressions().head().deterministic():
                 matching = fewer
         numbers = sorted(row[_NUMBER] for row in matching.select(_NUMBER).collect())
     return [names[number] for number in numbers]
@@ -300,13 +301,13 @@ def filters_of(
         alias: The alias of the table in the condition.
     """
     both = spark_struct([*columns, *others])
-    session: Any = spark._jsparkSession
+    session = java_session(spark)
     # An RDD prevents the optimizer from detecting an empty relation and dropping the filter.
-    nothing: Any = spark.sparkContext._jsc.emptyRDD()
+    nothing = java_context(spark).emptyRDD()
     rows = session.createDataFrame(nothing, session.parseDataType(both.json()))
     plan = rows.alias(alias).where(condition).queryExecution().optimizedPlan()
     searchable = {column.name for column in columns if has_exact_statistics(column)}
-    strategy = getattr(java_class(spark, f"{_SOURCES}.DataSourceStrategy$"), "MODULE$")
+    strategy = scala_object(spark, f"{_SOURCES}.DataSourceStrategy")
     filters = []
     for conjunct in _filters(plan):
         translated = strategy.translateFilter(conjunct, True)

@@ -36,8 +36,8 @@ from hiveacid.rules import schema
 from hiveacid.rules.features import Features
 from hiveacid.rules.schema import LOCAL_ZONE
 from hiveacid.rules.sql_names import quoted
+from hiveacid.spark.java_objects import java_class, java_frame, kept_objects
 from hiveacid.spark.session import require_utc
-from hiveacid.spark.spark_versions import java_class
 
 # A column name, with or without the name of its table.
 _COLUMN = re.compile(r"(`([^`]|``)*`\.)?`([^`]|``)*`")
@@ -381,7 +381,7 @@ def stripe_size(table: HiveTable) -> int:
 
 
 _SEPARATOR = "\0"
-_PATTERN = "_hiveacid_separator"
+_PATTERN = "separator"
 
 
 def select_texts(frame: DataFrame, expressions: Sequence[str]) -> DataFrame:
@@ -389,7 +389,7 @@ def select_texts(frame: DataFrame, expressions: Sequence[str]) -> DataFrame:
     if not _can_be_joined(expressions):
         return frame.selectExpr(*expressions)
     texts = _java_texts(frame.sparkSession, expressions)
-    return DataFrame(frame._jdf.selectExpr(texts), frame.sparkSession)
+    return DataFrame(java_frame(frame).selectExpr(texts), frame.sparkSession)
 
 
 def select_as(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
@@ -403,18 +403,16 @@ def select_as(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
     if not _can_be_joined([*columns]):
         return chosen.toDF(*columns)
     names = _java_texts(frame.sparkSession, [*columns])
-    return DataFrame(chosen._jdf.toDF(names), frame.sparkSession)
+    return DataFrame(java_frame(chosen).toDF(names), frame.sparkSession)
 
 
 def _java_texts(spark: SparkSession, texts: Sequence[str]) -> Any:
     """Return an array of Java with at least one text; no text contains a zero byte."""
-    context: Any = spark.sparkContext
-    pattern = vars(context).get(_PATTERN)
-    if pattern is None:
-        pattern = java_class(spark, "java.util.regex.Pattern").compile(_SEPARATOR)
-        vars(context)[_PATTERN] = pattern
+    kept = kept_objects(spark)
+    if _PATTERN not in kept:
+        kept[_PATTERN] = java_class(spark, "java.util.regex.Pattern").compile(_SEPARATOR)
     # Without a limit, Java drops empty texts at the end.
-    return pattern.split(_SEPARATOR.join(texts), -1)
+    return kept[_PATTERN].split(_SEPARATOR.join(texts), -1)
 
 
 def _can_be_joined(texts: Sequence[str]) -> bool:

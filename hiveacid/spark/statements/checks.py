@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import NumericType, StringType
 
-from hiveacid.errors import BadCondition, HiveAcidError
+from hiveacid.errors import HiveAcidError, InvalidJob
 from hiveacid.jobs.checks import MOST_SHOWN, Check, Holds, QueryCheck, RowCheck
 from hiveacid.jobs.sources import Input, QuerySource
 from hiveacid.metastore.catalog import HivePartition, HiveTable
@@ -267,7 +267,7 @@ def _as_number(source: SourceFrame) -> str:
     """Return an expression of the values to add, which are numbers.
 
     Raises:
-        BadCondition: They are not.
+        InvalidJob: They are not.
     """
     (total,) = source.empty().schema
     if isinstance(total.dataType, NumericType):
@@ -275,7 +275,7 @@ def _as_number(source: SourceFrame) -> str:
     # As sums of Spark do, which fail if a text is no number.
     if isinstance(total.dataType, StringType):
         return f"CAST({total.name} AS DOUBLE)"
-    raise BadCondition(f"Values of the type {total.dataType.simpleString()} have no sum.")
+    raise InvalidJob(f"Values of the type {total.dataType.simpleString()} have no sum.")
 
 
 def _shown(rows: DataFrame) -> list[dict[str, Any]]:

@@ -10,15 +10,15 @@ from typing import Any, overload
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from hiveacid.errors import BadCondition, InvalidConnection
+from hiveacid.errors import InvalidConnection, InvalidJob
 from hiveacid.jobs.fields import Parameters, ParameterValue, require_mapping, timestamp_text
 from hiveacid.rules.merge import Clause, with_expressions
 from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.java_objects import java_class, java_session
 from hiveacid.spark.read.pruning import kind, nodes, parsed
 from hiveacid.spark.spark_versions import (
     bound_text,
     is_same_expression,
-    java_class,
     java_expression,
     java_sessions,
 )
@@ -36,12 +36,12 @@ def bound_query(spark: SparkSession, text: str, params: Parameters) -> str:
     """Replace the parameters of a query by literals, as ``spark.sql(args=...)`` does.
 
     Raises:
-        BadCondition: The query is invalid.
+        InvalidJob: The query is invalid.
     """
     if not params:
         return text
     if _MINUS.search(text):
-        raise BadCondition(
+        raise InvalidJob(
             f"The SQL {text!r} has a minus sign directly before a parameter: with a negative value "
             "they are the beginning of a comment.",
             remedy="Write a blank between them.",
@@ -109,18 +109,18 @@ def require_row_expression(spark: SparkSession, text: str) -> None:
     Subqueries may contain anything.
 
     Raises:
-        BadCondition: The text is invalid, has a name, aggregates rows, depends on other rows,
+        InvalidJob: The text is invalid, has a name, aggregates rows, depends on other rows,
             returns several rows, or names all columns by a star.
     """
     tree = parsed(spark, text, "The expression")
     if kind(tree) in _NAMED:
-        raise BadCondition(
+        raise InvalidJob(
             f"The expression {text!r} ends with a name for its result, which is not used.",
             remedy="Leave the name out.",
         )
     if "*" in text and any("Star" in kind(node) for node in nodes(tree)):
         # It would also stand for the columns that this package adds to the rows.
-        raise BadCondition(
+        raise InvalidJob(
             f"The expression {text!r} names all columns by *.", remedy="Name each column."
         )
     calls = [match[1] for match in _CALL.finditer(text)]
@@ -138,7 +138,7 @@ def require_row_expression(spark: SparkSession, text: str) -> None:
 
 
 def _refuse(text: str, what: str, problem: str) -> None:
-    raise BadCondition(
+    raise InvalidJob(
         f"The expression {text!r} cannot be computed for a single row: {what} {problem}.",
         remedy="Use a subquery, or the query of a MERGE source, such as (SELECT max(a) FROM t).",
     )
@@ -183,9 +183,9 @@ class Expressions:
         """Return the text of a condition or a value, with literals for its parameters.
 
         Raises:
-            BadCondition: A column has no equivalent text, a parameter has no value, or the
-                expression has no value for each row.
-            UntrustedSql: The expression runs a script, calls Java or reads files by their path.
+            InvalidJob: A column has no equivalent text, a parameter has no value, or the expression
+                has no value for each row; or the expression runs a script, calls Java or reads
+                files by their path.
         """
         if given is None:
             return None
@@ -214,16 +214,16 @@ def as_sql(spark: SparkSession, given: Column) -> str:
     """Return the text of a column.
 
     Raises:
-        BadCondition: The column has no equivalent text.
+        InvalidJob: The column has no equivalent text.
     """
     # Texts of times are written and read in the time zone of the active session.
     sessions = java_sessions(spark)
     before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)
+    sessions.setActiveSession(java_session(spark))
     try:
         tree = java_expression(spark, given)
         if not _means_the_same(spark, tree):
-            raise BadCondition(
+            raise InvalidJob(
                 f"{given} cannot be expressed in SQL.",
                 remedy="Name columns by F.col('t.id') instead of by those of a frame, and call none "
                 "of Python's functions; write lambdas and subqueries as a text.",
@@ -246,7 +246,7 @@ def _means_the_same(spark: SparkSession, tree: Any) -> bool:
     from pyspark.errors import PySparkException
 
     try:
-        read = spark._jsparkSession.sessionState().sqlParser().parseExpression(tree.sql())
+        read = java_session(spark).sessionState().sqlParser().parseExpression(tree.sql())
     except (PySparkException, Py4JJavaError):
         return False
     return is_same_expression(tree, read)

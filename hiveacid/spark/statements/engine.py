@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,6 +13,7 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.schema import BucketLayout
 from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.java_objects import java_class, java_context
 from hiveacid.spark.parallel import in_groups
 from hiveacid.spark.read.acid_snapshot import PARTITION, WRITE_ID, AcidSnapshot
 from hiveacid.spark.read.nanoseconds import check_nanoseconds
@@ -85,9 +85,8 @@ class SparkEngine(RowEngine):
         if not keeps_checksums(location):
             return ""
         with translated_spark_errors(f"Reading the checksum of {location}"):
-            java: Any = self.spark.sparkContext
-            path = java._jvm.org.apache.hadoop.fs.Path(location)
-            file_system = path.getFileSystem(java._jsc.hadoopConfiguration())
+            path = java_class(self.spark, "org.apache.hadoop.fs.Path")(location)
+            file_system = path.getFileSystem(java_context(self.spark).hadoopConfiguration())
             checksum = file_system.getFileChecksum(path)
             return "" if checksum is None else bytes(checksum.getBytes()).hex()
 
@@ -132,7 +131,7 @@ class SparkStatement(Statement):
         """Refuse to write rows of a source whose timestamps the read may have truncated.
 
         Raises:
-            NanosecondsLost: A table that has been read has nanoseconds.
+            UnsupportedFile: A table that has been read has nanoseconds.
         """
         if "timestamp" in source.schema.simpleString():
             for snapshot in reader_of(context).snapshots:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hiveacid.errors import BadCondition, ConstraintViolated, TypeMismatch
+from hiveacid.errors import CheckFailed, InvalidJob, TypeMismatch
 from hiveacid.jobs.sources import Source
 from hiveacid.metastore.catalog import HiveTable, layout_of
 from hiveacid.metastore.txn.transaction import Transaction
@@ -596,7 +596,7 @@ class MergeStatement(SparkStatement):
         writer = SourceWriter(join, plan, self.codec, self.rules)
         try:
             return writer.write(txn)
-        except (TypeMismatch, BadCondition, ConstraintViolated):
+        except (TypeMismatch, InvalidJob, CheckFailed):
             if writer.fate in (SURE, NEVER):
                 raise
             # The invalid row may be one that is never written, whose values are irrelevant.

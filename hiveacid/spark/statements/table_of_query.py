@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from hiveacid.errors import InvalidJob, SparkJobFailed, TableExists, UserError
+from hiveacid.errors import InvalidJob, JobFailed, TableExists, UserError
 from hiveacid.jobs.definition_jobs import ColumnSpec, CreateTableAsJob, CreateViewJob
 from hiveacid.jobs.options import is_same_run
 from hiveacid.jobs.report import RunReport
@@ -21,9 +21,9 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.sql_tokens import names_in
+from hiveacid.spark.java_objects import java_class, java_frame
 from hiveacid.spark.read.pruning import kind
 from hiveacid.spark.session import scan_session
-from hiveacid.spark.spark_versions import java_class
 from hiveacid.spark.statements.insert import new_columns
 from hiveacid.spark.statements.refused_sql import check_view
 from hiveacid.spark.statements.source import SourceFrame, SourceInputs
@@ -72,7 +72,7 @@ def columns_of_query(
         frame = SourceFrame(spark, client, query, batches, lengths=True).empty()
         declared = new_columns(ref, frame.schema)
         known = _columns_of_known_length(frame)
-    except (UserError, SparkJobFailed, PySparkException, Py4JError):
+    except (UserError, JobFailed, PySparkException, Py4JError):
         # Spark analyzed the query without the lengths, so it is valid.
         return plain
     triples = zip(declared, plain, known, strict=True)
@@ -81,7 +81,7 @@ def columns_of_query(
 
 def _columns_of_known_length(frame: DataFrame) -> list[bool]:
     """Whether the declared lengths apply to all values, for each column of a frame."""
-    analyzed = frame._jdf.queryExecution().analyzed()
+    analyzed = java_frame(frame).queryExecution().analyzed()
     cast = java_class(frame.sparkSession, "org.apache.spark.sql.catalyst.expressions.Cast")
     return _Plans(cast.USER_SPECIFIED_CAST()).outputs(analyzed)
 

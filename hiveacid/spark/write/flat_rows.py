@@ -314,7 +314,7 @@ class FlatRowsWriter:
                 Other rows need not satisfy the constraints.
 
         Raises:
-            ConstraintViolated: A row violates a constraint.
+            CheckFailed: A row violates a constraint.
             DataError: A partition key has null and the text of Hive's null partition.
         """
         assert self.rules is not None, "A statement that writes rows looks up the constraints."

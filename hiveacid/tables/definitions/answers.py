@@ -57,7 +57,7 @@ def create_statement(table: HiveTable, constraints: TableConstraints = NO_CONSTR
         constraints: Its constraints.
 
     Raises:
-        NotTransactional: It is a plain table, or a view.
+        WrongTableKind: It is a plain table, or a view.
         UnsupportedTable: It is stored in a format that is not known, or has an unknown type.
     """
     require_transactional(table)

@@ -52,7 +52,7 @@ def change_partitions(
     """Add, drop or register partitions.
 
     Raises:
-        NotTransactional: The table is a plain one.
+        WrongTableKind: The table is a plain one.
         TableExists: A partition to add exists.
         SharedLocation: Others have files in the folder of a partition to drop.
         TableNotFound: A clause of a drop matches no partition.
@@ -71,7 +71,7 @@ def partitioned_table(client: MetastoreClient, ref: TableRef) -> HiveTable:
     """Describe a transactional table whose partitions are to be added or dropped.
 
     Raises:
-        NotTransactional: The table is a plain one.
+        WrongTableKind: The table is a plain one.
         UserError: It has no partition keys.
     """
     table = transactional_table(client, ref)

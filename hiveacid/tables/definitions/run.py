@@ -91,7 +91,7 @@ def run_script(
 
     Raises:
         InvalidJob: The script has a run token, and a retry could not run it again.
-        ScriptChanged: An earlier attempt has applied a statement that the script no longer contains.
+        UnprovenRun: An earlier attempt has applied a statement that the script no longer contains.
     """
     script.validate()
     if script.run_token is not None:

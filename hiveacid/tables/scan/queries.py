@@ -89,7 +89,7 @@ class QueryCursor:
 
         Raises:
             UserError: The statement is no query, or not valid.
-            NotTransactional: A table is not transactional.
+            WrongTableKind: A table is not transactional.
             duckdb.Error: The query fails, for example because a column does not exist.
         """
         import duckdb

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hiveacid.errors import NotTransactional, UnsupportedTable
+from hiveacid.errors import UnsupportedTable, WrongTableKind
 from hiveacid.metastore.catalog import (
     HivePartition,
     HiveTable,
@@ -147,13 +147,13 @@ def snapshot_of(
         partitions: Selects from the names of all partitions; by default all.
 
     Raises:
-        NotTransactional: The table is not transactional.
+        WrongTableKind: The table is not transactional.
         TableReplaced: The table was replaced meanwhile.
         TransactionAborted: The metastore has aborted the read.
     """
     table = existing_table(client, ref)
     if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{ref.full_name} is not a transactional table.")
+        raise WrongTableKind(f"{ref.full_name} is not a transactional table.")
     with Transaction(client, reads=[ref]) as txn:
         current = txn.definitions.current(table)
         yield see_table(client, txn, current, rules, as_of, partitions)

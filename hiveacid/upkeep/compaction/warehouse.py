@@ -17,9 +17,9 @@ from hiveacid.errors import (
     AuthenticationFailed,
     HiveAcidError,
     MetastoreUnreachable,
-    NotTransactional,
     TableNotFound,
     UnsupportedTable,
+    WrongTableKind,
 )
 from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.job import Job
@@ -260,7 +260,7 @@ class WarehouseMaintainer:
             elif isinstance(outcome, TableNotFound) and ref not in named:
                 # It was dropped since its name was listed.
                 continue
-            elif isinstance(outcome, (NotTransactional, UnsupportedTable)) and ref not in named:
+            elif isinstance(outcome, (WrongTableKind, UnsupportedTable)) and ref not in named:
                 skipped.append(SkippedWork(table=ref.full_name, reason=outcome.what))
             else:
                 report = ErrorReport.of(outcome)

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from hiveacid.errors import HiveAcidError, WorkerFailed
+from hiveacid.errors import HiveAcidError, JobFailed
 from hiveacid.foreign.budget import Threads
 from hiveacid.rules.exit_status import Memory, explained
 from hiveacid.upkeep.compaction import task_process
@@ -78,7 +78,7 @@ class WorkerScheduler(Scheduler):
 
     def translated(self, error: Exception) -> HiveAcidError:
         """See the base class."""
-        return WorkerFailed(f"The compaction failed in the worker: {type(error).__name__}: {error}")
+        return JobFailed(f"The compaction failed in the worker: {type(error).__name__}: {error}")
 
     def stop(self) -> None:
         """See the base class."""
@@ -155,7 +155,7 @@ class _WorkerTasks(Tasks):
             except (EOFError, OSError) as error:
                 status = process.end()
                 self._require_active()
-                raise WorkerFailed(
+                raise JobFailed(
                     f"{self._what}: a process of the worker ended in the middle of a task, with"
                     f" status {status}. {explained(status, process.memory)}".rstrip(),
                     remedy="It may have exceeded the memory of the worker: give the worker more"
@@ -169,7 +169,7 @@ class _WorkerTasks(Tasks):
 
     def _require_active(self) -> None:
         if self._cancelled:
-            raise WorkerFailed(f"{self._what} was cancelled.")
+            raise JobFailed(f"{self._what} was cancelled.")
 
 
 class _Process:
@@ -197,14 +197,14 @@ class _Process:
 
         Raises:
             EOFError: The process has ended.
-            WorkerFailed: The task failed with an error that is none of this package.
+            JobFailed: The task failed with an error that is none of this package.
         """
         assert self._popen.stdin is not None
         assert self._popen.stdout is not None
         task_process.send(self._popen.stdin, (work, item))
         is_result, answer = task_process.receive(self._popen.stdout)
         if not is_result:
-            raise WorkerFailed(f"A task failed: {answer}")
+            raise JobFailed(f"A task failed: {answer}")
         return answer
 
     def kill(self) -> None:

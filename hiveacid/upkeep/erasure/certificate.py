@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from hiveacid import __version__
-from hiveacid.errors import CorruptFile, InvalidJob, KeysLeft
+from hiveacid.errors import CheckFailed, CorruptFile, InvalidJob
 from hiveacid.jobs import codec
 from hiveacid.records.erasures import Erasure, HeldFile
 from hiveacid.records.signatures import Signature, SigningKey, key_of_hashes
@@ -152,10 +152,10 @@ class Certificate(Obligation):
             key: See ``signature_state``.
 
         Raises:
-            KeysLeft: It has another signature or none.
+            CheckFailed: It has another signature or none.
         """
         if self.signature_state(key) == "invalid":
-            raise KeysLeft(
+            raise CheckFailed(
                 f"The certificate of the request {self.request} does not have its signature.",
                 remedy="Take the certificate from the folder of requests, or the key that signed it.",
             )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hiveacid.errors import InvalidJob, KeysLeft, UserError
+from hiveacid.errors import CheckFailed, InvalidJob, UserError
 from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import column_of, existing_table
@@ -50,14 +50,15 @@ class Verification:
         """Make sure that no file holds a key.
 
         Raises:
-            KeysLeft: A file does.
+            CheckFailed: A file does.
         """
         if self.held:
             first = self.held[0]
-            raise KeysLeft(
+            raise CheckFailed(
                 f"{plural(len(self.held), 'file holds', 'files hold')} keys of the request"
                 f" {self.request}, such as {first.path}"
                 + (f": {first.problem}" if first.problem else "."),
+                remedy="Find the writer of the named files, and make a new request for these keys.",
             )
 
 
@@ -81,7 +82,7 @@ def verify_certificate(
         user: The user, as the authorizer knows it; that of the process if None.
 
     Raises:
-        KeysLeft: The certificate does not have the signature of the installation.
+        CheckFailed: The certificate does not have the signature of the installation.
         AccessRefused: The user may not know what the files hold, or a location is not allowed.
         InvalidJob: The keys of a table are hashes by a key that this process does not have.
         UnknownColumn: The column with the keys has another name now, or was removed.
