@@ -343,7 +343,7 @@ def write_flat(rows: pa.Table, target: FlatTarget) -> list[FlatFile]:
         target: The place of the files.
 
     Raises:
-        ConstraintViolated: A row violates a constraint.
+        CheckFailed: A row violates a constraint.
         SparkNeeded: A value is not written here.
     """
     require_constraints(rows, target.rules)
