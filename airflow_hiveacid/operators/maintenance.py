@@ -10,7 +10,7 @@ from airflow_hiveacid.cluster.spark_run import abort_run
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.tasks import emit_failure, emit_success, task_failure
 from airflow_hiveacid.hooks.template_fields import rendered_setting
-from airflow_hiveacid.operators.base import KillableOperator, KillObserver, task_token
+from airflow_hiveacid.operators.job import KillableOperator, KillObserver, task_token
 from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator, HiveAcidWorkerOrSparkOperator
 from hiveacid.errors import AccessRefused, HiveAcidError, InvalidJob
 from hiveacid.jobs.definition_jobs import AnalyzeJob

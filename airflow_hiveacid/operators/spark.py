@@ -20,7 +20,7 @@ from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.hooks.tasks import task_failure
 from airflow_hiveacid.lineage import with_parent_job
 from airflow_hiveacid.links import SparkApplicationLink, TableHealthLink, table_health_url
-from airflow_hiveacid.operators.base import HiveAcidJobOperator, JobT
+from airflow_hiveacid.operators.job import HiveAcidJobOperator, JobT
 from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger, require_patience
 from hiveacid.errors import HiveAcidError, InvalidJob
 from hiveacid.jobs import codec

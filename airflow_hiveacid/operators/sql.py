@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from airflow_hiveacid.assets import emit_assets
-from airflow_hiveacid.operators.base import KillObserver
+from airflow_hiveacid.operators.job import KillObserver
 from airflow_hiveacid.operators.worker import HiveAcidWorkerOrSparkOperator
 from hiveacid.jobs.checks import Check, checks_of
 from hiveacid.jobs.fields import (

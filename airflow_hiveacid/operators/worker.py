@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.cluster.spark_run import StartedXComs
 from airflow_hiveacid.hooks.tasks import task_failure
-from airflow_hiveacid.operators.base import HiveAcidJobOperator, JobT
+from airflow_hiveacid.operators.job import HiveAcidJobOperator, JobT
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from hiveacid.errors import InvalidConnection, InvalidJob
 from hiveacid.jobs.report import Report

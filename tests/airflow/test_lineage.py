@@ -23,7 +23,7 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.hooks import HiveAcidMetastoreHook
 from airflow_hiveacid.lineage import lineage_of, with_parent_job
-from airflow_hiveacid.operators.base import outcome
+from airflow_hiveacid.operators.job import outcome
 from hiveacid.jobs import (
     CompactJob,
     DeleteJob,
