@@ -199,7 +199,7 @@ class PageRun:
         with (
             patch("airflow_hiveacid.cluster.runs.LocalRun", self._run_here),
             # The Spark of this test also represents a cluster.
-            patch("airflow_hiveacid.operators.spark.runs_in_cluster", lambda *_: False),
+            patch("airflow_hiveacid.operators.job.runs_in_cluster", lambda *_: False),
         ):
             self._found[task.task_id] = task.execute(context)
 
