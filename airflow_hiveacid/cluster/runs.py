@@ -35,15 +35,17 @@ from hiveacid.errors import (
 )
 from hiveacid.jobs.definition_jobs import CreateViewJob
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.options import KERBEROS, setting, setting_variable, token_of
+from hiveacid.jobs.options import KERBEROS
 from hiveacid.jobs.report import Report
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.delegation import cancel_token, new_token
+from hiveacid.metastore.kept_tokens import token_of
 from hiveacid.records.signatures import KEY_SETTING
 from hiveacid.rules.exit_status import explained_in
 from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import VIEW_REPORTS, TableRef
+from hiveacid.settings import setting, setting_variable
 from hiveacid.storage.filesystems import require_no_login
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from hiveacid.errors import InvalidConnection, InvalidJob, JavaMissing, SparkJob
 from hiveacid.jobs.fields import awaits_rendering
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.job_json import to_json
-from hiveacid.jobs.options import kept_tokens
 from hiveacid.jobs.report import ErrorReport
+from hiveacid.metastore.kept_tokens import kept_tokens
 from hiveacid.progress import PROGRESS, SUBMITTED_VARIABLE
 from hiveacid.rules.exit_status import Memory, explained, signal_of
 

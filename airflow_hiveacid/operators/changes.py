@@ -11,8 +11,8 @@ from hiveacid.jobs import codec
 from hiveacid.jobs.export_job import ExportChangesJob, changes_in, reading_changes
 from hiveacid.jobs.fields import awaits_rendering, before_rendering, is_template
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import ChangesRange, RunReport
+from hiveacid.jobs.run_options import Place
 from hiveacid.jobs.sources import ChangesSource
 from hiveacid.rules.lag import consumer_token, require_consumer
 from hiveacid.rules.names import LocatedTable

@@ -43,9 +43,10 @@ from hiveacid.errors import HiveAcidError, InvalidConnection, InvalidJob, Source
 from hiveacid.jobs import codec
 from hiveacid.jobs.fields import before_rendering, is_task_output, require_mapping
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.options import MetastoreOptions, Place
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.outcome import outcome
 from hiveacid.jobs.report import ErrorReport, Report
+from hiveacid.jobs.run_options import Place
 from hiveacid.metastore.authorizer import user_of
 from hiveacid.progress import watching
 

@@ -13,7 +13,7 @@ from hiveacid.jobs.fields import (
     require_mapping,
     require_text,
 )
-from hiveacid.jobs.options import OrcCodec, Place
+from hiveacid.jobs.run_options import OrcCodec, Place
 from hiveacid.jobs.script_job import ScriptJob, checked
 from hiveacid.rules.locks import ConflictPolicy
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow_hiveacid.cluster.spark_run import abort_run
 from airflow_hiveacid.operators.job import HiveAcidJobOperator, HiveAcidWorkerOperator
 from hiveacid.errors import HiveAcidError
-from hiveacid.jobs.options import source_token
 from hiveacid.jobs.stage_jobs import DEFAULT_EXPIRY, DiscardJob, PublishJob, StageJob
 from hiveacid.jobs.stream_job import StreamJob
 from hiveacid.jobs.write_jobs import (
@@ -18,6 +17,7 @@ from hiveacid.jobs.write_jobs import (
     TransactionJob,
     UpdateJob,
 )
+from hiveacid.rules.run_tokens import source_token
 
 if TYPE_CHECKING:
     from hiveacid.records.stream_places import StreamPlaces

@@ -23,9 +23,9 @@ from hiveacid.errors import HiveAcidError
 from hiveacid.foreign.text import parse_json
 from hiveacid.jobs.erase_job import EraseJob, Wait
 from hiveacid.jobs.job import SHOW, Access, accesses_of
-from hiveacid.jobs.options import dag_of
 from hiveacid.metastore.authorizer import may_access
 from hiveacid.records.known_erasures import KnownErasure
+from hiveacid.rules.run_tokens import dag_of
 from hiveacid.upkeep.health_score import TableHealth
 
 # Tables of a DAG, as far as its tasks determine them before they run

@@ -10,8 +10,8 @@ from hiveacid.jobs.erase_job import EraseJob
 from hiveacid.jobs.iceberg_job import IcebergCompareJob, IcebergExportJob
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob, versions_in_words
-from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import AnalyzeReport, CompactReport, Report, ScriptReport
+from hiveacid.jobs.run_options import Place
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.stage_jobs import DiscardJob, PublishJob, StageJob
 from hiveacid.jobs.write_jobs import RowJob, TransactionJob

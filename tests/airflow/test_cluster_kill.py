@@ -30,11 +30,11 @@ from airflow_hiveacid.operators.job import (
     TaskDeferralTimeout,
 )
 from hiveacid.jobs import CompactJob, InsertJob
-from hiveacid.jobs.options import marked_token
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.run_tokens import marked_token
 from tests.airflow.cluster_task import deferred_by, delete, first_event, followed, rebuilt
 from tests.upkeep.acid_folders import AcidFolders
 
