@@ -27,12 +27,12 @@ def setting(name: str) -> str:
     Raises:
         AccessRefused: Airflow's configuration cannot be read.
     """
-    given = os.environ.get(setting_variable(name))
-    if given is None:
+    value = os.environ.get(setting_variable(name))
+    if value is None:
         home = os.environ.get("AIRFLOW_HOME") or "~/airflow"
         file = os.environ.get("AIRFLOW_CONFIG") or f"{home}/airflow.cfg"
-        given = _read(Path(os.path.expandvars(file)).expanduser()).get(name, "")
-    return given.strip()
+        value = _read(Path(os.path.expandvars(file)).expanduser()).get(name, "")
+    return value.strip()
 
 
 def setting_variable(name: str) -> str:

@@ -14,7 +14,6 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.spark_master import applications_of
 from airflow_hiveacid.cluster.spark_run import (
-    SparkRun,
     TaskXComs,
     push_application,
     push_end_of_driver,
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 # One run of a job whose driver is on the worker
 
 
-class LocalRun(SparkRun):
+class LocalRun:
     """Submits, follows and ends an application that does not outlive its submission.
 
     :param connection: The Spark connection.
@@ -181,7 +180,7 @@ class Submitted:
     adopted: bool
 
 
-class ClusterRun(SparkRun):
+class ClusterRun:
     """Submits, follows and ends the application of a run.
 
     The run's tag identifies the application, whichever process has submitted it, and even if its id
@@ -472,6 +471,9 @@ class ClusterRun(SparkRun):
         file.touch(mode=0o600)
         file.write_text(before + ours, encoding="utf-8")
         return str(file)
+
+
+SparkRun = LocalRun | ClusterRun
 
 
 def _for_driver(job: Job) -> tuple[Job, dict[str, str]]:

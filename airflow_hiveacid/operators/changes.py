@@ -93,10 +93,10 @@ class HiveAcidChangesOperator(HiveAcidJobOperator[Job]):
 
     def _failure(self, job: Job, context: "Context", error: BaseException) -> BaseException:
         failure = super()._failure(job, context, error)
-        gone = isinstance(failure, HiveAcidTaskFailure) and failure.error.id == VersionGone.__name__
-        if not gone or self._range is None:
+        if self._range is None or not isinstance(failure, HiveAcidTaskFailure):
             return failure
-        assert isinstance(failure, HiveAcidTaskFailure)
+        if failure.error.id != VersionGone.__name__:
+            return failure
         remedy = (
             f"Changes after version {self._range.after} were cleaned before {self.consumer!r} copied"
             " them. Start again under another name of the consumer: with after='oldest', if the"
@@ -121,7 +121,8 @@ class HiveAcidChangesOperator(HiveAcidJobOperator[Job]):
                 self._reads.begin(self._reads.next_after(source))
                 return job
             self._reads.begin(self._range.after)
-        self._publish_range(self._range, context)
+        record = {**codec.to_record(self._range), "read": codec.encode(self._reads.table)}
+        context["ti"].xcom_push(key=_XCOM, value=record)
         after, up_to = self._range.after, self._range.up_to
         if isinstance(job, ExportChangesJob):
             job = dataclasses.replace(job, consumer=self.consumer)
@@ -172,10 +173,6 @@ class HiveAcidChangesOperator(HiveAcidJobOperator[Job]):
         if record["read"] != codec.encode(self._reads.table):
             raise TableReplaced(f"{read.table} was dropped and created again meanwhile.")
         return read
-
-    def _publish_range(self, read: ChangesRange, context: "Context") -> None:
-        record = {**codec.to_record(read), "read": codec.encode(self._reads.table)}
-        context["ti"].xcom_push(key=_XCOM, value=record)
 
     def _source(self, job: Job) -> ChangesSource:
         """Return the job's source of changes; all its sources of changes read the same table."""

@@ -62,8 +62,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
-    from airflow_hiveacid.cluster.runs import ClusterRun, Submitted
-    from airflow_hiveacid.cluster.spark_run import SparkRun
+    from airflow_hiveacid.cluster.runs import ClusterRun, SparkRun, Submitted
     from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
     from hiveacid.worker.jobs import WorkerResult
 
@@ -223,14 +222,14 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
             return super().render_template(content, context, *args, **kwargs)
         # A job's texts stay texts: as native objects, "'a'" would lose its quotes.
         texts = self._text_environment()
-        found: list[str] = []
+        templates: list[str] = []
 
         def collect(text: str) -> str:
-            found.append(text)
+            templates.append(text)
             return text
 
         content.render(collect)
-        self._require_interval("job", found, context)
+        self._require_interval("job", templates, context)
         try:
             return content.render(lambda text: texts.from_string(text).render(context))
         except InvalidJob as error:
@@ -431,8 +430,8 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
         self._in_worker = result.report
         if result.rest is not None:
             # The task may be deferred: then another process needs it.
-            known = {} if result.report is None else result.report.to_dict()
-            context["ti"].xcom_push(key=_IN_WORKER, value=known)
+            record = {} if result.report is None else result.report.to_dict()
+            context["ti"].xcom_push(key=_IN_WORKER, value=record)
             return self._on_spark(cast(JobT, result.rest), context)
         assert result.report is not None
         if result.report.error is not None:

@@ -160,4 +160,8 @@ class HiveAcidSqlOperator(HiveAcidJobOperator[ScriptJob]):
     def _news(self, report: dict[str, Any]) -> list[dict[str, Any]]:
         statements = [part["run"] or part["compaction"] for part in report["statements"]]
         # Others change databases or statistics, and no data.
-        return [one for one in statements if "." in one["target"] and one["job"] != "analyze"]
+        return [
+            statement
+            for statement in statements
+            if "." in statement["target"] and statement["job"] != "analyze"
+        ]

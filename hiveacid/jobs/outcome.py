@@ -56,7 +56,7 @@ def _written(report: Mapping[str, Any]) -> str:
     tables = report["tables"] or [{**report, "table": report["target"]}]
     done = [_sentence(table["table"], _changed(table, report["job"])) for table in tables]
     if checks := report.get("checks"):
-        passed = sum(each["passed"] for each in checks)
+        passed = sum(check["passed"] for check in checks)
         done.append(f"{passed} of {plural(len(checks), 'check')} passed")
     return "; ".join(done)
 

@@ -86,9 +86,9 @@ def dag_of(token: str, instance: str) -> str | None:
         instance: The id of this Airflow; "" if it is not configured.
     """
     dag, slash, _ = token.removeprefix("source of ").partition("/")
-    known, colon, own = dag.rpartition(":")
+    prefix, colon, name = dag.rpartition(":")
     # A truncated token keeps its DAG if a slash follows.
-    return own if slash and known == instance and bool(colon) == bool(instance) else None
+    return name if slash and prefix == instance and bool(colon) == bool(instance) else None
 
 
 def is_same_run(token: str, other: str) -> bool:

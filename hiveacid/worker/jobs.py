@@ -74,7 +74,7 @@ class Worker:
     @property
     def unlogged_phases(self) -> PhaseClock:
         """A clock for work whose log has its results only."""
-        return PhaseClock([each for each in self.observers if not isinstance(each, PhaseLog)])
+        return PhaseClock([other for other in self.observers if not isinstance(other, PhaseLog)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +193,8 @@ def _compact(job: CompactJob, worker: Worker) -> WorkerResult:
 
     idle = idle_report(worker.client, job)
     if idle is not None:
-        for each in idle.partitions:
-            worker.note(f"{each.partition or each.table}: {each.reason}")
+        for part in idle.partitions:
+            worker.note(f"{part.partition or part.table}: {part.reason}")
         return WorkerResult(idle)
     _check_early(job, worker)
     reason = why_spark(worker.client, job)
