@@ -38,7 +38,7 @@ def watch_output(hook: "SparkSubmitHook", watch: Callable[[Iterator[str]], Itera
     :param watch: Called when the process has started; yields the lines of its output again.
     """
     process = hook._process_spark_submit_log
-    hook._process_spark_submit_log = lambda lines: process(watch(lines))  # type: ignore[method-assign]
+    hook._process_spark_submit_log = lambda lines: process(watch(lines))  # type: ignore[method-assign, assignment]
 
 
 def expect_no_exit_code(hook: "SparkSubmitHook") -> None:

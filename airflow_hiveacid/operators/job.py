@@ -3,7 +3,7 @@
 import dataclasses
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args
 
@@ -13,6 +13,7 @@ from airflow.providers.common.compat.sdk import (
     TaskDeferred,
     conf,
 )
+from airflow.sdk import BaseOperatorLink
 from jinja2 import TemplateError
 
 from airflow_hiveacid.assets import emit_assets
@@ -135,7 +136,7 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
         "job.source.sql": "sql",
         "conf": "json",
     }
-    operator_extra_links = (SparkApplicationLink(), TableHealthLink())
+    operator_extra_links: Collection[BaseOperatorLink] = (SparkApplicationLink(), TableHealthLink())
     ui_color = "#fde8c9"
 
     def __init__(

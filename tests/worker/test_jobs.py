@@ -55,7 +55,8 @@ def script(sql: str, run_in: str = "auto") -> Job:
         (script("DELETE FROM a WHERE id = 1", "spark"), "spark"),
         (script("DELETE FROM a WHERE id = 1; ALTER TABLE a COMPACT 'minor'", "worker"), "worker"),
         (script("DELETE FROM a WHERE id = 1; ALTER TABLE a COMPACT 'minor'"), "auto"),
-        (script("ANALYZE TABLE a COMPUTE STATISTICS"), "spark"),
+        (script("ANALYZE TABLE a COMPUTE STATISTICS"), "worker"),
+        (script("CREATE TABLE b AS SELECT * FROM a"), "spark"),
     ],
 )
 def test_a_job_runs_where_it_can(job: Job, place: str) -> None:
