@@ -62,7 +62,7 @@ class FunctionOperator(DecoratedOperator, HiveAcidJobOperator[Any]):
 
     def execute(self, context: "Context") -> Any:
         """Call the function, then run the job."""
-        returned = self._call_function(context)
+        returned = self.call_function(context)
         try:
             part = self.part_of(returned)
         except InvalidJob as error:
@@ -121,7 +121,8 @@ class FunctionOperator(DecoratedOperator, HiveAcidJobOperator[Any]):
             raise InvalidJob(f"{cls.custom_operator_name} lacks {', '.join(missing)}.")
         return job_type(**taken, **part)
 
-    def _call_function(self, context: "Context") -> Any:
+    def call_function(self, context: "Context") -> Any:
+        """Return the function's result."""
         context_merge(context, self.op_kwargs)
         arguments = determine_kwargs(self.python_callable, self.op_args, context)
         if arguments.keys() >= INTERVAL and is_empty_interval(context):
