@@ -95,7 +95,7 @@ def _report(exception: object) -> ErrorReport | None:
 
 def _object(task: Any) -> str | None:
     """Return the table of an operator or of a sensor of this package, if it is known."""
-    from airflow_hiveacid.operators.base import HiveAcidJobOperator
+    from airflow_hiveacid.operators.job import HiveAcidJobOperator
     from airflow_hiveacid.sensors.compaction import HiveAcidCompactionSensor
 
     if isinstance(task, HiveAcidJobOperator):

@@ -65,7 +65,7 @@ PAGES = {
     "operators": (
         "Operators",
         ("airflow_hiveacid.operators.", "airflow_hiveacid.decorators."),
-        ("airflow_hiveacid.operators.spark.HiveAcidSparkOperator",),
+        ("airflow_hiveacid.operators.job.HiveAcidJobOperator",),
     ),
     "sensors": (
         "Sensors and event triggers",

@@ -14,7 +14,6 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.spark_master import applications_of
 from airflow_hiveacid.cluster.spark_run import (
-    SparkRun,
     TaskXComs,
     push_application,
     push_end_of_driver,
@@ -35,15 +34,17 @@ from hiveacid.errors import (
 )
 from hiveacid.jobs.definition_jobs import CreateViewJob
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.options import KERBEROS, setting, setting_variable, token_of
+from hiveacid.jobs.options import KERBEROS
 from hiveacid.jobs.report import Report
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.delegation import cancel_token, new_token
+from hiveacid.metastore.kept_tokens import token_of
 from hiveacid.records.signatures import KEY_SETTING
 from hiveacid.rules.exit_status import explained_in
 from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import VIEW_REPORTS, TableRef
+from hiveacid.settings import setting, setting_variable
 from hiveacid.storage.filesystems import require_no_login
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 # One run of a job whose driver is on the worker
 
 
-class LocalRun(SparkRun):
+class LocalRun:
     """Submits, follows and ends an application that does not outlive its submission.
 
     :param connection: The Spark connection.
@@ -179,7 +180,7 @@ class Submitted:
     adopted: bool
 
 
-class ClusterRun(SparkRun):
+class ClusterRun:
     """Submits, follows and ends the application of a run.
 
     The run's tag identifies the application, whichever process has submitted it, and even if its id
@@ -470,6 +471,9 @@ class ClusterRun(SparkRun):
         file.touch(mode=0o600)
         file.write_text(before + ours, encoding="utf-8")
         return str(file)
+
+
+SparkRun = LocalRun | ClusterRun
 
 
 def _for_driver(job: Job) -> tuple[Job, dict[str, str]]:

@@ -16,6 +16,12 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoun
 from airflow.sdk import BaseHook
 
 from airflow_hiveacid.cluster.packaged import package_copy, package_zip, spark_app_path
+from airflow_hiveacid.cluster.submit_hook import (
+    expect_no_exit_code,
+    process_of,
+    submit_hook,
+    watch_output,
+)
 from hiveacid.drivers.java_start import (
     DIE_WITH_PARENT,
     DRIVER_OPTIONS,
@@ -28,9 +34,9 @@ from hiveacid.errors import InvalidConnection, InvalidJob, JobFailed, SoftwareMi
 from hiveacid.jobs.fields import awaits_rendering
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.job_json import to_json
-from hiveacid.jobs.options import kept_tokens
 from hiveacid.jobs.report import ErrorReport
 from hiveacid.metastore.dev.distribution import JAVA_REMEDY
+from hiveacid.metastore.kept_tokens import kept_tokens
 from hiveacid.progress import PROGRESS, SUBMITTED_VARIABLE
 from hiveacid.rules.exit_status import Memory, explained, signal_of
 
@@ -273,7 +279,7 @@ class SparkSubmission:
         _check_programs(connection, variables)
         job_file.touch(mode=0o600)
         job_file.write_text(to_json(job), encoding="utf-8")
-        hook = _submit_hook(
+        hook = submit_hook(
             conn_id=connection.conn_id,
             application_args=arguments,
             files=str(job_file) if in_cluster else None,
@@ -282,9 +288,7 @@ class SparkSubmission:
             **options,
         )
         if in_cluster:
-            # On Kubernetes the hook asks for the driver's exit code, but this run does not wait for
-            # it.
-            hook._spark_exit_code = 0
+            expect_no_exit_code(hook)
         return cls(
             hook,
             variables,
@@ -356,7 +360,7 @@ class SparkSubmission:
 
         :param seconds: How long to wait.
         """
-        process = self._hook._submit_sp
+        process = process_of(self._hook)
         if process is None:
             return False
         deadline = time.monotonic() + seconds
@@ -368,7 +372,7 @@ class SparkSubmission:
 
     def kill(self) -> None:
         """Kill spark-submit, the driver and their child processes; no effect if all have ended."""
-        process = self._hook._submit_sp
+        process = process_of(self._hook)
         if process is not None and process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -402,13 +406,6 @@ def _with_log_level(
     return {_LOG_LEVEL: "WARN", **(configured or {})}
 
 
-def _submit_hook(**arguments: Any) -> "SparkSubmitHook":
-    # Imported when a task runs: a DAG file that only declares tasks shouldn't pay for it.
-    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-
-    return SparkSubmitHook(**arguments)
-
-
 class _Output:
     """The output of spark-submit, forwarded to the log of the task.
 
@@ -424,10 +421,8 @@ class _Output:
         self._log = hook.log
         self._require_active = require_active
         self._on_progress = on_progress
-        self._process = hook._process_spark_submit_log
         self._last = self._raised = ""
-        # The hook has no other way to see the output while it comes.
-        hook._process_spark_submit_log = self._watched  # type: ignore[method-assign]
+        watch_output(hook, self._watch)
 
     @property
     def raised(self) -> str:
@@ -439,12 +434,9 @@ class _Output:
         """Return the line that best describes the failure."""
         return self._raised or self._last
 
-    def _watched(self, itr: Iterator[Any]) -> None:
+    def _watch(self, lines: Iterator[str]) -> Iterator[str]:
         # A kill before the hook knew the process has not ended it.
         self._require_active()
-        self._process(self._watch(itr))
-
-    def _watch(self, lines: Iterator[str]) -> Iterator[str]:
         folded = False
         try:
             for line in lines:

@@ -24,13 +24,13 @@ from hiveacid.jobs.options import (
     NO_PROOF,
     PATIENCE_SECONDS,
     WRITE_EVENTS,
-    AllowedLocations,
     MetastoreOptions,
-    keep_token,
 )
 from hiveacid.metastore.authorizer import program_user
+from hiveacid.metastore.kept_tokens import keep_token
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.features import AUTO_PROFILE
+from hiveacid.rules.location import AllowedLocations
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import ColumnMapping

@@ -23,9 +23,9 @@ from hiveacid.errors import HiveAcidError
 from hiveacid.foreign.text import parse_json
 from hiveacid.jobs.erase_job import EraseJob, Wait
 from hiveacid.jobs.job import SHOW, Access, accesses_of
-from hiveacid.jobs.options import dag_of
 from hiveacid.metastore.authorizer import may_access
 from hiveacid.records.known_erasures import KnownErasure
+from hiveacid.rules.run_tokens import dag_of
 from hiveacid.upkeep.health_score import TableHealth
 
 # Tables of a DAG, as far as its tasks determine them before they run
@@ -33,8 +33,8 @@ from hiveacid.upkeep.health_score import TableHealth
 
 _OURS = "airflow_hiveacid."
 _SENSORS = f"{_OURS}sensors."
-# The functions of these tasks return sources or statements when the tasks run.
-_OF_FUNCTIONS = (f"{_OURS}decorators.source_function",)
+# The functions of these tasks return sources when the tasks run.
+_OF_FUNCTIONS = ("@task.hive_acid_insert", "@task.hive_acid_merge")
 # A job travels as its text, which is YAML.
 _TABLE_OF_A_JOB = re.compile(
     r"^[ -]*(?:target|kind: (?:table|changes)\n *name): (?:\"(.*)\"|(.*))$", re.MULTILINE
@@ -165,7 +165,7 @@ def _inputs_of_need(task: Mapping[str, Any]) -> set[str]:
 
 
 def _are_known(task: Mapping[str, Any], names: list[str]) -> bool:
-    fixed = not str(task["_task_module"]).startswith(_OF_FUNCTIONS)
+    fixed = task.get("_operator_name") not in _OF_FUNCTIONS
     return fixed and bool(names) and all(map(_is_known, names))
 
 

@@ -19,7 +19,7 @@ from hiveacid.errors import InvalidJob, StorageUnreachable
 from hiveacid.foreign.budget import foreign_bytes
 from hiveacid.foreign.text import parse_json
 from hiveacid.jobs import codec
-from hiveacid.jobs.options import AllowedLocations, MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import ErrorReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
@@ -37,7 +37,7 @@ from hiveacid.records.table_history import (
     version_directories,
 )
 from hiveacid.rules.compaction_policy import CompactionPolicy
-from hiveacid.rules.location import Location
+from hiveacid.rules.location import AllowedLocations, Location
 from hiveacid.rules.names import TableRef
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.upkeep.health import HealthMeter

@@ -12,8 +12,8 @@ from airflow_hiveacid.triggers.condition import Condition, Poller
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.erase_job import require_folder, require_request
 from hiveacid.jobs.fields import is_task_output, is_template
-from hiveacid.jobs.options import setting
 from hiveacid.metastore.authorizer import user_of
+from hiveacid.settings import setting
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -29,7 +29,6 @@ from hiveacid.jobs.export_job import ExportChangesJob
 from hiveacid.jobs.fields import awaits_rendering, columns_of_schema
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.options import source_token, token_of
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.sources import (
     PATH_FORMATS,
@@ -56,6 +55,7 @@ from hiveacid.jobs.write_jobs import (
 )
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.kept_tokens import token_of
 from hiveacid.metastore.table_rules import (
     check_kind,
     column_names,
@@ -77,6 +77,7 @@ from hiveacid.records.table_history import version_of
 from hiveacid.rules.location import Location
 from hiveacid.rules.merge import columns_taken
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import source_token
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.sql_tokens import names_in, values_per_row
 from hiveacid.rules.texts import did_you_mean

@@ -21,8 +21,7 @@ from pyiceberg.utils.decimal import decimal_required_bytes
 from hiveacid.errors import IcebergRefused
 from hiveacid.foreign.compressed import first_zstd_frame, gunzipped, inflated
 from hiveacid.foreign.text import parse_json
-from hiveacid.jobs.options import AllowedLocations
-from hiveacid.rules.location import Location
+from hiveacid.rules.location import AllowedLocations, Location
 from hiveacid.storage.filesystems import filesystem_of
 from hiveacid.storage.hdfs import HdfsFileSystem
 

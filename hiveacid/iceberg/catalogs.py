@@ -46,8 +46,10 @@ from hiveacid.iceberg.catalog_files import (
 from hiveacid.iceberg.catalog_options import FROM_SERVER, TYPE, URI, kind_of, require_known
 from hiveacid.iceberg.guarded_catalog import DatabaseCatalog, GuardedCatalog, require_data_only
 from hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob, sqlite_location
-from hiveacid.jobs.options import AllowedLocations, MetastoreOptions, setting
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.location import AllowedLocations
+from hiveacid.settings import setting
 from hiveacid.tables.locations import require_free
 
 # The catalog of Iceberg in a Hive Metastore, also of version 4.

@@ -17,7 +17,6 @@ from hiveacid.iceberg.catalogs import require_free_database
 from hiveacid.iceberg.lake import Lake
 from hiveacid.iceberg.mirror_state import MirrorState, read_state
 from hiveacid.jobs.iceberg_job import CREATED, UNCHANGED, IcebergExportJob, IcebergExportReport
-from hiveacid.jobs.options import unmarked_token
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table, located
@@ -26,6 +25,7 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.mirror_notes import MirrorNote, last_mirror_note, write_mirror_note
 from hiveacid.rules.lag import MirrorLag, missing_versions
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import unmarked_token
 from hiveacid.rules.versions import newest_version
 from hiveacid.rules.write_ids import CompactorWriteIdList, ValidWriteIdList
 

@@ -17,11 +17,12 @@ from hiveacid.jobs.fields import (
     require_text,
 )
 from hiveacid.jobs.job import Access, Job
-from hiveacid.jobs.options import marked_token, setting, source_token
 from hiveacid.jobs.report import Report
 from hiveacid.jobs.sources import QuerySource, Source, inputs_of, query_of, require_source
 from hiveacid.rules.names import plain_location
+from hiveacid.rules.run_tokens import marked_token, source_token
 from hiveacid.rules.texts import parse_duration
+from hiveacid.settings import setting
 
 # A column, alone or with the column of another table that it equals.
 _JOINED = re.compile(r"\s*([^=]+?)\s*=\s*([^=.\s]+\.[^=.\s]+)\.([^=.]+?)\s*")

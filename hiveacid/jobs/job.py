@@ -17,8 +17,9 @@ from hiveacid.errors import CorruptFile, InvalidJob, options_without_secrets, wi
 from hiveacid.jobs import codec
 from hiveacid.jobs.checks import Check
 from hiveacid.jobs.fields import require_table
-from hiveacid.jobs.options import MetastoreOptions, RunOptions, marked_token, source_token
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import Report, RunReport
+from hiveacid.jobs.run_options import RunOptions
 from hiveacid.jobs.sources import ChangesSource, QuerySource, Source, TableSource
 from hiveacid.rules.locks import LockType, Operation
 from hiveacid.rules.merge import (
@@ -30,6 +31,7 @@ from hiveacid.rules.merge import (
     NotMatchedInsert,
 )
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import marked_token, source_token
 from hiveacid.rules.texts import did_you_mean
 
 # The action of an access that only reads; other actions are tags of jobs.

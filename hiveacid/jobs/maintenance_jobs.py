@@ -15,8 +15,8 @@ from hiveacid.jobs.fields import (
     require_text,
 )
 from hiveacid.jobs.job import EVERYTHING, Access, Job, ScriptedJob
-from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CleanReport, CompactReport, ErrorReport, Report
+from hiveacid.jobs.run_options import Place
 from hiveacid.rules.compaction import OWN_COMPACTORS, CompactionType, CompactionTypeName
 from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy, WorkerLimits

@@ -13,9 +13,9 @@ from hiveacid.jobs.definition_jobs import CatalogJob, DropTableJob
 from hiveacid.jobs.fields import awaits_rendering, freeze, require_table
 from hiveacid.jobs.job import Access, Job, ScriptedJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.options import STATEMENT_LENGTH, statement_token
 from hiveacid.jobs.report import Report, ScriptReport
 from hiveacid.jobs.write_jobs import RowJob, TransactionJob
+from hiveacid.rules.run_tokens import STATEMENT_LENGTH, statement_token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

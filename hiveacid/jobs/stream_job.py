@@ -10,7 +10,6 @@ from hiveacid.errors import InvalidJob, options_without_secrets
 from hiveacid.jobs.checks import Check, checks_of
 from hiveacid.jobs.fields import awaits_rendering, require_mapping, require_text, require_types
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.options import statement_token
 from hiveacid.jobs.report import Report, TableReport
 from hiveacid.jobs.sources import (
     PATH_FORMATS,
@@ -22,6 +21,7 @@ from hiveacid.jobs.sources import (
 )
 from hiveacid.jobs.write_jobs import StatementsJob, TransactionJob
 from hiveacid.rules.formats import Evidence
+from hiveacid.rules.run_tokens import statement_token
 from hiveacid.rules.texts import parse_duration, plural
 
 # Progress of a stream after each batch, and its results at the end

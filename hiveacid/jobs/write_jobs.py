@@ -23,8 +23,8 @@ from hiveacid.jobs.fields import (
     require_text,
 )
 from hiveacid.jobs.job import Access, Job, ScriptedJob
-from hiveacid.jobs.options import OnEmpty, Place, RunOptions, run_of
 from hiveacid.jobs.quarantine import divided, quarantining
+from hiveacid.jobs.run_options import OnEmpty, Place, RunOptions
 from hiveacid.jobs.sources import (
     Input,
     QuerySource,
@@ -36,6 +36,7 @@ from hiveacid.jobs.sources import (
 )
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.merge import Clause, expressions_of, validate_assignments, validate_clauses
+from hiveacid.rules.run_tokens import run_of
 from hiveacid.rules.sql_tokens import compares_with_itself
 from hiveacid.rules.write_ids import AsOf
 

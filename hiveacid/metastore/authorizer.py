@@ -9,7 +9,7 @@ from functools import cache
 
 from hiveacid.errors import AccessRefused, InvalidJob
 from hiveacid.jobs.job import Access
-from hiveacid.jobs.options import setting
+from hiveacid.settings import setting
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
 from hiveacid.errors import AnswerLost, MetastoreCallFailed, MetastoreTroubled, UserError
-from hiveacid.jobs.options import ALWAYS, AUTO, AllowedLocations, MetastoreOptions
+from hiveacid.jobs.options import ALWAYS, AUTO, MetastoreOptions
 from hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
 from hiveacid.metastore.permitted import ask_again, require_permitted
 from hiveacid.metastore.thrift import idl_tables, idl_txns
@@ -22,7 +22,7 @@ from hiveacid.metastore.thrift.answers import (
 )
 from hiveacid.metastore.thrift.session import Session
 from hiveacid.rules.features import Features
-from hiveacid.rules.location import Location
+from hiveacid.rules.location import AllowedLocations, Location
 from hiveacid.rules.locks import DataOperation, LockComponent
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef

@@ -9,7 +9,7 @@ from typing import Any
 
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.options import RunOptions
+from hiveacid.jobs.run_options import RunOptions
 
 _SETTLED = frozenset(
     [

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Self, overload
 
-from hiveacid.jobs.options import task_and_run
 from hiveacid.rules.directory import AcidDirectory
 from hiveacid.rules.names import Base, parse_directory
 from hiveacid.rules.notes import WriteFacts, merged_ranges, moment, seconds_of, text, whole
+from hiveacid.rules.run_tokens import task_and_run
 from hiveacid.rules.texts import (
     aligned,
     bytes_in_words,

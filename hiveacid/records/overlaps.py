@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from hiveacid.errors import OverlapRefused
-from hiveacid.jobs.options import unmarked_token
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.metastore.txn.owner import Snapshot
@@ -34,6 +33,7 @@ from hiveacid.rules.names import (
     parse_directory,
 )
 from hiveacid.rules.notes import parse_note, replaced_by
+from hiveacid.rules.run_tokens import unmarked_token
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.hidden_folder import TableOfFolder

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from enum import IntEnum, auto
 from typing import Self
 
-from hiveacid.jobs.options import run_of
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.cleaning import ReaderNote
 from hiveacid.rules.names import (
@@ -27,6 +26,7 @@ from hiveacid.rules.names import (
     TableRef,
     parse_directory,
 )
+from hiveacid.rules.run_tokens import run_of
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 

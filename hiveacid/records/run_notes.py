@@ -23,7 +23,6 @@ from hiveacid.errors import (
 )
 from hiveacid.foreign.budget import Threads
 from hiveacid.jobs import codec
-from hiveacid.jobs.options import agent_info, run_of, source_token, unmarked_token
 from hiveacid.jobs.report import CheckResult, RunReport, TableReport
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -50,6 +49,7 @@ from hiveacid.rules.names import (
     staging_txn,
 )
 from hiveacid.rules.notes import WriteFacts, is_own, merged_writes, parse_note, whole
+from hiveacid.rules.run_tokens import agent_info, run_of, source_token, unmarked_token
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 

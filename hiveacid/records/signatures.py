@@ -13,9 +13,9 @@ from typing import Self
 
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import codec
-from hiveacid.jobs.options import setting
 from hiveacid.rules.formats import Obligation
 from hiveacid.rules.names import plain_location
+from hiveacid.settings import setting
 
 KEY_SETTING = "signing_key_file"
 _ALGORITHM = "HMAC-SHA256"

@@ -24,7 +24,6 @@ from hiveacid.errors import (
 )
 from hiveacid.jobs import codec
 from hiveacid.jobs.checks import Check
-from hiveacid.jobs.options import marked_token, unmarked_token
 from hiveacid.jobs.report import RunReport, TableReport
 from hiveacid.jobs.stage_jobs import is_name, require_plain_checks
 from hiveacid.metastore.catalog import HiveTable
@@ -35,6 +34,7 @@ from hiveacid.rules.cleaning import has_ended
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import STAGED_CHANGES, TableIdentity, TableRef
 from hiveacid.rules.row_id import MAX_WRITER_ID
+from hiveacid.rules.run_tokens import marked_token, unmarked_token
 from hiveacid.rules.schema import BucketLayout
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.clock import storage_now_in

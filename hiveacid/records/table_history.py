@@ -20,7 +20,6 @@ from hiveacid.errors import (
 )
 from hiveacid.foreign.budget import Threads
 from hiveacid.jobs import codec
-from hiveacid.jobs.options import agent_info, run_of, unmarked_token
 from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -50,6 +49,7 @@ from hiveacid.rules.directory import FileStatus, acid_state
 from hiveacid.rules.location import Location
 from hiveacid.rules.names import METADATA_FILE, SIDECAR_FILE, TableRef, is_hidden
 from hiveacid.rules.notes import WriteFacts, merged_writes, parse_note, written_at, written_files
+from hiveacid.rules.run_tokens import agent_info, run_of, unmarked_token
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.texts import timestamp_in_words, version_in_words
 from hiveacid.rules.versions import PartitionVersions, as_of_write_id, newest_version, without

@@ -29,7 +29,7 @@ from hiveacid.errors import (
 from hiveacid.foreign.text import parse_json
 from hiveacid.jobs.fields import header_options
 from hiveacid.jobs.job import paths_of, paths_written
-from hiveacid.jobs.options import MetastoreOptions, marked_token
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import RunReport, TableReport
 from hiveacid.jobs.sources import BatchSource
 from hiveacid.jobs.stream_job import (
@@ -56,6 +56,7 @@ from hiveacid.records.stream_places import (
 )
 from hiveacid.rules.location import Location
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import marked_token
 from hiveacid.spark.failures import translate, translated_spark_errors
 from hiveacid.spark.java_objects import java_class, java_query, java_session
 from hiveacid.spark.rows.json_bytes import load_json

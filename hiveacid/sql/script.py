@@ -13,7 +13,7 @@ from hiveacid.jobs.definition_jobs import CatalogJob, CreateTableAsJob, CreateTa
 from hiveacid.jobs.fields import Parameters, awaits_rendering
 from hiveacid.jobs.job import ScriptedJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.options import Place
+from hiveacid.jobs.run_options import Place
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.sources import QuerySource
 from hiveacid.jobs.write_jobs import (

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hiveacid.errors import LockTimeout, StorageError, UserError
-from hiveacid.jobs.options import marked_token
 from hiveacid.metastore.alteration import alter_table, mark_changed
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -35,6 +34,7 @@ from hiveacid.rules.names import (
     removal_identity,
     staging_txn,
 )
+from hiveacid.rules.run_tokens import marked_token
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.hidden_folder import Removal
 from hiveacid.tables.locations import PartitionFolder, TableFolders

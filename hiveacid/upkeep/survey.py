@@ -22,7 +22,6 @@ from hiveacid.errors import (
 )
 from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.options import unmarked_token
 from hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import partition_locations
@@ -51,6 +50,7 @@ from hiveacid.rules.names import (
     parse_directory,
 )
 from hiveacid.rules.partitions import find_partitions, have_one_text
+from hiveacid.rules.run_tokens import unmarked_token
 from hiveacid.rules.trino import Misread
 from hiveacid.rules.write_ids import CompactorWriteIdList, Range, ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage

@@ -21,7 +21,6 @@ from hiveacid.errors import (
     WrongTableKind,
 )
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.options import setting
 from hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -50,6 +49,7 @@ from hiveacid.rules.names import Base, TableRef, parse_directory, removal_identi
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.texts import parse_duration
 from hiveacid.rules.write_ids import ValidTxnList
+from hiveacid.settings import setting
 from hiveacid.storage.clock import storage_now
 from hiveacid.storage.filesystems import keeps_checksums
 from hiveacid.storage.folder import Storage

@@ -25,7 +25,6 @@ from hiveacid.jobs.erase_job import (
     token_of_request,
 )
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from hiveacid.jobs.options import marked_token
 from hiveacid.jobs.report import CleanReport, CompactReport, RunReport
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -44,6 +43,7 @@ from hiveacid.records.run_notes import AlreadyApplied, EarlierAttempts
 from hiveacid.records.signatures import SigningKey
 from hiveacid.rules.location import split
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import marked_token
 from hiveacid.rules.schema import TableKind
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.upkeep.compaction.table import TableCompactor

@@ -16,7 +16,6 @@ from hiveacid.errors import (
     UserError,
     WriteConflict,
 )
-from hiveacid.jobs.options import unmarked_token
 from hiveacid.jobs.report import RunReport, TableReport
 from hiveacid.jobs.write_jobs import require_one_change, skipping_empty_sources
 from hiveacid.metastore.alteration import Writer, complete_columns, forget_statistics
@@ -40,6 +39,7 @@ from hiveacid.records.run_notes import (
 from hiveacid.records.staged_changes import StagedChange
 from hiveacid.rules.locks import Target, kind_of
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import unmarked_token
 from hiveacid.rules.schema import TableKind
 from hiveacid.storage.clock import storage_now
 from hiveacid.storage.filesystems import in_threads

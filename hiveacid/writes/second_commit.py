@@ -11,13 +11,13 @@ from hiveacid.errors import (
     MetastoreError,
     StorageError,
 )
-from hiveacid.jobs.options import source_token
 from hiveacid.jobs.report import CommitRetry, RunReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot, find_open_transactions
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.records.overlaps import written_by
+from hiveacid.rules.run_tokens import source_token
 from hiveacid.rules.texts import plural
 from hiveacid.writes.output import TakenFolders
 from hiveacid.writes.statement import Part, WriteOptions

@@ -17,8 +17,8 @@ from hiveacid.errors import (
 )
 from hiveacid.jobs.checks import Check
 from hiveacid.jobs.job import READ, Access, Job, accesses_of
-from hiveacid.jobs.options import OrcCodec, RunOptions
 from hiveacid.jobs.report import ChangesRange, TableReport
+from hiveacid.jobs.run_options import OrcCodec, RunOptions
 from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient

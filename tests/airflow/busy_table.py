@@ -17,7 +17,7 @@ import pytest
 
 from airflow_hiveacid import AcidTable, ChangesSource, HiveAcidChangesOperator, QuerySource
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure
-from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from airflow_hiveacid.operators.job import HiveAcidJobOperator
 from hiveacid.errors import TransactionAborted
 from hiveacid.jobs import CleanJob, CompactJob, InsertJob, mirror_job
 from hiveacid.metastore.client import MetastoreClient
@@ -113,7 +113,7 @@ class BusyTable:
             self._at_cursor.pop(AFTER, _nothing)()
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(HiveAcidSparkOperator, "_run", submit)
+            patch.setattr(HiveAcidJobOperator, "_run", submit)
             patch.setattr(LiveTransaction, "abort", abort)
             patch.setattr(Consumer, "advance", advance)
             yield

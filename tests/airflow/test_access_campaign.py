@@ -11,10 +11,10 @@ from airflow.sdk import DAG
 
 from airflow_hiveacid import sensors
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure
-from hiveacid.jobs.options import AllowedLocations
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import located
 from hiveacid.records.erasures import ErasedTable, Erasure, ErasureFolder, hash_of_key
+from hiveacid.rules.location import AllowedLocations
 from hiveacid.rules.names import TableRef
 from tests.airflow.test_template_fields import CLASSES, make
 from tests.fakes.metastore import FakeMetastore

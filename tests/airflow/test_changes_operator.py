@@ -22,7 +22,7 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.assets import table_asset
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure, HiveAcidTaskRefused
-from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from airflow_hiveacid.operators.job import HiveAcidJobOperator
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import CleanJob, CompactJob, ExportChangesJob, InsertJob, mirror_job
 from hiveacid.jobs.report import CleanReport
@@ -103,9 +103,9 @@ def feed(spark: Any, client: Any, database: str, monkeypatch: pytest.MonkeyPatch
         observers, feed.observers = feed.observers, []
         return run(spark, job, observers).to_dict()
 
-    monkeypatch.setattr(HiveAcidSparkOperator, "_run", submit)
+    monkeypatch.setattr(HiveAcidJobOperator, "_run", submit)
     monkeypatch.setattr(
-        HiveAcidSparkOperator,
+        HiveAcidJobOperator,
         "_after_trigger",
         lambda operator, event, job, context: submit(operator, job, context),
     )

@@ -22,7 +22,7 @@ from airflow_hiveacid.hooks.tasks import (
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
 )
-from airflow_hiveacid.operators import spark as spark_operator
+from airflow_hiveacid.operators import job as job_operator
 from airflow_hiveacid.triggers import application as application_trigger
 from hiveacid.drivers.run_files import RunFiles
 from hiveacid.errors import (
@@ -251,7 +251,7 @@ def test_an_application_that_cannot_be_followed_is_ended_or_adopted_by_the_next_
             cluster.kubernetes.refused["pods"] = HTTPStatus.FORBIDDEN
         raise InvalidConnection("The service account lacks the right to list pods.")
 
-    for module in (application_trigger, spark_operator):
+    for module in (application_trigger, job_operator):
         monkeypatch.setattr(module, "PATIENCE", timedelta(0))
     with monkeypatch.context() as patch:
         patch.setattr(ClusterRun, "poll", refuse)

@@ -26,12 +26,12 @@ from airflow_hiveacid.hooks.tasks import HiveAcidTaskTrouble
 from hiveacid.drivers.java_start import DIE_WITH_PARENT
 from hiveacid.jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from hiveacid.jobs.job_json import to_json
-from hiveacid.jobs.options import marked_token
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.locks import queue_of
 from hiveacid.metastore.txn.owner import find_open_transactions
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import marked_token
 from tests.rows import rows_of
 
 TABLE = TableRef("airflow_end_to_end", "orders")

@@ -23,7 +23,6 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.hooks import HiveAcidMetastoreHook
 from airflow_hiveacid.lineage import lineage_of, with_parent_job
-from airflow_hiveacid.operators.base import outcome
 from hiveacid.jobs import (
     CompactJob,
     DeleteJob,
@@ -33,6 +32,7 @@ from hiveacid.jobs import (
     TransactionJob,
     UpdateJob,
 )
+from hiveacid.jobs.outcome import outcome
 from hiveacid.jobs.report import (
     CheckResult,
     CompactReport,

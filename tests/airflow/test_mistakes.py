@@ -33,7 +33,7 @@ from airflow_hiveacid import (
     TableSource,
 )
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure
-from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.operators.job import HiveAcidJobOperator
 from airflow_hiveacid.sensors import HiveAcidNewDataSensor
 from hiveacid.errors import HiveAcidError, InvalidJob
 from hiveacid.jobs import (

@@ -40,6 +40,7 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskRefused
 from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
+from airflow_hiveacid.operators.job import HiveAcidJobOperator
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import (
     AnalyzeJob,
@@ -187,6 +188,12 @@ def test_every_operator_and_sensor_is_covered() -> None:
         each for each in public if isinstance(each, type) and issubclass(each, NamedTemplateFields)
     }
     assert found == set(CLASSES)
+
+
+def test_every_job_is_run_by_one_class() -> None:
+    for class_ in CLASSES.keys() - {HiveAcidMaintainOperator}:
+        if not class_.__module__.startswith("airflow_hiveacid.sensors"):
+            assert class_._run is HiveAcidJobOperator._run  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("class_", "field"), FIELDS)

@@ -7,7 +7,6 @@ import pytest
 
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.definition_jobs import RenameTableJob
-from hiveacid.jobs.options import STATEMENT_LENGTH, statement_token
 from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import QuerySource
 from hiveacid.jobs.write_jobs import InsertJob, TransactionJob
@@ -16,6 +15,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.table_history import forget_run
 from hiveacid.rules.names import RUN_NOTES, TableRef
+from hiveacid.rules.run_tokens import STATEMENT_LENGTH, statement_token
 from hiveacid.storage.folder import Storage
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.worker.run import change_rows

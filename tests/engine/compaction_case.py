@@ -6,8 +6,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CompactReport
+from hiveacid.jobs.run_options import Place
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.orc.row_keys.verify import verify_file
 from hiveacid.rules.names import TableRef

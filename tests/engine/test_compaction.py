@@ -7,7 +7,7 @@ import pytest
 
 from hiveacid.errors import WrongTableKind
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.options import Place
+from hiveacid.jobs.run_options import Place
 from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.progress import Phase
 from hiveacid.rules.schema import TableKind

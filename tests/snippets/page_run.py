@@ -34,7 +34,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.spark_submission import runs_in_cluster
-from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.operators.job import HiveAcidJobOperator
 from airflow_hiveacid.operators.maintenance import HiveAcidMaintainOperator
 from airflow_hiveacid.provider_info import PACKAGES
 from hiveacid.cli.main import main
@@ -199,7 +199,7 @@ class PageRun:
         with (
             patch("airflow_hiveacid.cluster.runs.LocalRun", self._run_here),
             # The Spark of this test also represents a cluster.
-            patch("airflow_hiveacid.operators.spark.runs_in_cluster", lambda *_: False),
+            patch("airflow_hiveacid.operators.job.runs_in_cluster", lambda *_: False),
         ):
             self._found[task.task_id] = task.execute(context)
 

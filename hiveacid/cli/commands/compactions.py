@@ -22,8 +22,8 @@ from hiveacid.jobs.maintenance_jobs import (
     TableMaintenance,
     versions_in_words,
 )
-from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CleanReport, CompactReport, PartitionReport, Report
+from hiveacid.jobs.run_options import Place
 from hiveacid.metastore.authorizer import require_access, system_user
 from hiveacid.progress import FaultInjector, Phase, PhaseClock, PhaseObserver
 from hiveacid.rules.compaction import CompactionType

@@ -15,7 +15,6 @@ from hiveacid.cli.output import print_table, progress_on_stderr
 from hiveacid.errors import AccessRefused, HiveAcidError, UserError
 from hiveacid.jobs import codec
 from hiveacid.jobs.erase_job import WITHIN_DAYS, EraseJob, EraseReport, Wait
-from hiveacid.jobs.options import setting
 from hiveacid.jobs.report import ErrorReport
 from hiveacid.jobs.sources import BatchSource
 from hiveacid.metastore.authorizer import system_user
@@ -26,6 +25,7 @@ from hiveacid.rules.texts import (
     print_lines,
     printable,
 )
+from hiveacid.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,8 +20,8 @@ from hiveacid.foreign.text import parse_json
 from hiveacid.jobs import codec
 from hiveacid.jobs.fields import ParameterValue, decode_value
 from hiveacid.jobs.job import accesses_of
-from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport
+from hiveacid.jobs.run_options import Place
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.authorizer import authorizer_path, require_access, system_user
 from hiveacid.rules.texts import bytes_in_words, plural, print_lines

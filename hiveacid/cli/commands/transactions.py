@@ -13,9 +13,9 @@ from hiveacid.cli.command import Command
 from hiveacid.cli.output import age_in_words, iso_time, print_table
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.job import EVERYTHING, SHOW, Access
-from hiveacid.jobs.options import task_and_run, unmarked_token
 from hiveacid.metastore.authorizer import require_access, system_user
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import task_and_run, unmarked_token
 
 if TYPE_CHECKING:
     from hiveacid.metastore.client import MetastoreClient

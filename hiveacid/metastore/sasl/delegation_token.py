@@ -11,7 +11,8 @@ from secrets import token_bytes
 from typing import Self
 
 from hiveacid.errors import AuthenticationFailed, InvalidJob, MetastoreError, NoTicket
-from hiveacid.jobs.options import MetastoreOptions, token_of
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.metastore.kept_tokens import token_of
 from hiveacid.metastore.sasl.channel import Protection
 
 # DIGEST-MD5 (RFC 2831), the mechanism of a Hive Metastore for delegation tokens.

@@ -30,14 +30,9 @@ from hiveacid.errors import (
     MetastoreUnreachable,
     UnsupportedMetastore,
 )
-from hiveacid.jobs.options import (
-    DELEGATION_TOKEN,
-    KERBEROS,
-    PROTECTIONS,
-    MetastoreOptions,
-    token_of,
-)
+from hiveacid.jobs.options import DELEGATION_TOKEN, KERBEROS, PROTECTIONS, MetastoreOptions
 from hiveacid.metastore.endpoint import Endpoint
+from hiveacid.metastore.kept_tokens import token_of
 from hiveacid.metastore.sasl.channel import Mechanism, Protection, SaslChannel
 from hiveacid.metastore.sasl.delegation_token import DelegationToken
 from hiveacid.metastore.sasl.kerberos import Kerberos

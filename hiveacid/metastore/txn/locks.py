@@ -12,7 +12,6 @@ from hiveacid.errors import (
     MetastoreError,
     TransactionAborted,
 )
-from hiveacid.jobs.options import agent_info, unmarked_token
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import HeldLock, LockAnswer, LockState
 from hiveacid.metastore.thrift.transport import (
@@ -30,6 +29,7 @@ from hiveacid.rules.cleaning import task_of_run
 from hiveacid.rules.features import Features
 from hiveacid.rules.locks import DataOperation, LockComponent, LockType, blocks
 from hiveacid.rules.names import TableRef, first_names
+from hiveacid.rules.run_tokens import agent_info, unmarked_token
 from hiveacid.rules.texts import printable
 
 LONGEST_PAUSE_SECONDS = 2.0

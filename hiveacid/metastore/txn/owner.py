@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Self
 
 from hiveacid.errors import AnswerLost, TransactionAborted
-from hiveacid.jobs.options import agent_info, transaction_host
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnInfo, TxnState, TxnType
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import agent_info, transaction_host
 from hiveacid.rules.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
 
 # Snapshot of a transaction: one list of transactions, and one list of write ids for each table

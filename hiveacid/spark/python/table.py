@@ -26,8 +26,9 @@ from hiveacid.jobs.iceberg_job import (
     IcebergFileFormat,
 )
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.options import MetastoreOptions, OrcCodec, Place
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import AnalyzeReport, CompactReport, PartitionDifference, RunReport
+from hiveacid.jobs.run_options import OrcCodec, Place
 from hiveacid.jobs.sources import ChangesSource
 from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.catalog import HiveTable

@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.errors import InvalidJob, JobFailed, TableExists, UserError
 from hiveacid.jobs.definition_jobs import ColumnSpec, CreateTableAsJob, CreateViewJob
-from hiveacid.jobs.options import is_same_run
 from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.table_properties import RUN_PROPERTY
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import is_same_run
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.sql_tokens import names_in
 from hiveacid.spark.java_objects import java_class, java_frame

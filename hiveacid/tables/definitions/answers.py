@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hiveacid.errors import InvalidJob, UnknownColumn
-from hiveacid.jobs.options import unmarked_token
 from hiveacid.jobs.table_properties import free_properties
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
@@ -31,6 +30,7 @@ from hiveacid.rules.constraints import (
 )
 from hiveacid.rules.names import TableRef, parse_partition_name, partition_name
 from hiveacid.rules.partitions import KeyComparison, matching_partitions
+from hiveacid.rules.run_tokens import unmarked_token
 from hiveacid.rules.schema import Array, HiveType, Map, Struct, TableKind, Union, parse_type
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.texts import printable

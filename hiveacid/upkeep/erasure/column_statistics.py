@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 
 from hiveacid.jobs.definition_jobs import AnalyzeJob
-from hiveacid.jobs.options import marked_token
 from hiveacid.metastore.alteration import Writer
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -24,6 +23,7 @@ from hiveacid.metastore.statistics import (
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.column_statistics import ColumnStatistics, kind_of_statistics
+from hiveacid.rules.run_tokens import marked_token
 from hiveacid.rules.schema import parse_type
 from hiveacid.tables.statistics import analyze
 from hiveacid.upkeep.erasure.key_set import KeySet, key_texts
