@@ -41,9 +41,9 @@ class HiveAcidEraseOperator(HiveAcidWorkerOperator[EraseJob]):
 
     def _run(self, job: EraseJob, context: "Context") -> dict[str, Any]:
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from hiveacid.erasure.requests import Eraser
         from hiveacid.metastore.client import MetastoreClient
         from hiveacid.orc.format.process_memory import use_one_heap
-        from hiveacid.worker.erasure import Eraser
 
         use_one_heap()
         observers = self._observers(StartedXComs(context["ti"]))

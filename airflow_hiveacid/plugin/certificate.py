@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Self
 
+from hiveacid.erasure import certificate as certificates
 from hiveacid.errors import CorruptFile
 from hiveacid.records.signatures import SigningKey
-from hiveacid.upkeep.erasure import certificate as certificates
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from airflow.api_fastapi.app import get_auth_manager
 
 from airflow_hiveacid.plugin import metastores
 from hiveacid.cli.main import main
+from hiveacid.erasure.requests import Eraser
 from hiveacid.jobs import EraseJob
 from hiveacid.jobs.sources import BatchSource
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.names import TableRef
-from hiveacid.worker.erasure import Eraser
 from tests.airflow.page_users import bearer
 from tests.fakes.metastore import FakeMetastore
 

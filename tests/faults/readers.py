@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pytest
 
 from hiveacid.cli.commands.tables import CAT
+from hiveacid.erasure.requests import keys_of
 from hiveacid.errors import HiveAcidError, TransactionAborted
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.sources import QuerySource, TableSource
@@ -41,7 +42,6 @@ from hiveacid.storage.folder import LocalStorage, ReadOnlyStorage
 from hiveacid.tables.scan.differences import count_differences
 from hiveacid.tables.scan.queries import QueryConnection
 from hiveacid.tables.scan.table_scan import TableScan
-from hiveacid.worker.erasure import keys_of
 from hiveacid.writes.staged_rows import read_staged_rows
 from tests.faults.operations import Tables
 from tests.faults.outside import Outsider

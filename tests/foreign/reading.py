@@ -13,6 +13,8 @@ from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 
+from hiveacid.erasure.keys import KeySet
+from hiveacid.erasure.mirror_search import MirrorSearch
 from hiveacid.errors import HiveAcidError
 from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.iceberg.catalog_files import CatalogFiles
@@ -29,8 +31,6 @@ from hiveacid.storage.listing import DataFile, read_tail
 from hiveacid.tables.scan.orc_file import OrcFile
 from hiveacid.tables.scan.parquet_file import ParquetFile, parquet_rows, times_of_file
 from hiveacid.tables.visible_files import AcidFile, read_events
-from hiveacid.upkeep.erasure.key_set import KeySet
-from hiveacid.upkeep.erasure.mirror import MirrorSearch
 from hiveacid.worker.files import rows_of_files
 
 # The ids of the columns of an Iceberg table.

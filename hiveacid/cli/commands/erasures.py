@@ -30,8 +30,8 @@ from hiveacid.rules.texts import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hiveacid.erasure.steps import Steps
     from hiveacid.records.erasures import Erasure
-    from hiveacid.worker.erasure_steps import Steps
 
 # `hiveacid erase`
 
@@ -99,9 +99,9 @@ def _configure_erase(parser: argparse.ArgumentParser) -> None:
 
 def run_erase(arguments: argparse.Namespace) -> int:
     """Make a request, or continue it, and print its state."""
+    from hiveacid.erasure.requests import Eraser
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.tables.locations import require_job_access
-    from hiveacid.worker.erasure import Eraser
 
     job = EraseJob(
         request=arguments.request,
@@ -207,9 +207,9 @@ def _configure_erasures(parser: argparse.ArgumentParser) -> None:
 
 def run_erasures(arguments: argparse.Namespace) -> int:
     """List requests, and what each waits for."""
+    from hiveacid.erasure.requests import Eraser
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.records.signatures import SigningKey
-    from hiveacid.worker.erasure import Eraser
 
     only, location = arguments.request, _folder(arguments)
     # A list needs no key.
@@ -310,9 +310,9 @@ def _configure_verify(parser: argparse.ArgumentParser) -> None:
 
 def run_verify(arguments: argparse.Namespace) -> int:
     """Search all remaining files for keys that a certificate calls erased."""
+    from hiveacid.erasure.certificate import Certificate
+    from hiveacid.erasure.verification import verify_certificate
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.upkeep.erasure.certificate import Certificate
-    from hiveacid.upkeep.erasure.verification import verify_certificate
 
     texts = _keys(arguments.keys)
     try:

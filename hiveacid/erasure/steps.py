@@ -11,6 +11,21 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from hiveacid.erasure.certificate import Certificate, certificate_of
+from hiveacid.erasure.column_statistics import Statistics
+from hiveacid.erasure.delays import (
+    Copies,
+    Place,
+    files_outside,
+    other_places,
+    waits_of_compactors,
+    waits_of_files,
+    waits_of_tables,
+    waits_of_writers,
+)
+from hiveacid.erasure.keys import KeySet
+from hiveacid.erasure.rows import EraseRows, Join, matching_rows
+from hiveacid.erasure.search import Searched, TableSearch
 from hiveacid.errors import (
     CorruptFile,
     HiveAcidError,
@@ -48,24 +63,9 @@ from hiveacid.rules.schema import TableKind
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
-from hiveacid.upkeep.erasure.certificate import Certificate, certificate_of
-from hiveacid.upkeep.erasure.column_statistics import Statistics
-from hiveacid.upkeep.erasure.key_set import KeySet
-from hiveacid.upkeep.erasure.places import (
-    Copies,
-    Place,
-    files_outside,
-    other_places,
-    waits_of_compactors,
-    waits_of_files,
-    waits_of_tables,
-    waits_of_writers,
-)
-from hiveacid.upkeep.erasure.search import Searched, TableSearch
 from hiveacid.upkeep.survey import blockers_of
 from hiveacid.upkeep.table_cleaning import clean
 from hiveacid.worker.engine import ArrowEngine
-from hiveacid.worker.erased_rows import EraseRows, Join, matching_rows
 from hiveacid.writes.atomic_write import run_statements
 from hiveacid.writes.statement import WriteContext, WriteOptions
 

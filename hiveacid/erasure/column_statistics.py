@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hiveacid.erasure.keys import KeySet, key_texts
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.jobs.options import marked_token
 from hiveacid.metastore.alteration import Writer
@@ -26,7 +27,6 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.column_statistics import ColumnStatistics, kind_of_statistics
 from hiveacid.rules.schema import parse_type
 from hiveacid.tables.statistics import analyze
-from hiveacid.upkeep.erasure.key_set import KeySet, key_texts
 
 Known = Mapping[str | None, Mapping[str, tuple[Any, Any]]]
 

@@ -12,6 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from hiveacid.erasure.access import require_erasure_access
+from hiveacid.erasure.keys import KeySet, key_texts
+from hiveacid.erasure.rows import key_column
+from hiveacid.erasure.steps import Steps
 from hiveacid.errors import EmptySource, HiveAcidError, InvalidJob
 from hiveacid.jobs.erase_job import (
     EraseJob,
@@ -37,10 +41,6 @@ from hiveacid.rules.names import TableRef, plain_location
 from hiveacid.rules.texts import plural
 from hiveacid.tables.locations import require_free
 from hiveacid.tables.visible_files import FilesReader
-from hiveacid.upkeep.erasure.access import require_erasure_access
-from hiveacid.upkeep.erasure.key_set import KeySet, key_texts
-from hiveacid.worker.erased_rows import key_column
-from hiveacid.worker.erasure_steps import Steps
 from hiveacid.worker.sources import source_of
 
 

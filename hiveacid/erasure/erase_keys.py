@@ -5,6 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from hiveacid.erasure.keys import key_texts
+from hiveacid.erasure.requests import Eraser
 from hiveacid.errors import EmptySource, InvalidJob
 from hiveacid.jobs.erase_job import EraseJob, EraseReport
 from hiveacid.jobs.sources import BatchSource, Source
@@ -13,8 +15,6 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import PhaseObserver
 from hiveacid.rules.names import TableRef
 from hiveacid.tables.locations import require_job_access
-from hiveacid.upkeep.erasure.key_set import key_texts
-from hiveacid.worker.erasure import Eraser
 
 
 def erase_keys(

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from hiveacid import __version__
+from hiveacid.erasure.delays import Place
+from hiveacid.erasure.search import Searched
 from hiveacid.errors import CorruptFile, InvalidJob, KeysLeft
 from hiveacid.jobs import codec
 from hiveacid.records.erasures import Erasure, HeldFile
@@ -13,8 +15,6 @@ from hiveacid.records.signatures import Signature, SigningKey, key_of_hashes
 from hiveacid.rules.formats import Obligation
 from hiveacid.rules.names import TableIdentity, TableRef
 from hiveacid.rules.texts import bytes_in_words, folded, plural
-from hiveacid.upkeep.erasure.places import Place
-from hiveacid.upkeep.erasure.search import Searched
 
 _SALTED = "BLAKE2b, 16 bytes, keyed by the salt"
 _KEYED = "BLAKE2b, 16 bytes, keyed by the HMAC-SHA256 of the salt with the key of the signature"

@@ -14,6 +14,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
+from hiveacid.erasure import delays, rows, steps
+from hiveacid.erasure.keys import KeySet
+from hiveacid.erasure.requests import Eraser
+from hiveacid.erasure.search import TableSearch
 from hiveacid.errors import (
     InvalidJob,
     LockTimeout,
@@ -41,13 +45,10 @@ from hiveacid.rules.names import TableRef
 from hiveacid.tables.statistics import analyze
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
-from hiveacid.upkeep.erasure import places
-from hiveacid.upkeep.erasure.key_set import KeySet
-from hiveacid.upkeep.erasure.search import TableSearch
 from hiveacid.upkeep.table_cleaning import clean
-from hiveacid.worker import erased_rows, erasure_steps
-from hiveacid.worker.erasure import Eraser
 from hiveacid.worker.run import change_rows
+from tests.erasure.persons import INSERT_ONLY, KEYS, LAYOUTS, Warehouse
+from tests.erasure.remnants import remnants
 from tests.fakes.metastore import FakeMetastore
 from tests.faults.driver import drive
 from tests.faults.effects import Kind, Strike
@@ -55,8 +56,6 @@ from tests.golden_versions import adopted
 from tests.observers import At
 from tests.rows import unordered_rows_of
 from tests.versions import REAL
-from tests.worker.persons import INSERT_ONLY, KEYS, LAYOUTS, Warehouse
-from tests.worker.remnants import remnants
 
 EACH = pytest.mark.parametrize("hms", REAL, indirect=True)
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
@@ -92,7 +91,7 @@ def test_the_error_of_a_later_step_states_that_the_rows_are_deleted(
         return clean(client, job, phases=asleep if not job.dry_run else None)
 
     with monkeypatch.context() as patched:
-        patched.setattr(erasure_steps, "clean", clean_asleep)
+        patched.setattr(steps, "clean", clean_asleep)
         with pytest.raises(TransactionAborted) as failed:
             warehouse.erase()
     deleted = warehouse.client.get_open_txns().high_watermark
@@ -172,7 +171,7 @@ def test_keys_that_an_aborted_transaction_has_read_are_not_stored(
         CREATE TABLE t (who string, id int); CREATE TABLE orders (id bigint, customer int);
         INSERT INTO t VALUES ('{KEYS[0]}', 1); INSERT INTO orders VALUES (777001, 1)
     """)
-    d, read = warehouse.database, erased_rows.matching_rows
+    d, read = warehouse.database, rows.matching_rows
     job = warehouse.job(columns={warehouse.t: "who", f"{d}.orders": f"customer = {d}.t.id"})
 
     def aborted(client: MetastoreClient, txn: Transaction, *arguments: Any) -> Iterator[Any]:
@@ -180,7 +179,7 @@ def test_keys_that_an_aborted_transaction_has_read_are_not_stored(
         client.abort_txn(txn.txn_id)
 
     with monkeypatch.context() as patch:
-        patch.setattr(erased_rows, "matching_rows", aborted)
+        patch.setattr(rows, "matching_rows", aborted)
         with pytest.raises(TransactionAborted):
             warehouse.erase(job)
     record = ErasureFolder(job.folder, None).open(job.request).read()
@@ -243,10 +242,10 @@ def test_a_request_whose_delete_was_not_done_continues_without_its_keys(
     def locked(*_: object) -> None:
         raise LockTimeout("It waited 300 s for writer 7.")
 
-    monkeypatch.setattr(erasure_steps, "run_statements", killed)
+    monkeypatch.setattr(steps, "run_statements", killed)
     with pytest.raises(KeyboardInterrupt):
         warehouse.erase()
-    monkeypatch.setattr(erasure_steps, "run_statements", locked)
+    monkeypatch.setattr(steps, "run_statements", locked)
     report = warehouse.eraser().advance("r1").report()
     assert [(wait.kind, "writer 7" in wait.reason) for wait in report.waits] == [("writer", True)]
     monkeypatch.undo()
@@ -426,7 +425,7 @@ def test_a_compactor_at_work_delays_the_certificate(
         id=1, table=TableRef.parse(warehouse.t), partition=None, type="minor", state=WORKING
     )
     queue = type("Queue", (CompactionQueue,), {"live": lambda *_: [working]})
-    monkeypatch.setattr(places, "CompactionQueue", queue)
+    monkeypatch.setattr(delays, "CompactionQueue", queue)
     report = warehouse.erase()
     assert kinds(report) == {"compaction"}
     assert "request 1 (minor of" in report.waits[0].reason

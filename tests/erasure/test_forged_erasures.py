@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from hiveacid.erasure.certificate import Certificate
+from hiveacid.erasure.requests import Eraser
+from hiveacid.erasure.verification import verify_certificate
 from hiveacid.errors import AccessRefused, CorruptFile, HiveAcidError, InvalidJob, KeysLeft
 from hiveacid.jobs import codec
 from hiveacid.jobs.erase_job import token_of_request
@@ -22,11 +25,8 @@ from hiveacid.records.erasures import ErasedTable, Erasure, ErasureFolder, HeldF
 from hiveacid.records.known_erasures import KnownErasures
 from hiveacid.records.signatures import SigningKey
 from hiveacid.rules.names import TableRef
-from hiveacid.upkeep.erasure.certificate import Certificate
-from hiveacid.upkeep.erasure.verification import verify_certificate
-from hiveacid.worker.erasure import Eraser
+from tests.erasure.persons import KEYS, Warehouse
 from tests.upkeep.acid_folders import AcidFolders
-from tests.worker.persons import KEYS, Warehouse
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 AUTHORIZER = "AIRFLOW__HIVE_ACID__AUTHORIZER"

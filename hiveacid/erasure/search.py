@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hiveacid.erasure.keys import KeySet, key_texts
 from hiveacid.errors import HiveAcidError, MalformedName
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -54,7 +55,6 @@ from hiveacid.storage.listing import DataFile, open_data, read_tail
 from hiveacid.storage.uploads import Uploads
 from hiveacid.tables.locations import TableFolders
 from hiveacid.tables.scan.orc_file import OrcFile
-from hiveacid.upkeep.erasure.key_set import KeySet, key_texts
 
 _SIDE_FILES = frozenset({ACID_VERSION_FILE, METADATA_FILE, SIDECAR_FILE, READER_NOTE_FILE})
 _NOTE_FOLDERS = frozenset(

@@ -3,6 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hiveacid.erasure.access import require_erasure_access
+from hiveacid.erasure.certificate import Certificate
+from hiveacid.erasure.delays import Copies
+from hiveacid.erasure.keys import KeySet
+from hiveacid.erasure.mirror_search import MirrorSearch
+from hiveacid.erasure.search import TableSearch
 from hiveacid.errors import InvalidJob, KeysLeft, UserError
 from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.client import MetastoreClient
@@ -11,12 +17,6 @@ from hiveacid.records.erasures import HeldFile
 from hiveacid.records.signatures import SigningKey
 from hiveacid.rules.names import TableIdentity, TableRef
 from hiveacid.rules.texts import plural
-from hiveacid.upkeep.erasure.access import require_erasure_access
-from hiveacid.upkeep.erasure.certificate import Certificate
-from hiveacid.upkeep.erasure.key_set import KeySet
-from hiveacid.upkeep.erasure.mirror import MirrorSearch
-from hiveacid.upkeep.erasure.places import Copies
-from hiveacid.upkeep.erasure.search import TableSearch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from hiveacid.erasure.keys import KeySet
+from hiveacid.erasure.mirror_search import MirrorSearch
 from hiveacid.jobs.erase_job import Wait
 from hiveacid.jobs.report import KeptDirectory
 from hiveacid.metastore.catalog import HiveTable
@@ -20,8 +22,6 @@ from hiveacid.records.signatures import SigningKey
 from hiveacid.rules.names import plain_location, same_place
 from hiveacid.rules.texts import plural
 from hiveacid.rules.write_ids import ValidWriteIdList
-from hiveacid.upkeep.erasure.key_set import KeySet
-from hiveacid.upkeep.erasure.mirror import MirrorSearch
 
 
 @dataclass(frozen=True, slots=True)

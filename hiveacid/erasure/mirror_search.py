@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from hiveacid.erasure.search import FileFindings, TableSearch
+from hiveacid.foreign.avro import AVRO, AvroFile
 from hiveacid.foreign.compressed import gunzipped
 from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.foreign.text import parse_json
 from hiveacid.rules.location import Location
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import DataFile
-from hiveacid.upkeep.erasure.avro import AVRO, AvroFile
-from hiveacid.upkeep.erasure.search import FileFindings, TableSearch
 
 _ORC, _PARQUET, _PUFFIN, _CHECKSUM = b"ORC", b"PAR1", b"PFA1", b"crc\0"
 _GZIP = b"\x1f\x8b"

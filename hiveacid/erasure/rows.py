@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hiveacid.erasure.keys import KeySet, is_key_type, key_texts
 from hiveacid.errors import SparkNeeded, TableReplaced, UnsupportedTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, clustering_columns
 from hiveacid.metastore.client import MetastoreClient
@@ -23,7 +24,6 @@ from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.staging import FlatFile
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.visible_table import see_table
-from hiveacid.upkeep.erasure.key_set import KeySet, is_key_type, key_texts
 from hiveacid.worker.engine import FoundRows, TableRows, require_writable, write_flat
 from hiveacid.worker.statements import DeleteKeys, Mask
 from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext
