@@ -1,1 +1,1 @@
-"""Erasure of keys: the search for them in all files of tables, what delays it, and its certificate."""
+"""Erasure of keys: requests, their steps, the search of all files, certificates, and their verification."""

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from hiveacid.erasure.erase_keys import erase_keys
+from hiveacid.erasure.requests import erase_keys
 from hiveacid.errors import SparkNeeded, UnknownColumn
 from hiveacid.jobs.erase_job import WITHIN_DAYS, EraseReport
 from hiveacid.jobs.fields import Parameters, require_list

@@ -6,7 +6,7 @@ from typing import Any
 
 from hiveacid.cli.main import main
 from hiveacid.erasure.requests import Eraser
-from hiveacid.erasure.search import _columns_named
+from hiveacid.erasure.search import columns_named
 from hiveacid.jobs.erase_job import EraseJob, EraseReport
 from hiveacid.jobs.sources import PathSource, Source
 from hiveacid.metastore.client import MetastoreClient
@@ -105,7 +105,7 @@ class Warehouse:
         for path in self.place().rglob("delta_*/bucket_*"):
             with path.open("rb") as source:
                 tail = OrcTail.read(source)
-                (number,) = _columns_named(tail, AS_STORED, "who")
+                (number,) = columns_named(tail, AS_STORED, "who")
                 for stripe in tail.stripes:
                     footer = StripeFooter.read(source, tail, stripe)
                     found.add(encoding_of(footer.encodings[number]))

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pytest
 
 from hiveacid.cli.commands.tables import CAT
-from hiveacid.erasure.requests import keys_of
+from hiveacid.erasure.keys import keys_of
 from hiveacid.errors import HiveAcidError, TransactionAborted
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.sources import QuerySource, TableSource
@@ -330,7 +330,8 @@ def _stage(scene: Scene) -> None:
 
 def _keys(scene: Scene) -> list[str]:
     """Read the keys of an erasure from a table with one column."""
-    return keys_of(scene.client, QuerySource("SELECT v FROM s", {"s": TableSource(scene.name)}))
+    source = QuerySource("SELECT v FROM s", {"s": TableSource(scene.name)})
+    return keys_of(scene.client, source, "reader of keys")
 
 
 def _diff(scene: Scene) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from hiveacid.erasure.erase_keys import erase_keys
+from hiveacid.erasure.requests import erase_keys
 from hiveacid.errors import HiveAcidError, TransactionAborted
 from hiveacid.iceberg.run import compare_with_iceberg, export_to_iceberg
 from hiveacid.jobs.definition_jobs import AnalyzeJob
