@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from airflow.providers.common.compat.sdk import conf
 
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-from airflow_hiveacid.plugin.certificate import Certificate
-from hiveacid.errors import InvalidJob, StorageUnreachable
+from hiveacid.erasure.certificate import Certificate
+from hiveacid.errors import CorruptFile, InvalidJob, StorageUnreachable
 from hiveacid.foreign.budget import foreign_bytes
 from hiveacid.foreign.text import parse_json
 from hiveacid.jobs import codec
@@ -410,10 +410,13 @@ class Metastore:
             request: The name of the request.
 
         Raises:
-            HiveAcidError: It cannot be read.
+            HiveAcidError: It cannot be read, or is that of another request.
         """
         content = ErasureFolder(self._allowed(folder), None).open(request).certificate()
-        return None if content is None else Certificate.of(request, content)
+        certificate = None if content is None else Certificate.parse(content, request)
+        if certificate is not None and certificate.request != request:
+            raise CorruptFile(f"The certificate of the request {request} is of another request.")
+        return certificate
 
     def _allowed(self, location: str) -> Location:
         return AllowedLocations.parse(self._options().allowed_locations or "").require(location)

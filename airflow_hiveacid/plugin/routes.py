@@ -27,7 +27,6 @@ from fastapi.responses import HTMLResponse
 
 from airflow_hiveacid.links import page_connections
 from airflow_hiveacid.plugin.access import UserAccess, tables_of_dag
-from airflow_hiveacid.plugin.certificate import Certificate
 from airflow_hiveacid.plugin.metastores import (
     PATIENCE_SECONDS,
     FileAccess,
@@ -38,9 +37,11 @@ from airflow_hiveacid.plugin.metastores import (
     metastore_of,
     page_dag,
 )
+from hiveacid.erasure.certificate import Certificate
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs import codec
 from hiveacid.jobs.report import ErrorReport
+from hiveacid.records.signatures import SigningKey
 from hiveacid.upkeep.health_score import BlockingTxn, TableHealth
 
 # The page as one document: its style, its program and its text, and nothing from elsewhere
@@ -488,7 +489,9 @@ async def _certificate(request: str, metastore: OfMetastore, access: UserAccess)
             found = await LOOKUPS.answer(folder, (id(metastore), "certificate", request), read)
         except HiveAcidError as error:
             raise HTTPException(503, str(error)) from error
-    if found is None or not await run_in_threadpool(access.sees_erasure, found.user, found.tables):
+    if found is None or not await run_in_threadpool(
+        access.sees_erasure, found.user, found.table_names
+    ):
         raise HTTPException(404, "The request does not exist, or has no certificate yet.")
     return found
 
@@ -499,14 +502,15 @@ WantedCertificate = Annotated[Certificate, Depends(_certificate)]
 @app.get("/api/erasures/{request}/certificate")
 def show_certificate(wanted: WantedCertificate, access: UserAccess) -> dict[str, Any]:
     """A certificate as text, and the state of its signature."""
-    may_save = access.may_save(wanted.tables)
-    return {"text": wanted.text, "signature": wanted.signature, "may_save": may_save}
+    signature = wanted.signature_state(SigningKey.readable())
+    may_save = access.may_save(wanted.table_names)
+    return {"text": wanted.text, "signature": signature, "may_save": may_save}
 
 
 @app.get("/api/erasures/{request}/certificate.json")
 def download_certificate(request: str, wanted: WantedCertificate, access: UserAccess) -> Response:
     """A certificate as a file, with hashes of the keys."""
-    if not access.may_save(wanted.tables):
+    if not access.may_save(wanted.table_names):
         raise HTTPException(403, "You may not save certificates.")
     return _file(wanted.content, "application/json", f"erasure-{request}.json")
 

@@ -37,9 +37,9 @@ class Erased(Condition):
 
     def poll(self, poller: Poller) -> dict[str, Any] | None:
         """Return the request, once a worker can continue it or it has a certificate."""
+        from hiveacid.erasure.requests import Eraser
         from hiveacid.metastore.client import MetastoreClient
         from hiveacid.records.signatures import SigningKey
-        from hiveacid.worker.erasure import Eraser
 
         # The key is a file of the workers, which continue the request.
         key = SigningKey.readable()
@@ -103,8 +103,8 @@ class HiveAcidErasedSensor(ConditionSensor):
 
     def _value(self, found: Any) -> Any:
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from hiveacid.erasure.requests import Eraser
         from hiveacid.metastore.client import MetastoreClient
-        from hiveacid.worker.erasure import Eraser
 
         options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
         with MetastoreClient(options).patient() as client:

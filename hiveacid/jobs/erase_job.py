@@ -193,9 +193,25 @@ class EraseJob(Job):
             yield Access(table.lower(), None, self.tag)
 
     @property
+    def source_token(self) -> str:
+        """The name of the transactions that read the keys, and the rows of a dry run."""
+        return source_token(marked_token(self._run_token(1), self.tables))
+
+    @property
     def tokens(self) -> tuple[str, ...]:
         """The names of all transactions of the request, which end with the task."""
-        return tokens_of_request(self.folder, self.request, self.tables)
+        tables = (self.tables, *((table,) for table in self.tables))
+        tokens = [
+            marked_token(self._run_token(number), names)
+            for number in range(1, MOST_ROUNDS + 1)
+            for names in tables
+        ]
+        return tuple(
+            dict.fromkeys(name for token in tokens for name in (token, source_token(token)))
+        )
+
+    def _run_token(self, number: int) -> str:
+        return token_of_request(self.folder, self.request, number)
 
     def _validate_own(self) -> None:
         require_request(self.request)
@@ -276,13 +292,3 @@ def token_of_request(folder: str, request: str, number: int) -> str:
     """
     place = hashlib.sha256(plain_location(folder).encode()).hexdigest()[:12]
     return f"erasure-{request}-{place}-{number}"
-
-
-def tokens_of_request(folder: str, request: str, tables: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of all transactions that a run of a request may leave open."""
-    found = []
-    for number in range(1, MOST_ROUNDS + 1):
-        run = token_of_request(folder, request, number)
-        for token in (marked_token(run, tables), *(marked_token(run, [each]) for each in tables)):
-            found += [token, source_token(token)]
-    return tuple(dict.fromkeys(found))

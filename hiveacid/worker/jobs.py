@@ -269,7 +269,7 @@ def _end_stage(job: DiscardJob | PublishJob, worker: Worker) -> Report:
 
 
 def _erase(job: EraseJob, worker: Worker) -> Report:
-    from hiveacid.worker.erasure import Eraser
+    from hiveacid.erasure.requests import Eraser
 
     report = Eraser(worker.client, job.folder, worker.observers, user=worker.user).run(job)
     for wait in report.waits:

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from hiveacid.erasure.requests import erase_keys
 from hiveacid.errors import SparkNeeded, UnknownColumn
 from hiveacid.jobs.erase_job import WITHIN_DAYS, EraseReport
 from hiveacid.jobs.fields import Parameters, require_list
@@ -24,7 +25,6 @@ from hiveacid.tables.locations import require_job_access
 from hiveacid.tables.scan.row_filter import Expression
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.worker.engine import ArrowEngine
-from hiveacid.worker.erase_keys import erase_keys
 from hiveacid.worker.merge import MergeRows
 from hiveacid.worker.run import change_rows
 from hiveacid.worker.sources import source_of_rows

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pytest
 
 from hiveacid.cli.commands.tables import CAT
+from hiveacid.erasure.keys import keys_of
 from hiveacid.errors import HiveAcidError, TransactionAborted
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.sources import QuerySource, TableSource
@@ -41,7 +42,6 @@ from hiveacid.storage.folder import LocalStorage, ReadOnlyStorage
 from hiveacid.tables.scan.differences import count_differences
 from hiveacid.tables.scan.queries import QueryConnection
 from hiveacid.tables.scan.table_scan import TableScan
-from hiveacid.worker.erasure import keys_of
 from hiveacid.writes.staged_rows import read_staged_rows
 from tests.faults.operations import Tables
 from tests.faults.outside import Outsider
@@ -330,7 +330,8 @@ def _stage(scene: Scene) -> None:
 
 def _keys(scene: Scene) -> list[str]:
     """Read the keys of an erasure from a table with one column."""
-    return keys_of(scene.client, QuerySource("SELECT v FROM s", {"s": TableSource(scene.name)}))
+    source = QuerySource("SELECT v FROM s", {"s": TableSource(scene.name)})
+    return keys_of(scene.client, source, "reader of keys")
 
 
 def _diff(scene: Scene) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from hiveacid.drivers.run_files import Started
+from hiveacid.erasure.certificate import Certificate
 from hiveacid.errors import InvalidJob, NewerRecord
 from hiveacid.iceberg.attempt import AttemptNote
 from hiveacid.jobs import codec
@@ -36,7 +37,6 @@ from hiveacid.records.run_notes import RunNote
 from hiveacid.records.staged_changes import StagedChange
 from hiveacid.records.stream_places import StreamPlace, StreamState
 from hiveacid.rules.formats import Obligation
-from hiveacid.upkeep.erasure.certificate import Certificate
 
 GOLDEN = Path(__file__).parents[1] / "data" / "records"
 # Each class of records, except reports, which are evidence like their base. Who adds one decides here.

@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
+from hiveacid.erasure.requests import Eraser
 from hiveacid.jobs.checks import InRange, NotNull, Unique
 from hiveacid.jobs.erase_job import EraseJob
 from hiveacid.jobs.options import MetastoreOptions
@@ -31,7 +32,6 @@ from hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
 from hiveacid.records.stream_places import StreamState
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import SIDECAR_FILE, Base, Delta, TableRef
-from hiveacid.worker.erasure import Eraser
 from hiveacid.worker.run import change_rows
 from hiveacid.worker.staged_changes import stage_change
 from hiveacid.worker.table import WorkerTable

@@ -15,6 +15,9 @@ from shutil import copytree, ignore_patterns
 
 import hiveacid
 from hiveacid.cli.main import main
+from hiveacid.erasure.certificate import Certificate
+from hiveacid.erasure.requests import Eraser
+from hiveacid.erasure.verification import verify_certificate
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.erase_job import EraseJob
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
@@ -33,10 +36,7 @@ from hiveacid.rules.names import TableRef
 from hiveacid.storage.folder import Storage
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
-from hiveacid.upkeep.erasure.certificate import Certificate
-from hiveacid.upkeep.erasure.verification import verify_certificate
 from hiveacid.upkeep.table_cleaning import clean
-from hiveacid.worker.erasure import Eraser
 from hiveacid.worker.run import change_rows
 from hiveacid.worker.staged_changes import publish_change, stage_change
 

@@ -37,10 +37,10 @@ from hiveacid.rules.names import (
 )
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.storage.folder import Storage
+from tests.conftest import KEY_FILE
 from tests.worker.staging import BEFORE, FAKE4, Warehouse, changes
 
 pytestmark = FAKE4
-KEY_FILE = "AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE"
 
 
 class Kind(ABC):
@@ -202,15 +202,7 @@ def kind(request: pytest.FixtureRequest, warehouse: Warehouse) -> Kind:
     return KINDS[request.param](warehouse)
 
 
-@pytest.fixture
-def key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "key"
-    path.write_text("a secret of thirty two characters")
-    monkeypatch.setenv(KEY_FILE, str(path))
-    return path
-
-
-def test_a_record_with_its_signature_is_obeyed(kind: Kind, key: Path) -> None:
+def test_a_record_with_its_signature_is_obeyed(kind: Kind, signing_key: Path) -> None:
     kind.write()
     assert json.loads(kind.path.read_bytes())["signature"]["algorithm"] == "HMAC-SHA256"
     assert not kind.shown()
@@ -219,7 +211,7 @@ def test_a_record_with_its_signature_is_obeyed(kind: Kind, key: Path) -> None:
 
 @pytest.mark.parametrize("change", ["unsigned", "changed", "of another key", "no object"])
 def test_a_record_without_its_signature_is_shown_and_not_obeyed(
-    kind: Kind, key: Path, change: str
+    kind: Kind, signing_key: Path, change: str
 ) -> None:
     kind.write()
     record = json.loads(kind.path.read_bytes())
@@ -229,7 +221,7 @@ def test_a_record_without_its_signature_is_shown_and_not_obeyed(
         case "changed":
             kind.forge(record)
         case "of another key":
-            key.write_text("another secret of this length")
+            signing_key.write_text("another secret of this length")
         case "no object":
             record["signature"] = {"algorithm": "HMAC-SHA256", "value": "\udc80"}
     kind.path.write_text(json.dumps(record))
@@ -238,7 +230,7 @@ def test_a_record_without_its_signature_is_shown_and_not_obeyed(
 
 
 def test_a_copied_position_does_not_start_a_stream_of_another_table(
-    warehouse: Warehouse, key: Path, monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse, signing_key: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = OfStream(warehouse)
     stream.write()
@@ -252,7 +244,7 @@ def test_a_copied_position_does_not_start_a_stream_of_another_table(
 
 
 def test_without_a_key_a_record_is_obeyed_with_any_signature(
-    kind: Kind, key: Path, monkeypatch: pytest.MonkeyPatch
+    kind: Kind, signing_key: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind.write()
     monkeypatch.delenv(KEY_FILE)
@@ -260,10 +252,10 @@ def test_without_a_key_a_record_is_obeyed_with_any_signature(
 
 
 def test_who_only_shows_records_need_not_have_the_key(
-    kind: Kind, key: Path, monkeypatch: pytest.MonkeyPatch
+    kind: Kind, signing_key: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind.write()
-    key.unlink()
+    signing_key.unlink()
     assert not kind.shown()
     with pytest.raises(HiveAcidError, match="key of signatures cannot be read"):
         kind.obeyed()

@@ -4,10 +4,9 @@ import argparse
 import json
 import sys
 from contextlib import closing
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hiveacid.cli import target
 from hiveacid.cli.command import Command
@@ -30,8 +29,8 @@ from hiveacid.settings import setting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hiveacid.erasure.steps import Steps
     from hiveacid.records.erasures import Erasure
-    from hiveacid.worker.erasure_steps import Steps
 
 # `hiveacid erase`
 
@@ -56,6 +55,14 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_keys(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--keys",
+        metavar="FILE",
+        help="a text file of this machine with one key per line; - is stdin",
+    )
+
+
 def _configure_erase(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "request", metavar="REQUEST", help="a name, such as a date or a case number"
@@ -68,11 +75,7 @@ def _configure_erase(parser: argparse.ArgumentParser) -> None:
         help="a table, and its column with the keys, or with values of the erased rows of an earlier "
         "table; several times for more tables",
     )
-    parser.add_argument(
-        "--keys",
-        metavar="FILE",
-        help="a text file of this machine with one key per line; - is stdin",
-    )
+    _add_keys(parser)
     _add_folder(parser)
     _add_mirrors(parser)
     parser.add_argument(
@@ -99,9 +102,9 @@ def _configure_erase(parser: argparse.ArgumentParser) -> None:
 
 def run_erase(arguments: argparse.Namespace) -> int:
     """Make a request, or continue it, and print its state."""
+    from hiveacid.erasure.requests import Eraser
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.tables.locations import require_job_access
-    from hiveacid.worker.erasure import Eraser
 
     job = EraseJob(
         request=arguments.request,
@@ -207,9 +210,9 @@ def _configure_erasures(parser: argparse.ArgumentParser) -> None:
 
 def run_erasures(arguments: argparse.Namespace) -> int:
     """List requests, and what each waits for."""
+    from hiveacid.erasure.requests import Eraser
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.records.signatures import SigningKey
-    from hiveacid.worker.erasure import Eraser
 
     only, location = arguments.request, _folder(arguments)
     # A list needs no key.
@@ -298,11 +301,7 @@ def _row(erasure: "Erasure", now: datetime) -> tuple[str, ...]:
 
 def _configure_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("certificate", metavar="CERTIFICATE", help="the JSON file of a certificate")
-    parser.add_argument(
-        "--keys",
-        metavar="FILE",
-        help="a text file of this machine with one key per line; - is stdin",
-    )
+    _add_keys(parser)
     _add_mirrors(parser)
     target.add_metastore(parser)
     target.add_json(parser)
@@ -310,9 +309,9 @@ def _configure_verify(parser: argparse.ArgumentParser) -> None:
 
 def run_verify(arguments: argparse.Namespace) -> int:
     """Search all remaining files for keys that a certificate calls erased."""
+    from hiveacid.erasure.certificate import Certificate
+    from hiveacid.erasure.verification import verify_certificate
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.upkeep.erasure.certificate import Certificate
-    from hiveacid.upkeep.erasure.verification import verify_certificate
 
     texts = _keys(arguments.keys)
     try:
@@ -323,14 +322,11 @@ def run_verify(arguments: argparse.Namespace) -> int:
     with closing(MetastoreClient(target.metastore(arguments)).patient()) as client:
         found = verify_certificate(client, certificate, texts, arguments.mirror, system_user())
     if arguments.json:
-        shown: dict[str, Any] = asdict(found)
-        print(json.dumps(codec.encode(shown), ensure_ascii=False))
+        print(json.dumps(codec.encode(found), ensure_ascii=False))
     else:
-        unknown = (
-            "not compared with"
-            if found.unknown_keys is None
-            else (f"{found.unknown_keys} of them not in")
-        )
+        unknown = "not compared with"
+        if found.unknown_keys is not None:
+            unknown = f"{found.unknown_keys} of them not in"
         print(
             f"{printable(found.request)}: {plural(found.files, 'file')} searched,"
             f" {bytes_in_words(found.bytes)}; {plural(found.keys, 'key')}, {unknown} the certificate"

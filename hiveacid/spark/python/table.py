@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from hiveacid.erasure.requests import erase_keys
 from hiveacid.errors import HiveAcidError, TransactionAborted
 from hiveacid.iceberg.run import compare_with_iceberg, export_to_iceberg
 from hiveacid.jobs.definition_jobs import AnalyzeJob
@@ -61,7 +62,6 @@ from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.tables.statistics import analyze
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.table_detail import TableDetail, table_detail
-from hiveacid.worker.erase_keys import erase_keys
 from hiveacid.writes.atomic_write import run_statements
 from hiveacid.writes.statement import Statement, WriteOptions, require_statement_access
 

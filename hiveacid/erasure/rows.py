@@ -1,12 +1,12 @@
 """The rows that an erasure removes: deleted, or left out when an insert-only table is written again."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
+from hiveacid.erasure.keys import KeyHolder, KeySet, is_key_type, key_texts
 from hiveacid.errors import SparkNeeded, TableReplaced, UnsupportedTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, clustering_columns
 from hiveacid.metastore.client import MetastoreClient
@@ -15,7 +15,7 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import Operation
-from hiveacid.rules.names import TableIdentity, TableRef
+from hiveacid.rules.names import TableIdentity
 from hiveacid.rules.partitions import canonical_partition
 from hiveacid.rules.schema import Char, TableKind, parse_type
 from hiveacid.storage.filesystems import keeps_checksums
@@ -23,9 +23,8 @@ from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.staging import FlatFile
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.visible_table import see_table
-from hiveacid.upkeep.erasure.key_set import KeySet, is_key_type, key_texts
-from hiveacid.worker.engine import FoundRows, TableRows, require_writable, write_flat
-from hiveacid.worker.statements import DeleteKeys, Mask
+from hiveacid.worker.engine import TableRows, require_writable, write_flat
+from hiveacid.worker.statements import DeleteKeys
 from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext
 
 # Rows of a new file of an insert-only table, at most.
@@ -35,11 +34,6 @@ _OVERWRITE = "Overwrite it on Spark without these rows, or convert it to full AC
 
 def key_column(client: MetastoreClient, table: HiveTable, name: str) -> HiveColumn:
     """Return the column with the keys of a table whose rows can be erased.
-
-    Args:
-        client: The metastore.
-        table: The table.
-        name: The column.
 
     Raises:
         UnsupportedTable: Rows of the table cannot be erased, or the values of the column are no keys.
@@ -56,28 +50,23 @@ def key_column(client: MetastoreClient, table: HiveTable, name: str) -> HiveColu
             f"{name} is a partition key of {table.ref}: folders have its values as names.",
             remedy=f"ALTER TABLE {table.ref} DROP PARTITION removes the rows of a key.",
         )
-    found = column_of(table, name)
-    if not is_key_type(parse_type(found.type)):
+    column = column_of(table, name)
+    if not is_key_type(parse_type(column.type)):
         raise UnsupportedTable(
-            f"{name} of {table.ref} is of type {found.type}, whose values are no keys.",
+            f"{name} of {table.ref} is of type {column.type}, whose values are no keys.",
             remedy="Keys are integers, decimals, texts, and dates.",
         )
     if table.kind is TableKind.INSERT_ONLY:
         _require_rewritable(client, table)
-    return found
+    return column
 
 
 def _require_rewritable(client: MetastoreClient, table: HiveTable) -> None:
-    try:
+    with _refusing_what_needs_spark(table):
         require_writable(table)
-    except SparkNeeded as error:
-        raise UnsupportedTable(
-            f"{table.ref} is insert-only, and cannot be rewritten here: {error.what}",
-            remedy=_OVERWRITE,
-        ) from error
     names = client.get_partition_names(table.ref) if table.partition_keys else []
     if clustering_columns(table) or any(
-        clustering_columns(table, each) for each in client.get_partitions(table, names)
+        clustering_columns(table, partition) for partition in client.get_partitions(table, names)
     ):
         raise UnsupportedTable(f"{table.ref} is insert-only and bucketed.", remedy=_OVERWRITE)
     # An overwrite of one would empty the others.
@@ -88,71 +77,40 @@ def _require_rewritable(client: MetastoreClient, table: HiveTable) -> None:
         )
 
 
-def matching_rows(
-    client: MetastoreClient,
-    txn: Transaction,
-    table: HiveTable,
-    column: HiveColumn,
-    keys: KeySet,
-    *more: HiveColumn,
-) -> Iterator[pa.RecordBatch]:
-    """Yield the visible rows that have a key.
+@contextmanager
+def _refusing_what_needs_spark(table: HiveTable) -> Iterator[None]:
+    try:
+        yield
+    except SparkNeeded as error:
+        raise UnsupportedTable(
+            f"{table.ref} is insert-only, and cannot be rewritten here: {error.what}",
+            remedy=_OVERWRITE,
+        ) from error
 
-    Args:
-        client: The metastore.
-        txn: The transaction whose snapshot is read.
-        table: The table.
-        column: The column with the keys.
-        keys: The keys.
-        more: Further columns to read.
-    """
-    visible = see_table(client, txn, table)
-    wanted = TableColumns([column, *more])
+
+def matching_rows(
+    client: MetastoreClient, txn: Transaction, holder: KeyHolder, *more: HiveColumn
+) -> Iterator[pa.RecordBatch]:
+    """Yield the column of the keys, and more columns, of the visible rows that have a key."""
+    visible = see_table(client, txn, holder.table)
+    columns = TableColumns([holder.column, *more])
     for partition in visible.partitions:
-        for _, batch in visible.part(partition).rows(wanted, needs_ids=False):
-            mask = _mask(keys, column, batch.column(0))
+        for _, batch in visible.part(partition).rows(columns, needs_ids=False):
+            mask = holder.mask(batch.column(0))
             if mask.any():
                 yield batch.filter(pa.array(mask))
 
 
-def _mask(keys: KeySet, column: HiveColumn, values: pa.Array) -> Mask:
-    return keys.mask(values, padded=isinstance(parse_type(column.type), Char))
-
-
-@dataclass(frozen=True)
-class Join:
-    """Keys of a table that the erased rows of another table have in a column.
-
-    Attributes:
-        table: The other table.
-        column: Its column with its own keys.
-        equal: Its column with the keys that are wanted.
-        keys: Its own keys.
-        known: The hashes of keys that earlier deletes of the request have found.
-        store: Stores the keys: after the commit, the rows that have them are gone.
-    """
-
-    table: TableRef
-    column: str
-    equal: str
-    keys: KeySet
-    known: frozenset[str]
-    store: Callable[[KeySet], None]
-
-    def evaluate(self, client: MetastoreClient, txn: Transaction) -> KeySet:
-        """Read the keys by the snapshot of a transaction, and store them."""
-        keys, found = self.keys, set[str]()
-        table = existing_table(client, self.table)
-        column, equal = column_of(table, self.column), column_of(table, self.equal)
-        is_padded = isinstance(parse_type(equal.type), Char)
-        for rows in matching_rows(client, txn, table, column, keys, equal):
-            texts = key_texts(rows.column(1), padded=is_padded)
-            found |= {*texts.drop_null().to_pylist()}
-        made = KeySet.of(keys.salt, found)
-        if not self.known <= made.hashes:
-            made = KeySet(keys.salt, made.hashes | self.known)
-        self.store(made)
-        return made
+def joined_keys(
+    client: MetastoreClient, txn: Transaction, holder: KeyHolder, column: str
+) -> KeySet:
+    """Return the values that the rows with a key have in another column: keys of another table."""
+    equal = column_of(holder.table, column)
+    is_padded = isinstance(parse_type(equal.type), Char)
+    texts: set[str] = set()
+    for rows in matching_rows(client, txn, holder, equal):
+        texts |= {*key_texts(rows.column(1), padded=is_padded).drop_null().to_pylist()}
+    return KeySet.of(holder.keys.salt, texts)
 
 
 @dataclass(eq=False)
@@ -217,55 +175,44 @@ class EraseRows(Statement):
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage a delete event for each row, or bases without them."""
-        keys, column = self.keys(context), column_of(context.table, self.column)
+        holder = KeyHolder.of(context.table, self.column, self.keys(context))
         if self.operation is Operation.DELETE:
-            return _deleted(context, column, keys)
-        try:
-            return _rewritten(context, column, keys)
-        except SparkNeeded as error:
-            raise UnsupportedTable(
-                f"{context.table.ref} is insert-only, and cannot be rewritten here: {error.what}",
-                remedy=_OVERWRITE,
-            ) from error
+            return _delete(context, holder)
+        with _refusing_what_needs_spark(context.table):
+            return _rewrite(context, holder)
 
 
-def _deleted(context: WriteContext, column: HiveColumn, keys: KeySet) -> Counts:
+def _delete(context: WriteContext, holder: KeyHolder) -> Counts:
     events = DeleteKeys()
     with context.phases(Phase.READ, "the rows with the keys"):
         files = context.files(context.partition_names())
         rows = TableRows(files, Rules.of(context.client.features.hides_compactions), limited=False)
-        for found in rows.found([column.name.lower()]):
-            if (mask := _found_mask(keys, column, found)).any():
-                events.add(found.only(mask))
+        for batch in rows.found([holder.column.name.lower()]):
+            values = pa.concat_arrays(batch.columns.column(holder.column.name).chunks)
+            if (mask := holder.mask(values)).any():
+                events.add(batch.only(mask))
     with context.phases(Phase.WRITE, "the deletes"):
         return Counts(deleted=events.stage(context, rows))
 
 
-def _found_mask(keys: KeySet, column: HiveColumn, found: FoundRows) -> Mask:
-    return _mask(keys, column, pa.concat_arrays(found.columns.column(column.name).chunks))
-
-
-def _rewritten(context: WriteContext, column: HiveColumn, keys: KeySet) -> Counts:
-    table = context.table
+def _rewrite(context: WriteContext, holder: KeyHolder) -> Counts:
+    table = holder.table
     visible = see_table(context.client, context.reader.txn, table)
     # Without a unit, timestamps keep all their digits.
     everything = TableColumns(table.columns, table.partition_keys, unit=None)
-    place = [each.name for each in table.columns].index(column.name)
     files: list[FlatFile] = []
     emptied: list[str | None] = []
     kept = erased = 0
     for partition in visible.partitions:
         part = visible.part(partition)
         with context.phases(Phase.READ, f"the keys of {partition.name or table.ref}"):
-            found = (rows for _, rows in part.rows(TableColumns([column]), needs_ids=False))
-            if not any(_mask(keys, column, rows.column(0)).any() for rows in found):
+            batches = part.rows(TableColumns([holder.column]), needs_ids=False)
+            if not any(holder.mask(rows.column(0)).any() for _, rows in batches):
                 continue
         with context.phases(Phase.WRITE, f"the other rows of {partition.name or table.ref}"):
             before = len(files)
-            found = (rows for _, rows in part.rows(everything, needs_ids=False))
-            for rows, removed in _chunks(
-                found, lambda rows: _mask(keys, column, rows.column(place))
-            ):
+            batches = part.rows(everything, needs_ids=False)
+            for rows, removed in _other_rows((rows for _, rows in batches), holder):
                 target = context.output.flat_target(replace=True)
                 written = write_flat(rows, target) if rows.num_rows else []
                 files += [replace(file, partition=partition.name) for file in written]
@@ -278,14 +225,15 @@ def _rewritten(context: WriteContext, column: HiveColumn, keys: KeySet) -> Count
     return Counts(inserted=kept, deleted=erased)
 
 
-def _chunks(
-    batches: Iterator[pa.RecordBatch], mask: Callable[[pa.RecordBatch], "np.ndarray[Any, Any]"]
+def _other_rows(
+    batches: Iterator[pa.RecordBatch], holder: KeyHolder
 ) -> Iterator[tuple[pa.Table, int]]:
     """Yield the rows that stay, those of a file at a time, and the number of the others."""
+    place = holder.table.columns.index(holder.column)
     chunk: list[pa.RecordBatch] = []
     rows = size = removed = 0
     for batch in batches:
-        hits = mask(batch)
+        hits = holder.mask(batch.column(place))
         removed += int(hits.sum())
         chunk.append(batch.filter(pa.array(~hits)))
         rows, size = rows + len(chunk[-1]), size + chunk[-1].nbytes

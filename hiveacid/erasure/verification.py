@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hiveacid.erasure.certificate import Certificate
+from hiveacid.erasure.copies import Copies
+from hiveacid.erasure.keys import KeyHolder, KeySet
+from hiveacid.erasure.mirror_search import MirrorSearch
+from hiveacid.erasure.requests import require_erasure_access
+from hiveacid.erasure.search import TableSearch
 from hiveacid.errors import CheckFailed, InvalidJob, UserError
 from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.table_rules import column_of, existing_table
+from hiveacid.metastore.table_rules import existing_table
 from hiveacid.records.erasures import HeldFile
 from hiveacid.records.signatures import SigningKey
-from hiveacid.rules.names import TableIdentity, TableRef
+from hiveacid.rules.names import TableRef
 from hiveacid.rules.texts import plural
-from hiveacid.upkeep.erasure.access import require_erasure_access
-from hiveacid.upkeep.erasure.certificate import Certificate
-from hiveacid.upkeep.erasure.key_set import KeySet
-from hiveacid.upkeep.erasure.mirror import MirrorSearch
-from hiveacid.upkeep.erasure.places import Copies
-from hiveacid.upkeep.erasure.search import TableSearch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,37 +90,32 @@ def verify_certificate(
     """
     key = SigningKey.configured()
     certificate.require_unchanged(key)
-    tables = [each.table for each in certificate.tables]
-    require_erasure_access(client, [user or program_user()], tables, mirrors)
+    names = certificate.table_names
+    require_erasure_access(client, [user or program_user()], names, mirrors)
     secret = certificate.key_of_hashes(key)
-    if secret is None and any(table.join for table in certificate.tables):
+    if secret is None and any(erased.join for erased in certificate.tables):
         raise InvalidJob(
             "The certificate has hashes of keys that nobody can compare without the key of signatures.",
             remedy="Set signing_key_file of [hive_acid] to the file with the key that signed it.",
         )
     # Without the key, the keys themselves are compared.
     keys = KeySet.of(secret or bytes.fromhex(certificate.salt), texts)
-    names = frozenset(each.table for each in certificate.tables)
     replaced: list[str] = []
     searches: list[TableSearch] = []
-    for table in certificate.tables:
-        described = existing_table(client, TableRef.parse(table.table))
-        column = column_of(described, table.column)
-        own = KeySet(keys.salt, frozenset(table.keys)) if table.join else keys
-        deleted_by = table.write_id
-        others = names - {table.table}
-        is_same = described.identity.is_same(TableIdentity.of_text(table.identity))
-        if not is_same:
-            replaced.append(table.table)
+    for erased in certificate.tables:
+        name, deleted_by = erased.table.name, erased.write_id or 0
+        table = existing_table(client, TableRef.parse(name))
+        joined = KeySet(keys.salt, erased.key_hashes)
+        holder = KeyHolder.of(table, erased.column, joined if erased.join else keys)
+        is_same = table.identity.is_same(erased.table.identity)
+        replaced += [] if is_same else [name]
         # The write ids of a table that was created again have another meaning.
-        after = deleted_by if is_same else None
-        searches.append(TableSearch(client, described, column, own, after))
-        searches += Copies(
-            client, described, column.name, own, deleted_by, mirrors, others
-        ).searches()
-    found = [search.run() for search in searches]
-    for search, each in zip(searches, found, strict=True):
-        if isinstance(search, MirrorSearch) and not each.files:
+        searches.append(TableSearch(client, holder, deleted_by if is_same else None))
+        others = frozenset(names) - {name}
+        searches += Copies(client, holder, deleted_by, mirrors, others).searches()
+    results = [search.run() for search in searches]
+    for search, result in zip(searches, results, strict=True):
+        if isinstance(search, MirrorSearch) and not result.files:
             raise UserError(
                 f"The folder {search.location} has no files, so it is no mirror.",
                 remedy="Name the folder of the Iceberg table, or none if the table was dropped.",
@@ -130,9 +125,9 @@ def verify_certificate(
         signature=certificate.signature_state(key),
         keys=len(keys.hashes),
         unknown_keys=None if secret is None else len(keys.hashes - {*certificate.keys}),
-        files=sum(each.files for each in found),
-        bytes=sum(each.bytes for each in found),
-        rows_written_later=sum(each.later for each in found),
+        files=sum(result.files for result in results),
+        bytes=sum(result.bytes for result in results),
+        rows_written_later=sum(result.later for result in results),
         replaced=tuple(replaced),
-        held=tuple(file for each in found for file in each.held),
+        held=tuple(file for result in results for file in result.held),
     )

@@ -20,10 +20,10 @@ from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.table_cleaning import clean
 from hiveacid.worker.run import change_rows
+from tests.erasure.persons import KEYS, LAYOUTS, Warehouse, person
 from tests.fakes.metastore import FakeMetastore
 from tests.observers import At
 from tests.versions import VERSIONS
-from tests.worker.persons import KEYS, LAYOUTS, Warehouse, person
 
 ROWS, STEPS = 30, 12
 ERASED = KEYS[: ROWS // 3]

@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from hiveacid.erasure.certificate import Certificate
+from hiveacid.erasure.requests import Eraser
+from hiveacid.erasure.verification import verify_certificate
 from hiveacid.errors import AccessRefused, CheckFailed, CorruptFile, HiveAcidError, InvalidJob
 from hiveacid.jobs import codec
 from hiveacid.jobs.erase_job import token_of_request
@@ -22,15 +25,12 @@ from hiveacid.records.erasures import ErasedTable, Erasure, ErasureFolder, HeldF
 from hiveacid.records.known_erasures import KnownErasures
 from hiveacid.records.signatures import SigningKey
 from hiveacid.rules.names import TableRef
-from hiveacid.upkeep.erasure.certificate import Certificate
-from hiveacid.upkeep.erasure.verification import verify_certificate
-from hiveacid.worker.erasure import Eraser
+from tests.conftest import KEY_FILE
+from tests.erasure.persons import KEYS, Warehouse
 from tests.upkeep.acid_folders import AcidFolders
-from tests.worker.persons import KEYS, Warehouse
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 AUTHORIZER = "AIRFLOW__HIVE_ACID__AUTHORIZER"
-KEY_FILE = "AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE"
 REFUSED: set[tuple[str, str]] = set()
 
 
@@ -102,14 +102,6 @@ def folder(client: MetastoreClient, database: str, tmp_path: Path) -> Folder:
 
 
 @pytest.fixture
-def key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "key"
-    path.write_text("a secret of thirty two characters")
-    monkeypatch.setenv(KEY_FILE, str(path))
-    return path
-
-
-@pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[tuple[str, str]]]:
     """The users and tables that the authorizer refuses, which a test adds."""
     monkeypatch.setenv(AUTHORIZER, f"{__name__}.allow")
@@ -122,7 +114,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[tuple[str, str]]]:
 
 @pytest.mark.parametrize("forge", [Folder.forge, Folder.forge_deleted])
 def test_a_record_without_the_signature_of_the_installation_is_invalid(
-    folder: Folder, key: Path, forge: Callable[[Folder], None]
+    folder: Folder, signing_key: Path, forge: Callable[[Folder], None]
 ) -> None:
     forge(folder)
     for work in (folder.eraser().advance, folder.eraser().delays):
@@ -136,7 +128,7 @@ def test_a_record_without_the_signature_of_the_installation_is_invalid(
 
 
 def test_a_signed_record_counts_only_in_its_place_and_in_its_order(
-    folder: Folder, key: Path, tmp_path: Path
+    folder: Folder, signing_key: Path, tmp_path: Path
 ) -> None:
     with Transaction(folder.client, reads=[TableRef.parse(folder.t)]):
         folder.erase()
@@ -163,7 +155,7 @@ def test_a_signed_record_counts_only_in_its_place_and_in_its_order(
 
 
 def test_a_signed_request_is_not_continued_without_the_key(
-    folder: Folder, key: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Folder, signing_key: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Transaction(folder.client, reads=[TableRef.parse(folder.t)]):
         folder.erase()
@@ -175,7 +167,7 @@ def test_a_signed_request_is_not_continued_without_the_key(
     assert folder.eraser().delays("r1") == ()
 
 
-def test_hashes_of_keys_cannot_be_guessed_from_the_files(folder: Folder, key: Path) -> None:
+def test_hashes_of_keys_cannot_be_guessed_from_the_files(folder: Folder, signing_key: Path) -> None:
     report = folder.erase()
     folder.require_erased(report)
     certificate = folder.certificate()
@@ -190,7 +182,7 @@ def test_hashes_of_keys_cannot_be_guessed_from_the_files(folder: Folder, key: Pa
     assert (found.signature, found.unknown_keys) == ("valid", 0)
 
 
-def test_a_forged_certificate_does_not_end_a_request(folder: Folder, key: Path) -> None:
+def test_a_forged_certificate_does_not_end_a_request(folder: Folder, signing_key: Path) -> None:
     folder.sql(f"CREATE TABLE u (who string); INSERT INTO u VALUES ('{KEYS[0]}')")
     folder.erase(folder.job(request="r2", columns={f"{folder.database}.u": "who"}))
     place = folder.requests / "r1" / "certificate.json"
@@ -206,7 +198,7 @@ def test_a_forged_certificate_does_not_end_a_request(folder: Folder, key: Path) 
 
 
 def test_a_certificate_without_its_signature_is_invalid_with_a_key(
-    folder: Folder, key: Path
+    folder: Folder, signing_key: Path
 ) -> None:
     folder.erase()
     certificate = folder.certificate()
@@ -229,7 +221,7 @@ def test_rows_that_a_record_calls_deleted_are_looked_for(folder: Folder) -> None
     assert folder.persons == 0
     certificate = folder.certificate()
     assert certificate is not None
-    assert certificate["tables"][0]["rows_written_later"] == 0
+    assert certificate["rows_written_later"] == {folder.t: 0}
 
 
 def test_a_record_that_is_called_certified_is_verified_again(folder: Folder) -> None:
@@ -342,7 +334,9 @@ def test_a_verification_needs_the_accesses_of_mirrors_and_of_locations(
     refused |= {("os:me", other)}
     with pytest.raises(AccessRefused, match=f"may not read {other}"):
         verify_certificate(folder.client, parsed, ["ada"], [f"file:{place}"], "os:me")
-    table = replace(parsed.tables[0], table=mine.ref.full_name)
+    table = replace(
+        parsed.tables[0], table=replace(parsed.tables[0].table, name=mine.ref.full_name)
+    )
     with pytest.raises(AccessRefused, match=f"may not erase {other}"):
         verify_certificate(folder.client, replace(parsed, tables=(table,)), ["ada"], user="os:me")
     assert verify_certificate(folder.client, parsed, ["ada"], user="os:me").held == ()

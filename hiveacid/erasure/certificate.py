@@ -6,47 +6,35 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from hiveacid import __version__
+from hiveacid.erasure.search import SearchResult
 from hiveacid.errors import CheckFailed, CorruptFile, InvalidJob
 from hiveacid.jobs import codec
-from hiveacid.records.erasures import Erasure, HeldFile
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.write_events import is_replicated
+from hiveacid.records.erasures import ErasedTable, Erasure, HeldFile
 from hiveacid.records.signatures import Signature, SigningKey, key_of_hashes
 from hiveacid.rules.formats import Obligation
-from hiveacid.rules.names import TableIdentity, TableRef
+from hiveacid.rules.names import TableRef
 from hiveacid.rules.texts import bytes_in_words, folded, plural
-from hiveacid.upkeep.erasure.places import Place
-from hiveacid.upkeep.erasure.search import Searched
 
 _SALTED = "BLAKE2b, 16 bytes, keyed by the salt"
 _KEYED = "BLAKE2b, 16 bytes, keyed by the HMAC-SHA256 of the salt with the key of the signature"
 _LARGEST_NUMBER = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CertifiedTable:
-    """A table of a certificate.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in which a key can remain.
 
     Attributes:
-        table: "database.table".
-        location: Its folder.
-        identity: Its creation.
-        column: The column with the keys.
-        join: The column of another table of the request whose values are the keys; empty if they are
-            those of the request.
-        keys: The salted hashes of these values.
-        rows_deleted: The number of deleted rows.
-        write_id: The write id of the last delete.
-        rows_written_later: The number of rows with keys that were written after it.
+        place: The place.
+        state: "searched", "replaced", "named", or "not covered".
+        detail: The result of the search, or the time at which values go.
     """
 
-    table: str
-    location: str
-    identity: str
-    column: str
-    join: str = ""
-    keys: tuple[str, ...] = ()
-    rows_deleted: int
-    write_id: int
-    rows_written_later: int
+    place: str
+    state: str
+    detail: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +50,8 @@ class Certificate(Obligation):
         issued_at: The time after the last search.
         package: The package and its version.
         transactions: The transactions of the deletes.
-        tables: The tables.
+        tables: The tables, with the write ids of their last deletes.
+        rows_written_later: The number of rows with keys that were written after the delete, by table.
         hash: The function of the hashes.
         salt: Their salt, in hexadecimal digits.
         keys: The salted hashes of the keys.
@@ -81,7 +70,8 @@ class Certificate(Obligation):
     issued_at: str
     package: str
     transactions: tuple[int, ...]
-    tables: tuple[CertifiedTable, ...]
+    tables: tuple[ErasedTable, ...]
+    rows_written_later: Mapping[str, int]
     hash: str
     salt: str
     keys: tuple[str, ...]
@@ -102,11 +92,11 @@ class Certificate(Obligation):
             NewerRecord: A newer version has issued it.
         """
         try:
-            found = codec.read_obligation(cls, content, where)
-            found._require_sound()
+            certificate = codec.read_obligation(cls, content, where)
+            certificate._require_sound()
         except (InvalidJob, ValueError) as error:
             raise CorruptFile(f"{where} is not a certificate of an erasure.") from error
-        return found
+        return certificate
 
     def _require_sound(self) -> None:
         """Refuse contents that no certificate has.
@@ -118,11 +108,15 @@ class Certificate(Obligation):
         # The longest key of BLAKE2b. A certificate of another kind has other fields.
         if not 0 < len(bytes.fromhex(self.salt)) <= 64 or not self.tables:
             raise ValueError("It has no valid salt or no tables.")
-        for table in self.tables:
-            TableRef.parse(table.table)
-            TableIdentity.of_text(table.identity)
-            if not 0 <= table.write_id <= _LARGEST_NUMBER:
-                raise ValueError(f"{table.write_id} is no write id.")
+        for erased in self.tables:
+            TableRef.parse(erased.table.name)
+            if erased.write_id is None or not 0 <= erased.write_id <= _LARGEST_NUMBER:
+                raise ValueError(f"{erased.write_id} is no write id.")
+
+    @property
+    def table_names(self) -> list[str]:
+        """The names of the tables."""
+        return [erased.table.name for erased in self.tables]
 
     @property
     def content(self) -> bytes:
@@ -138,8 +132,7 @@ class Certificate(Obligation):
     def signature_state(self, key: SigningKey | None) -> str:
         """Return whether it is unchanged: "valid", "invalid", "unsigned", or "no key".
 
-        Args:
-            key: The key of the installation: with one, a certificate without a signature is invalid.
+        With a key of the installation, a certificate without a signature is invalid.
         """
         if key is not None:
             return "valid" if key.has_signed(self.signature, self.signed) else "invalid"
@@ -147,9 +140,6 @@ class Certificate(Obligation):
 
     def require_unchanged(self, key: SigningKey | None) -> None:
         """Refuse a certificate that the installation has not signed.
-
-        Args:
-            key: See ``signature_state``.
 
         Raises:
             CheckFailed: It has another signature or none.
@@ -161,11 +151,7 @@ class Certificate(Obligation):
             )
 
     def key_of_hashes(self, key: SigningKey | None) -> bytes | None:
-        """Return the key of its hashes; None if this process does not have it.
-
-        Args:
-            key: The key of the installation.
-        """
+        """Return the key of its hashes; None if this process does not have it."""
         if self.hash != _KEYED:
             return key_of_hashes(self.salt, None)
         return None if key is None else key_of_hashes(self.salt, key)
@@ -174,9 +160,7 @@ class Certificate(Obligation):
         """Whether it states what the record of a request states now."""
         other = certificate_of(erasure, {}, (), self.issued_at, None)
         names = ("request", "user", "requested_at", "deadline", "transactions", "salt", "keys")
-        return all(getattr(self, name) == getattr(other, name) for name in names) and [
-            replace(each, rows_written_later=0) for each in self.tables
-        ] == list(other.tables)
+        return all(getattr(self, name) == getattr(other, name) for name in (*names, "tables"))
 
     @property
     def text(self) -> str:
@@ -184,28 +168,28 @@ class Certificate(Obligation):
         return "\n".join(map(folded, _lines(self))) + "\n"
 
 
-def certificate_of(
+def places_of(
+    client: MetastoreClient,
     erasure: Erasure,
-    searched: Mapping[str, Searched],
-    places: Sequence[Place],
-    issued_at: str,
-    key: SigningKey | None,
-) -> Certificate:
-    """Return the certificate of a request of which nothing is left, signed if there is a key.
-
-    Args:
-        erasure: The request.
-        searched: The last search of each table.
-        places: The other places.
-        issued_at: The time after the search.
-        key: The key of the installation, which has keyed the hashes of the request.
-    """
-    files = sum(each.files for each in searched.values())
-    size = sum(each.bytes for each in searched.values())
-    later = {name: each.later for name, each in searched.items()}
-    what = f"{plural(files, 'file')}, {bytes_in_words(size)}; no key was found."
-    everywhere = [
-        Place("Data files and delete files of all versions", "searched", what),
+    results: Sequence[SearchResult],
+    copies: Sequence[Place],
+) -> tuple[Place, ...]:
+    """Return all places in which a key can remain, after searches that have found none."""
+    files = plural(sum(result.files for result in results), "file")
+    size = bytes_in_words(sum(result.bytes for result in results))
+    names = sorted(erased.table.name for erased in erasure.tables)
+    replicated = [name for name in names if is_replicated(client, TableRef.parse(name))]
+    kept_by = (
+        f"The metastore keeps removed files of {', '.join(replicated)} for hive.repl.cm.retain."
+        if replicated
+        else "No database of the tables is replicated."
+    )
+    return (
+        Place(
+            "Data files and delete files of all versions",
+            "searched",
+            f"{files}, {size}; no key was found.",
+        ),
         Place("Aborted, hidden and staged files", "searched", "They are among these files."),
         Place(
             "Statistics and row indexes of ORC files",
@@ -217,7 +201,56 @@ def certificate_of(
             "searched",
             "As text; in sentences, words of six characters and more.",
         ),
-    ]
+        *copies,
+        Place(
+            "Column statistics in the metastore",
+            "replaced",
+            "; ".join(erasure.statistics) or "There were none.",
+        ),
+        Place(
+            "Partition values, names and comments",
+            "named",
+            "No key column is a partition key; other names and comments are not searched.",
+        ),
+        Place("Change manager of the metastore (cmroot)", "named", kept_by),
+        Place(
+            "Events of the metastore (NOTIFICATION_LOG)",
+            "named",
+            "Those on statistics of columns have bounds until"
+            " metastore.event.db.listener.timetolive has passed.",
+        ),
+        Place("Other columns of rows with other keys", "not covered", ""),
+        Place(
+            "Quarantine tables, targets of consumers, and tables of reports",
+            "named",
+            "They are searched as tables of a request.",
+        ),
+        Place("Source of the keys", "named", f"{erasure.source} holds the keys: remove it."),
+        Place(
+            "Trash folders and snapshots of HDFS, and versions of objects in a store",
+            "not covered",
+            "This package moves no file to a trash; snapshots and versions expire by their own rules.",
+        ),
+        Place("Backups, other systems, and logs of other programs", "not covered", ""),
+    )
+
+
+def certificate_of(
+    erasure: Erasure,
+    rows_written_later: Mapping[str, int],
+    places: Sequence[Place],
+    issued_at: str,
+    key: SigningKey | None,
+) -> Certificate:
+    """Return the certificate of a request of which nothing is left, signed if there is a key.
+
+    Args:
+        erasure: The request.
+        rows_written_later: The number of rows with keys that were written after the delete, by table.
+        places: All places in which a key can remain.
+        issued_at: The time after the search.
+        key: The key of the installation, which has holder the hashes of the request.
+    """
     certificate = Certificate(
         request=erasure.request,
         user=erasure.user,
@@ -227,29 +260,17 @@ def certificate_of(
         issued_at=issued_at,
         package=f"hiveacid {__version__}",
         transactions=erasure.txn_ids,
-        tables=tuple(
-            CertifiedTable(
-                table=each.table.name,
-                location=each.table.location,
-                identity=each.table.identity.text,
-                column=each.column,
-                join=each.join,
-                keys=tuple(each.hashes.split()) if each.join else (),
-                rows_deleted=each.rows_deleted,
-                write_id=each.write_id or 0,
-                rows_written_later=later.get(each.table.name, 0),
-            )
-            for each in erasure.tables
-        ),
+        tables=erasure.tables,
+        rows_written_later=rows_written_later,
         hash=_SALTED if key is None else _KEYED,
         salt=erasure.salt,
         keys=tuple(erasure.hashes.split()),
         files=erasure.files,
-        places=(*everywhere, *places),
+        places=tuple(places),
     )
-    return (
-        certificate if key is None else replace(certificate, signature=key.sign(certificate.signed))
-    )
+    if key is None:
+        return certificate
+    return replace(certificate, signature=key.sign(certificate.signed))
 
 
 def _lines(certificate: Certificate) -> Iterator[str]:
@@ -263,13 +284,12 @@ def _lines(certificate: Certificate) -> Iterator[str]:
     yield f"Issued by    {certificate.package}"
     yield ""
     yield f"{plural(len(certificate.keys), 'key')}, by their salted hashes in the JSON file"
-    for table in certificate.tables:
-        rows = plural(table.rows_deleted, "row")
-        joined = f" = {table.join} of these rows" if table.join else ""
-        yield f"  {table.table}, column {table.column}{joined}: {rows} deleted"
-        if table.rows_written_later:
-            later = plural(table.rows_written_later, "row")
-            yield f"    {later} with these keys were written after the erasure"
+    for erased in certificate.tables:
+        name, rows = erased.table.name, plural(erased.rows_deleted, "row")
+        joined = f" = {erased.join} of these rows" if erased.join else ""
+        yield f"  {name}, column {erased.column}{joined}: {rows} deleted"
+        if later := certificate.rows_written_later.get(name):
+            yield f"    {plural(later, 'row')} with these keys were written after the erasure"
     yield ""
     yield f"{plural(len(certificate.files), 'file')} that held keys, with the times of removal"
     for file in certificate.files:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from hiveacid.erasure.keys import KeyHolder, date_text, key_texts
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.metastore.alteration import Writer
-from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.statistics import (
     StatisticsWriter,
@@ -26,9 +26,9 @@ from hiveacid.rules.column_statistics import ColumnStatistics, kind_of_statistic
 from hiveacid.rules.run_tokens import marked_token
 from hiveacid.rules.schema import parse_type
 from hiveacid.tables.statistics import analyze
-from hiveacid.upkeep.erasure.key_set import KeySet, key_texts
 
-Known = Mapping[str | None, Mapping[str, tuple[Any, Any]]]
+# The smallest and the largest value of each column.
+Bounds = Mapping[str, tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,12 @@ class Statistics:
 
     Attributes:
         client: The metastore.
-        table: The table.
-        column: The column with the keys.
-        keys: The keys.
+        holder: The table with the keys.
         run_token: The name of the transactions.
     """
 
     client: MetastoreClient
-    table: HiveTable
-    column: HiveColumn
-    keys: KeySet
+    holder: KeyHolder
     run_token: str
 
     def renew(self, affected: frozenset[str | None]) -> list[str]:
@@ -58,86 +54,83 @@ class Statistics:
         Returns:
             What was replaced, "database.table/partition: column".
         """
-        known = self._known()
+        stored = self._bounds()
         stale = {
             name: [*columns]
-            for name, columns in known.items()
-            if name in affected or name is None or self._has_key(columns)
+            for name, columns in stored.items()
+            if name in affected or name is None or self._holds_key(columns)
         }
         if not stale:
             return []
-        omitted = self._computed(stale)
+        omitted = self._compute(stale)
         # The statistics of a partitioned table as a whole are never computed.
-        omitted |= {None: stale[None]} if None in stale and self.table.partition_keys else {}
-        for name, columns in self._known().items():
-            if name in stale and self._has_key(columns):
-                omitted[name] = [*omitted.get(name, ()), self.column.name]
+        omitted |= {None: stale[None]} if None in stale and self.holder.table.partition_keys else {}
+        for name, columns in self._bounds().items():
+            if name in stale and self._holds_key(columns):
+                omitted[name] = [*omitted.get(name, ()), self.holder.column.name]
         self._set_to_zero({name: columns for name, columns in omitted.items() if columns})
-        table = self.table.ref.full_name
         return [
-            f"{table if name is None else f'{table}/{name}'}: {column}"
+            f"{'/'.join(filter(None, (self.holder.name, name)))}: {column}"
             for name, columns in stale.items()
             for column in columns
         ]
 
     def has_key(self) -> bool:
         """Whether a key is a bound of any statistics."""
-        return any(map(self._has_key, self._known().values()))
+        return any(map(self._holds_key, self._bounds().values()))
 
-    def _known(self) -> Known:
-        ref = self.table.ref
-        names = self.client.get_partition_names(ref) if self.table.partition_keys else []
-        columns = [column.name for column in self.table.columns]
-        return columns_with_statistics(self.client, self.table, columns, names)
+    def _bounds(self) -> Mapping[str | None, Bounds]:
+        table = self.holder.table
+        names = self.client.get_partition_names(table.ref) if table.partition_keys else []
+        columns = [column.name for column in table.columns]
+        return columns_with_statistics(self.client, table, columns, names)
 
-    def _computed(self, stale: Mapping[str | None, Sequence[str]]) -> dict[str | None, list[str]]:
+    def _compute(self, stale: Mapping[str | None, Sequence[str]]) -> dict[str | None, list[str]]:
         """Compute statistics again; return the columns without a value, whose statistics remain."""
         partitions = [name for name in stale if name is not None]
-        if self.table.partition_keys and not partitions:
+        if self.holder.table.partition_keys and not partitions:
             return {}
         job = AnalyzeJob(
-            target=self.table.ref.full_name,
+            target=self.holder.name,
             partitions=partitions or None,
             columns=sorted({column for columns in stale.values() for column in columns}),
             metastore=self.client.options,
             run_token=self.run_token,
         )
         return {
-            each.partition: [name for name in each.omitted if name in stale[each.partition]]
-            for each in analyze(self.client, job).partitions
-            if each.partition in stale
+            computed.partition: [
+                name for name in computed.omitted if name in stale[computed.partition]
+            ]
+            for computed in analyze(self.client, job).partitions
+            if computed.partition in stale
         }
 
-    def _has_key(self, columns: Mapping[str, tuple[Any, Any]]) -> bool:
-        bounds = next(
-            (found for name, found in columns.items() if name.lower() == self.column.name.lower()),
-            (None, None),
+    def _holds_key(self, columns: Bounds) -> bool:
+        wanted = self.holder.column.name.lower()
+        is_date = str(parse_type(self.holder.column.type)) == "date"
+        return any(
+            (date_text(bound) if is_date else key_texts(pa.array([bound]))[0].as_py())
+            in self.holder.keys
+            for name, bounds in columns.items()
+            if name.lower() == wanted
+            for bound in bounds
+            if bound is not None
         )
-        is_date = str(parse_type(self.column.type)) == "date"
-        for bound in bounds:
-            if bound is None:
-                continue
-            values = pa.array([bound])
-            if is_date:
-                values = values.cast(pa.int32()).cast(pa.date32())
-            if key_texts(values)[0].as_py() in self.keys:
-                return True
-        return False
 
     def _set_to_zero(self, stale: Mapping[str | None, Sequence[str]]) -> None:
         if not stale:
             return
-        by_name = {column.name: column for column in self.table.columns}
-        ref = self.table.ref
+        ref = self.holder.table.ref
+        by_name = {column.name: column for column in self.holder.table.columns}
         with Transaction(
             self.client,
             reads=[ref],
             keeps_files=True,
-            run_token=marked_token(self.run_token, [ref.full_name]),
+            run_token=marked_token(self.run_token, [self.holder.name]),
         ) as txn:
             write_id = self.client.allocate_write_id(txn.txn_id, ref)
             snapshot = Snapshot.take(self.client, [ref], txn.txn_id)
-            writer = Writer(write_id, snapshot.write_ids[ref.full_name], txn.confirm_alive)
+            writer = Writer(write_id, snapshot.write_ids[self.holder.name], txn.confirm_alive)
             stored = [
                 StoredStatistics(
                     partition=name,
@@ -152,5 +145,5 @@ class Statistics:
                 )
                 for name, columns in stale.items()
             ]
-            StatisticsWriter(self.client, self.table, writer).store_columns(stored)
+            StatisticsWriter(self.client, self.holder.table, writer).store_columns(stored)
             txn.commit()

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from hiveacid.cli.main import main
+from hiveacid.erasure.requests import Eraser
+from hiveacid.erasure.search import columns_named
 from hiveacid.jobs.erase_job import EraseJob, EraseReport
 from hiveacid.jobs.sources import PathSource, Source
 from hiveacid.metastore.client import MetastoreClient
@@ -13,11 +15,9 @@ from hiveacid.orc.format.streams import StripeFooter, encoding_of
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import AS_STORED
-from hiveacid.upkeep.erasure.search import _columns_named
-from hiveacid.worker.erasure import Eraser
+from tests.erasure.remnants import remnants
 from tests.places import place_of
 from tests.rows import unordered_rows_of
-from tests.worker.remnants import remnants
 
 
 def person(number: int) -> str:
@@ -105,7 +105,7 @@ class Warehouse:
         for path in self.place().rglob("delta_*/bucket_*"):
             with path.open("rb") as source:
                 tail = OrcTail.read(source)
-                (number,) = _columns_named(tail, AS_STORED, "who")
+                (number,) = columns_named(tail, AS_STORED, "who")
                 for stripe in tail.stripes:
                     footer = StripeFooter.read(source, tail, stripe)
                     found.add(encoding_of(footer.encodings[number]))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hiveacid.upkeep.erasure.mirror import place_below
+from hiveacid.erasure.mirror_search import place_below
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from pyiceberg.types import (
     StructType,
 )
 
-from hiveacid.upkeep.erasure.avro import AvroFile
+from hiveacid.foreign.avro import AvroFile
 
 SCHEMA = Schema(
     NestedField(1, "number", LongType()),

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from hiveacid.erasure.requests import Eraser
 from hiveacid.errors import AccessRefused
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.erasures import ErasureFolder
 from hiveacid.rules.location import Location
 from hiveacid.rules.names import TableRef
-from hiveacid.worker.erasure import Eraser
-from tests.worker.persons import Warehouse
+from tests.erasure.persons import Warehouse
 
 FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 

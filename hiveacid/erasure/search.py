@@ -4,16 +4,16 @@ An ORC file is decoded, whichever transaction wrote it; a file of this package o
 data is searched as text; any other file counts as one that may hold a key.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
+from hiveacid.erasure.keys import KeyHolder, date_text, key_texts
 from hiveacid.errors import HiveAcidError, MalformedName
-from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import partition_locations
 from hiveacid.orc.format.envelope import EnvelopeColumn, TypeField, column_names
@@ -40,21 +40,13 @@ from hiveacid.rules.names import (
     Base,
     parse_directory,
 )
-from hiveacid.rules.schema import (
-    AS_STORED,
-    Char,
-    ColumnMapping,
-    MappedColumns,
-    TableKind,
-    parse_type,
-)
+from hiveacid.rules.schema import AS_STORED, ColumnMapping, MappedColumns, TableKind
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import DataFile, open_data, read_tail
 from hiveacid.storage.uploads import Uploads
 from hiveacid.tables.locations import TableFolders
-from hiveacid.tables.scan.orc_file import OrcFile
-from hiveacid.upkeep.erasure.key_set import KeySet, key_texts
+from hiveacid.tables.scan.orc_file import Int64s, OrcFile
 
 _SIDE_FILES = frozenset({ACID_VERSION_FILE, METADATA_FILE, SIDECAR_FILE, READER_NOTE_FILE})
 _NOTE_FOLDERS = frozenset(
@@ -67,13 +59,13 @@ _LARGEST_INDEX = 32 << 20
 _UNKNOWN = "It is neither an ORC file nor a file that Hive or this package writes beside the data."
 _LINK = "It is, or is behind, a symbolic link, which is not followed."
 _BOUND = "Its statistics have a key as the smallest or the largest value."
-_NAMED = "A key is in its text."
+NAMED = "A key is in its text."
 _VANISHED = "It was removed or renamed while it was searched."
 _PENDING = "It is uploaded in parts, and the upload has not ended."
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchResult:
     """Result of a search of a table.
 
     Attributes:
@@ -99,56 +91,86 @@ class FileFindings:
 
 
 @dataclass(frozen=True)
+class Listing:
+    """The files below a folder at one time: all of them are searched.
+
+    Attributes:
+        storage: The folder.
+        sizes: The size of each file, by its path.
+    """
+
+    storage: ReadOnlyStorage
+    sizes: Mapping[str, int]
+
+    @classmethod
+    def of(cls, location: Location) -> Self:
+        """List a folder."""
+        storage = ReadOnlyStorage.of(location)
+        return cls(storage, {path: size for path, size, _ in storage.walk() if size is not None})
+
+    @cached_property
+    def links(self) -> frozenset[str]:
+        """The files that are links, or in a folder that is one."""
+        storage = self.storage
+        if not storage.is_local:
+            return frozenset()
+        folders = {path.rpartition("/")[0] for path in self.sizes}
+        linked = {folder for folder in folders if folder and storage.is_link(folder)}
+        return frozenset(
+            path
+            for path in self.sizes
+            if path.rpartition("/")[0] in linked or storage.is_link(path)
+        )
+
+
+@dataclass(frozen=True)
 class TableSearch:
     """A search of a table for rows that a delete should have removed.
 
     Attributes:
         client: The metastore.
-        table: The table.
-        column: The column with the keys.
-        keys: The keys.
+        holder: The table with the keys.
         after: The write id of the delete; rows with a higher one are new. None counts all rows.
     """
 
     client: MetastoreClient
-    table: HiveTable
-    column: HiveColumn
-    keys: KeySet
+    holder: KeyHolder
     after: int | None = None
 
-    def run(self) -> Searched:
+    def run(self) -> SearchResult:
         """Search all files that the folders of the table have now.
 
         A file that vanishes meanwhile may have got another name, under which it was not listed. Then
         the search begins again; if files vanish each time, they count as files with keys.
         """
         for _ in range(_MOST_SEARCHES):
-            found = self._once()
-            if not any(file.problem == _VANISHED for file in found.held):
+            result = self._once()
+            if not any(file.problem == _VANISHED for file in result.held):
                 break
-        return found
+        return result
 
-    def _once(self) -> Searched:
+    def _once(self) -> SearchResult:
         held: list[HeldFile] = []
         later = files = size = 0
         for location, partitions in self._roots().items():
-            storage = ReadOnlyStorage.of(location)
-            paths = sorted(
-                (path, bytes_) for path, bytes_, _ in storage.walk() if bytes_ is not None
-            )
-            for (path, bytes_), each in zip(paths, self._found(storage, paths), strict=True):
-                files, size, later = files + 1, size + bytes_, later + each.later
-                if each.rows or each.problem:
-                    held.append(self._held(location, path, partitions, bytes_, each))
+            held_in = partial(self._held, location, partitions)
+            listing = Listing.of(location)
+            paths = sorted(listing.sizes)
+            for path, findings in zip(
+                paths, in_threads(partial(self.look, listing), paths), strict=True
+            ):
+                bytes_ = listing.sizes[path]
+                files, size, later = files + 1, size + bytes_, later + findings.later
+                if findings.rows or findings.problem:
+                    held.append(held_in(path, bytes_, findings))
             uploads = Uploads.of(location)
             for pending in () if uploads is None else uploads.pending():
-                unfinished = FileFindings(problem=_PENDING)
-                held.append(self._held(location, pending.path, partitions, 0, unfinished))
-        return Searched(tuple(held), later, files, size)
+                held.append(held_in(pending.path, 0, FileFindings(problem=_PENDING)))
+        return SearchResult(tuple(held), later, files, size)
 
     def _roots(self) -> Mapping[Location, Sequence[tuple[str, str]]]:
         """Return the folders to walk, each with the partitions below it: the path and the name."""
-        table = self.table
+        table = self.holder.table
         places = partition_locations(self.client, table) if table.partition_keys else {}
         roots: dict[Location, list[tuple[str, str]]] = {table.folder: []}
         for folder in TableFolders(table, places).folders:
@@ -163,72 +185,56 @@ class TableSearch:
     def _held(
         self,
         location: str,
-        path: str,
         partitions: Sequence[tuple[str, str]],
+        path: str,
         bytes_: int,
-        found: FileFindings,
+        findings: FileFindings,
     ) -> HeldFile:
         inside = [name for top, name in partitions if not top or path.startswith(f"{top}/")]
         return HeldFile(
-            table=self.table.ref.full_name,
+            table=self.holder.name,
             partition=inside[0] if inside else None,
             path=f"{location.rstrip('/')}/{path}",
             bytes=bytes_,
-            rows=found.rows,
-            problem=found.problem,
+            rows=findings.rows,
+            problem=findings.problem,
             found_at=now_text(),
         )
 
-    def _found(
-        self, storage: ReadOnlyStorage, paths: Sequence[tuple[str, int]]
-    ) -> list[FileFindings]:
-        links = self._links(storage, [path for path, _ in paths])
-        return in_threads(partial(self._look, storage, links), paths)
-
-    @staticmethod
-    def _links(storage: ReadOnlyStorage, paths: Iterable[str]) -> frozenset[str]:
-        """Return the files that are links, or in a folder that is one."""
-        if not storage.is_local:
-            return frozenset()
-        folders = {path.rpartition("/")[0] for path in paths}
-        linked = {folder for folder in folders if folder and storage.is_link(folder)}
-        return frozenset(
-            path for path in paths if path.rpartition("/")[0] in linked or storage.is_link(path)
-        )
-
-    def _look(
-        self, storage: ReadOnlyStorage, links: frozenset[str], listed: tuple[str, int]
-    ) -> FileFindings:
-        path, size = listed
-        if path in links:
+    def look(self, listing: Listing, path: str) -> FileFindings:
+        """Search one file."""
+        if path in listing.links:
             return FileFindings(problem=_LINK)
         try:
-            return self._search(storage, path, size)
+            return self._search(listing, path)
         except Exception as error:  # noqa: BLE001 - a hostile file must not end the search
-            if not storage.exists(path):
+            if not listing.storage.exists(path):
                 return FileFindings(problem=_VANISHED)
             why = error.what if isinstance(error, HiveAcidError) else repr(error)
             return FileFindings(problem=f"It cannot be searched: {why}")
 
-    def _search(self, storage: ReadOnlyStorage, path: str, size: int) -> FileFindings:
-        directory, name = path.rpartition("/")[::2]
-        if not size or name.endswith(FLUSH_LENGTH_SUFFIX):
+    def _search(self, listing: Listing, path: str) -> FileFindings:
+        if not (size := listing.sizes[path]):
             return FileFindings()
-        with storage.open_input(path) as source:
+        with listing.storage.open_input(path) as source:
             start = source.read(4)
         if start.startswith(_ORC):
-            is_later = self._is_later(directory)
-            return self._search_orc(storage, DataFile(path, size, None, None), is_later)
-        if start == _CHECKSUM and name.endswith(".crc"):
+            return self._search_orc(listing.storage, DataFile(path, size, None, None))
+        if start == _CHECKSUM and path.endswith(".crc"):
             return FileFindings()
-        plain = name.removeprefix(UNFINISHED_PREFIX)
-        is_note = plain in _SIDE_FILES or not _NOTE_FOLDERS.isdisjoint(path.split("/"))
-        is_side_file = any(known in plain for known in _SIDE_FILES)
-        if not (is_note or is_side_file) or size > LARGEST_MANIFEST:
-            return FileFindings(problem=_UNKNOWN)
-        content = storage.read_small(path, LARGEST_MANIFEST)
-        named = content is not None and self.keys.is_named_in(content)
-        return FileFindings(problem=_NAMED if named else "")
+        return FileFindings(problem=self._problem(listing, path, start))
+
+    def _problem(self, listing: Listing, path: str, start: bytes) -> str:
+        """Return why a file counts that is no ORC file, by its first bytes; empty if it does not."""
+        plain = path.rpartition("/")[2].removeprefix(UNFINISHED_PREFIX)
+        if plain.endswith(FLUSH_LENGTH_SUFFIX):
+            return ""
+        is_beside = any(name in plain for name in _SIDE_FILES)
+        is_note = not _NOTE_FOLDERS.isdisjoint(path.split("/"))
+        if not (is_beside or is_note) or listing.sizes[path] > LARGEST_MANIFEST:
+            return _UNKNOWN
+        content = listing.storage.read_small(path, LARGEST_MANIFEST)
+        return NAMED if content is not None and self.holder.keys.is_named_in(content) else ""
 
     def _is_later(self, path: str) -> bool:
         """Whether all rows in a directory were written after the delete."""
@@ -243,17 +249,18 @@ class TableSearch:
         if isinstance(directory, Base):
             # In a full ACID table, the rows of a base have their own write ids. In an insert-only
             # table, no base after that of the erasure has earlier rows.
-            return self.table.kind is TableKind.INSERT_ONLY and directory.write_id > self.after
+            is_flat = self.holder.table.kind is TableKind.INSERT_ONLY
+            return is_flat and directory.write_id > self.after
         return directory.min_write_id > self.after
 
-    def _search_orc(self, storage: ReadOnlyStorage, file: DataFile, is_later: bool) -> FileFindings:
+    def _search_orc(self, storage: ReadOnlyStorage, file: DataFile) -> FileFindings:
+        is_later = self._is_later(file.path.rpartition("/")[0])
         tail = read_tail(storage, file.path, file.size)
         rows = later = 0
-        values: set[str] = set()
+        later_texts: set[str] = set()
         for mapping in self._mappings(tail):
-            opened = OrcFile(storage, file, mapping)
-            for write_ids, column in self._batches(opened, tail):
-                hits = self.keys.mask(column, padded=self._is_padded)
+            for write_ids, values in self._batches(OrcFile(storage, file, mapping), tail):
+                hits = self.holder.mask(values)
                 if not hits.any():
                     continue
                 new = np.full(len(hits), is_later)
@@ -261,43 +268,40 @@ class TableSearch:
                     new = write_ids > self.after
                 later += int((hits & new).sum())
                 rows += int((hits & ~new).sum())
-                texts = key_texts(column.filter(pa.array(hits & new)), padded=self._is_padded)
-                values |= {*texts.to_pylist()}
+                new_values = values.filter(pa.array(hits & new))
+                later_texts |= {*key_texts(new_values, padded=self.holder.is_padded).to_pylist()}
         if rows:
             return FileFindings(rows, later)
-        bounds = {text for text in self._bounds(storage, file, tail) if text not in values}
-        return FileFindings(0, later, _BOUND if any(text in self.keys for text in bounds) else "")
+        bounds = {*self._bounds(storage, file, tail)} - later_texts
+        is_bound = any(text in self.holder.keys for text in bounds)
+        return FileFindings(0, later, _BOUND if is_bound else "")
 
-    def _batches(
-        self, file: OrcFile, tail: OrcTail
-    ) -> Iterator[tuple[np.ndarray[Any, np.dtype[np.int64]] | None, pa.Array]]:
-        name = self.column.name.lower()
+    def _batches(self, file: OrcFile, tail: OrcTail) -> Iterator[tuple[Int64s | None, pa.Array]]:
+        """Yield the values of the column, with the write ids of their rows where these have some."""
+        name = self.holder.column.name.lower()
+        batches: Iterator[tuple[Int64s | None, pa.RecordBatch]]
         if tail.is_acid:
-            for keyed in file.keyed([name]):
-                for place, given in enumerate(keyed.columns.schema.names):
-                    if given.lower() == name:
-                        yield keyed.key[0], keyed.columns.column(place)
-            return
-        for batch in file.flat([name]):
-            for place, given in enumerate(batch.schema.names):
-                if given.lower() == name:
-                    yield None, batch.column(place)
+            batches = ((rows.key[0], rows.columns) for rows in file.keyed([name]))
+        else:
+            batches = ((None, rows) for rows in file.flat([name]))
+        for write_ids, batch in batches:
+            for stored, values in zip(batch.schema.names, batch.columns, strict=True):
+                if stored.lower() == name:
+                    yield write_ids, values
 
     def _mappings(self, tail: OrcTail) -> list[MappedColumns]:
         """Return all rules by which an engine may find the column in a file, if they differ."""
-        mapped = self.table.mapped_columns
+        mapped = self.holder.table.mapped_columns
         mapped = replace(mapped, mapping=mapped.mapping or ColumnMapping.POSITION)
-        stored = _stored_names(tail)
-        if mapped.renamed(stored) == tuple(stored):
-            return [mapped]
-        return [mapped, AS_STORED]
+        stored = column_names(tail.types)
+        return [mapped] if mapped.renamed(stored) == stored else [mapped, AS_STORED]
 
     def _bounds(self, storage: ReadOnlyStorage, file: DataFile, tail: OrcTail) -> Iterator[str]:
         """Yield the smallest and largest values in the statistics of the file, as keys."""
         numbers = {
             number
             for mapping in self._mappings(tail)
-            for number in _columns_named(tail, mapping, self.column.name)
+            for number in columns_named(tail, mapping, self.holder.column.name)
         }
         for columns in (tail.file_statistics, *tail.stripe_statistics):
             for number in numbers:
@@ -317,37 +321,25 @@ class TableSearch:
 
     def _bounds_of(self, statistics: bytes) -> Iterator[str]:
         message = Message.decode(statistics)
-        for kind, fields in ((INTEGERS, (1, 2)), (DATES, (1, 2))):
+        for kind, text_of in ((INTEGERS, str), (DATES, date_text)):
             part = message.message(kind)
-            for field in fields:
+            for field in (1, 2):
                 if part is not None and part.has(field):
-                    bound = part.signed(field)
-                    if kind == DATES:
-                        days = pa.array([bound], pa.int64()).cast(pa.int32()).cast(pa.date32())
-                        yield str(days.cast(pa.string())[0])
-                    else:
-                        yield str(bound)
+                    yield text_of(part.signed(field))
         for kind in (STRINGS, DECIMALS):
             part = message.message(kind)
             for field in (1, 2, 4, 5):
                 if part is not None and (data := part.data(field)) is not None:
                     text = data.decode(errors="replace")
-                    yield text.rstrip(" ") if self._is_padded else text
+                    yield text.rstrip(" ") if self.holder.is_padded else text
                     if kind == DECIMALS and "." in text:
                         yield text.rstrip("0").rstrip(".")
 
-    @cached_property
-    def _is_padded(self) -> bool:
-        return isinstance(parse_type(self.column.type), Char)
 
-
-def _stored_names(tail: OrcTail) -> list[str]:
-    return [*column_names(tail.types)]
-
-
-def _columns_named(tail: OrcTail, mapping: MappedColumns, name: str) -> Iterator[int]:
+def columns_named(tail: OrcTail, mapping: MappedColumns, name: str) -> Iterator[int]:
+    """Yield the numbers of the columns of a file that a name may mean."""
     root = EnvelopeColumn.ROW if tail.is_acid else EnvelopeColumn.ROOT
     numbers = Message.decode(tail.types[root]).all_numbers(TypeField.SUBTYPES)
-    for given, number in zip(mapping.renamed(_stored_names(tail)), numbers, strict=False):
-        if given.lower() == name.lower():
+    for stored, number in zip(mapping.renamed(column_names(tail.types)), numbers, strict=False):
+        if stored.lower() == name.lower():
             yield number

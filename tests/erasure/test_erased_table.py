@@ -11,6 +11,7 @@ import polars
 import pyarrow as pa
 import pytest
 
+from hiveacid.erasure.requests import Eraser
 from hiveacid.errors import AccessRefused, EmptySource, InvalidJob, TypeMismatch, UnknownColumn
 from hiveacid.jobs.sources import TableSource
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -18,10 +19,9 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.erasures import ErasureFolder
 from hiveacid.rules.names import TableRef
-from hiveacid.worker.erasure import Eraser
 from hiveacid.worker.table import WorkerTable
+from tests.erasure.remnants import remnants
 from tests.places import place_of
-from tests.worker.remnants import remnants
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 PERSONS = ["ada@example.org", "grace@example.org", "emmy@example.org"]

@@ -14,6 +14,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
+from hiveacid.erasure import delays, rows, steps
+from hiveacid.erasure.keys import KeyHolder, KeySet
+from hiveacid.erasure.requests import Eraser
+from hiveacid.erasure.search import Listing, TableSearch
 from hiveacid.errors import (
     InvalidJob,
     LockTimeout,
@@ -25,7 +29,7 @@ from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.jobs.erase_job import EraseJob, EraseReport
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.report import CleanReport
-from hiveacid.jobs.sources import PathSource, QuerySource
+from hiveacid.jobs.sources import PathSource, QuerySource, TableSource
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.catalog import HivePartition
 from hiveacid.metastore.client import MetastoreClient
@@ -41,13 +45,10 @@ from hiveacid.rules.names import TableRef
 from hiveacid.tables.statistics import analyze
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
-from hiveacid.upkeep.erasure import places
-from hiveacid.upkeep.erasure.key_set import KeySet
-from hiveacid.upkeep.erasure.search import TableSearch
 from hiveacid.upkeep.table_cleaning import clean
-from hiveacid.worker import erased_rows, erasure_steps
-from hiveacid.worker.erasure import Eraser
 from hiveacid.worker.run import change_rows
+from tests.erasure.persons import INSERT_ONLY, KEYS, LAYOUTS, Warehouse
+from tests.erasure.remnants import remnants
 from tests.fakes.metastore import FakeMetastore
 from tests.faults.driver import drive
 from tests.faults.effects import Kind, Strike
@@ -55,8 +56,6 @@ from tests.golden_versions import adopted
 from tests.observers import At
 from tests.rows import unordered_rows_of
 from tests.versions import REAL
-from tests.worker.persons import INSERT_ONLY, KEYS, LAYOUTS, Warehouse
-from tests.worker.remnants import remnants
 
 EACH = pytest.mark.parametrize("hms", REAL, indirect=True)
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
@@ -92,7 +91,7 @@ def test_the_error_of_a_later_step_states_that_the_rows_are_deleted(
         return clean(client, job, phases=asleep if not job.dry_run else None)
 
     with monkeypatch.context() as patched:
-        patched.setattr(erasure_steps, "clean", clean_asleep)
+        patched.setattr(steps, "clean", clean_asleep)
         with pytest.raises(TransactionAborted) as failed:
             warehouse.erase()
     deleted = warehouse.client.get_open_txns().high_watermark
@@ -172,7 +171,7 @@ def test_keys_that_an_aborted_transaction_has_read_are_not_stored(
         CREATE TABLE t (who string, id int); CREATE TABLE orders (id bigint, customer int);
         INSERT INTO t VALUES ('{KEYS[0]}', 1); INSERT INTO orders VALUES (777001, 1)
     """)
-    d, read = warehouse.database, erased_rows.matching_rows
+    d, read = warehouse.database, rows.matching_rows
     job = warehouse.job(columns={warehouse.t: "who", f"{d}.orders": f"customer = {d}.t.id"})
 
     def aborted(client: MetastoreClient, txn: Transaction, *arguments: Any) -> Iterator[Any]:
@@ -180,7 +179,7 @@ def test_keys_that_an_aborted_transaction_has_read_are_not_stored(
         client.abort_txn(txn.txn_id)
 
     with monkeypatch.context() as patch:
-        patch.setattr(erased_rows, "matching_rows", aborted)
+        patch.setattr(rows, "matching_rows", aborted)
         with pytest.raises(TransactionAborted):
             warehouse.erase(job)
     record = ErasureFolder(job.folder, None).open(job.request).read()
@@ -215,7 +214,7 @@ def test_rows_that_have_persons_through_other_tables_are_erased_with_them(wareho
     assert report.rows_deleted == 6
     certificate = warehouse.certificate()
     assert certificate is not None
-    assert [len(table.get("keys", "")) for table in certificate["tables"]] == [0, 1, 2]
+    assert [len(table["hashes"].split()) for table in certificate["tables"]] == [0, 1, 2]
     assert len(certificate["transactions"]) == 1
     assert warehouse.left("items", ["order-1", "order-3"]) == set()
     assert warehouse.left("orders", ["order-1", "order-3"]) == set()
@@ -243,10 +242,10 @@ def test_a_request_whose_delete_was_not_done_continues_without_its_keys(
     def locked(*_: object) -> None:
         raise LockTimeout("It waited 300 s for writer 7.")
 
-    monkeypatch.setattr(erasure_steps, "run_statements", killed)
+    monkeypatch.setattr(steps, "run_statements", killed)
     with pytest.raises(KeyboardInterrupt):
         warehouse.erase()
-    monkeypatch.setattr(erasure_steps, "run_statements", locked)
+    monkeypatch.setattr(steps, "run_statements", locked)
     report = warehouse.eraser().advance("r1").report()
     assert [(wait.kind, "writer 7" in wait.reason) for wait in report.waits] == [("writer", True)]
     monkeypatch.undo()
@@ -426,7 +425,7 @@ def test_a_compactor_at_work_delays_the_certificate(
         id=1, table=TableRef.parse(warehouse.t), partition=None, type="minor", state=WORKING
     )
     queue = type("Queue", (CompactionQueue,), {"live": lambda *_: [working]})
-    monkeypatch.setattr(places, "CompactionQueue", queue)
+    monkeypatch.setattr(delays, "CompactionQueue", queue)
     report = warehouse.erase()
     assert kinds(report) == {"compaction"}
     assert "request 1 (minor of" in report.waits[0].reason
@@ -492,18 +491,17 @@ def test_a_file_that_is_renamed_during_the_search_is_found(
 ):
     warehouse.fill("plain", 30)
     table = warehouse.client.get_table(TableRef.parse(warehouse.t))
-    (column,) = (each for each in table.columns if each.name == "who")
-    search = TableSearch(warehouse.client, table, column, KeySet.of(b"salt", KEYS))
+    search = TableSearch(warehouse.client, KeyHolder.of(table, "who", KeySet.of(b"salt", KEYS)))
     found = search.run()
     held = {Path(file.path).parent.name for file in found.held}
     assert held == {path.name for path in warehouse.place().glob("delta_*")}
     moved = warehouse.place() / min(held)
     look = TableSearch._search
 
-    def move(self: TableSearch, storage: Any, path: str, size: int) -> Any:
+    def move(self: TableSearch, listing: Listing, path: str) -> Any:
         with suppress(FileNotFoundError):  # The files are searched in threads.
             moved.rename(warehouse.place() / "_hidden")
-        return look(self, storage, path, size)
+        return look(self, listing, path)
 
     monkeypatch.setattr(TableSearch, "_search", move)
     again = search.run()
@@ -550,7 +548,7 @@ def test_a_later_insert_of_a_key_is_a_new_row(warehouse: Warehouse):
     assert warehouse.eraser().advance("r1").certificate
     certificate = warehouse.certificate()
     assert certificate is not None
-    assert certificate["tables"][0]["rows_written_later"] == 1
+    assert certificate["rows_written_later"][warehouse.t] == 1
     assert [row["note"] for row in warehouse.rows() if row["who"] in KEYS] == ["again"]
 
 
@@ -595,7 +593,7 @@ def test_of_rows_of_concurrent_writers_those_stay_that_were_written_after_the_de
     assert sorted(row["id"] for row in rows_left if row["who"] in KEYS) == later
     others = sorted(row["id"] for row in rows_left if row["who"] == "another person")
     assert others == sorted(written)
-    assert certificate["tables"][0]["rows_written_later"] == len(later)
+    assert certificate["rows_written_later"][warehouse.t] == len(later)
 
 
 # Refusals
@@ -664,14 +662,22 @@ def test_a_killed_erasure_continues_and_is_applied_once(tmp_path: Path):
         _killed(tmp_path / str(place), place)
 
 
+def test_a_killed_reader_of_a_table_of_keys_does_not_delay_the_certificate(tmp_path: Path):
+    for place in range(4):
+        _killed(tmp_path / str(place), place, in_table=True)
+
+
 @pytest.mark.faults
 def test_a_kill_at_every_change(tmp_path: Path):
     for place in range(_killed(tmp_path / "counted", None)):
         _killed(tmp_path / str(place), place)
 
 
-def _killed(folder: Path, place: int | None) -> int:
-    """Kill an erasure at a change, and run it again; return the number of changes."""
+def _killed(folder: Path, place: int | None, *, in_table: bool = False) -> int:
+    """Kill an erasure at a change, and run it again; return the number of changes.
+
+    The keys are in a file, or in a table.
+    """
     folder.mkdir()
     with (
         FakeMetastore("4.0.1", directory=folder) as metastore,
@@ -681,6 +687,10 @@ def _killed(folder: Path, place: int | None) -> int:
         warehouse = Warehouse(client, "d", folder)
         warehouse.fill("partitioned", 30)
         job = warehouse.job()
+        if in_table:
+            values = ", ".join(f"('{key}')" for key in KEYS[:10])
+            warehouse.sql(f"CREATE TABLE asked (who string); INSERT INTO asked VALUES {values}")
+            job = warehouse.job(TableSource("d.asked"))
         strike = None if place is None else Strike(Kind.KILL, place)
         told = drive(job, folder, strike, str(folder))
         if place is not None:
@@ -690,7 +700,7 @@ def _killed(folder: Path, place: int | None) -> int:
             told = drive(job, folder, None, str(folder))
         assert told.report is not None, (place, told.error, told.message)
         assert told.report["certificate"], (place, told.report["waits"])
-        warehouse.require_erased(warehouse.erase())
+        warehouse.require_erased(warehouse.erase(job))
         assert told.report["rows_deleted"] == 10
         certificate = warehouse.certificate()
         assert certificate is not None
