@@ -10,7 +10,6 @@ from hiveacid.jobs.iceberg_job import IcebergExportJob
 from tests.iceberg.hostile.lakehouse import NAMES, Lakehouse
 from tests.iceberg.hostile.rest_server import RestServer
 
-
 # Of the many names, a case checks a part.
 PARTS = 24
 
