@@ -141,11 +141,7 @@ LITERALS: dict[str, Any] = {
 TEMPLATE = "{{ params.value }}"
 # What a text may be mistaken for, in a field of each form.
 TEXTS = [20261101, date(2026, 11, 1), "007", "1.10", "'a'", "True"]
-FORMS = [
-    (HiveAcidDeleteOperator, "properties_file"),
-    (HiveAcidDeleteOperator, "conf"),
-    (HiveAcidMaintainOperator, "tables"),
-]
+FORMS = [(HiveAcidDeleteOperator, "properties_file"), (HiveAcidDeleteOperator, "conf")]
 
 
 def fields_of(class_: type[NamedTemplateFields]) -> list[str]:
