@@ -23,6 +23,7 @@ PAGES = sorted(
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
         ROOT / "deploy" / "README.md",
+        ROOT / "tests" / "README.md",
         *(ROOT / "docs").rglob("*.md"),
     ]
 )
