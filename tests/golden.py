@@ -99,10 +99,10 @@ class GoldenTable:
 
 def by_table(snapshots: Iterable[GoldenSnapshot]) -> dict[str, list[GoldenSnapshot]]:
     """The snapshots of each table."""
-    found: dict[str, list[GoldenSnapshot]] = {}
+    tables: dict[str, list[GoldenSnapshot]] = {}
     for snapshot in snapshots:
-        found.setdefault(snapshot.table, []).append(snapshot)
-    return found
+        tables.setdefault(snapshot.table, []).append(snapshot)
+    return tables
 
 
 def golden_snapshots(kind: TableKind) -> list[GoldenSnapshot]:

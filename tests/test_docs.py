@@ -108,7 +108,7 @@ def test_targets_of_make_and_tests_that_are_named_are_there() -> None:
     targets = set(re.findall(r"^([a-z0-9]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:
         words = set(re.findall(r"`make ((?:[a-z0-9]+ ?)+)", page.read_text()))
-        assert {target for each in words for target in each.split()} <= targets, page
+        assert {target for line in words for target in line.split()} <= targets, page
         for named in re.findall(r"`(tests/[^`\s]+)`", page.read_text()):
             assert list(ROOT.glob(named)), (page, named)
 

@@ -243,7 +243,7 @@ def _list(note: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     ("damage", "is_old"),
-    [(each, True) for each in (_empty, _object, _truncated, _large, _list)] + [(_list, False)],
+    [(damage, True) for damage in (_empty, _object, _truncated, _large, _list)] + [(_list, False)],
 )
 def test_the_files_of_an_attempt_with_an_unreadable_note_remain(
     mirror: Mirror, damage: Callable[[bytes], bytes], is_old: bool
