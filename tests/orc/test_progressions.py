@@ -91,8 +91,8 @@ def test_columns_of_inserted_rows_are_recognized(step):
     for count in (2, 3, 511, 512, 514, 1600, 8192, 25_001):
         for start in (0, 536870912, -7, (1 << 63) - 2000, -(1 << 63)):
             first = min(start, (1 << 63) - 1 - step * count)
-            known = Progression(first, step, count)
-            assert recognized(arithmetic_runs(first, count, step)) == known
+            progression = Progression(first, step, count)
+            assert recognized(arithmetic_runs(first, count, step)) == progression
 
 
 @pytest.mark.parametrize("groups", [[10_000] * 3, [512] * 40, [20_000, 700], [300] * 30])

@@ -61,10 +61,10 @@ def random_struct(random: Random, declared: Any) -> Any:
 
 def test_messages_are_written_as_they_were_read() -> None:
     structs = [
-        each
+        declared
         for module in (idl_tables, idl_txns)
-        for each in vars(module).values()
-        if getattr(each, "thrift_spec", None)
+        for declared in vars(module).values()
+        if getattr(declared, "thrift_spec", None)
     ]
     for seed in range(100):
         random = Random(seed)
