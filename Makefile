@@ -93,8 +93,10 @@ test: setup ## Run all tests, with a sample of the cases of long ones (CASES=all
 	@# In the order of the folders; otherwise the files with few, long tests come last.
 	@$(RUN) CASES=$(or $(CASES),sample) python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-quick: setup ## Run the tests of rules, jobs, SQL, plan and ORC in half a minute, with few random examples
-	@$(RUN) CASES=quick python -m pytest -m quick tests/rules tests/jobs tests/sql tests/plan tests/orc
+# Also folders that a package does not have yet.
+QUICK := $(wildcard $(addprefix tests/,rules jobs sql plan orc worker writes records contract/txn))
+quick: setup ## Run the tests of rules, jobs, SQL, plan, worker, writes, records and ORC in a minute, with few random examples
+	@$(RUN) CASES=quick python -m pytest -m quick --numprocesses $(WORKERS) --dist worksteal $(QUICK)
 
 unit: setup ## Run the tests that need no Java, in three minutes
 	@$(RUN) python -m pytest -m unit --numprocesses $(WORKERS) --dist worksteal

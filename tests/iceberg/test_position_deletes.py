@@ -192,7 +192,8 @@ def test_a_dry_run_counts_the_delete_files(mirror: PositionMirror) -> None:
     assert mirror.changes() == (1, 1, 0, 2)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("mirror", ["parquet"], indirect=True)
 @pytest.mark.parametrize("edge", ["before", "after"])
 @pytest.mark.parametrize("phase", STEPS)
 def test_a_failure_at_any_step_leaves_no_file_and_the_next_run_updates(

@@ -59,11 +59,10 @@ def _with_a_quoted_word(sql: str, quotes: str) -> Iterator[str]:
             yield f"{sql[: token.start]}{quotes}{written}{quotes}{sql[token.end + 1 :]}"
 
 
-@pytest.mark.parametrize("quotes", ["`", "'"])
 @pytest.mark.parametrize("sql", STATEMENTS)
-def test_a_keyword_in_quotes_is_not_a_keyword(sql: str, quotes: str) -> None:
+def test_a_keyword_in_quotes_is_not_a_keyword(sql: str) -> None:
     meaning = to_steps(sql)
-    for changed in _with_a_quoted_word(sql, quotes):
+    for changed in (*_with_a_quoted_word(sql, "`"), *_with_a_quoted_word(sql, "'")):
         with suppress(SqlError):
             assert to_steps(changed) != meaning, changed
 

@@ -204,16 +204,14 @@ OPERATIONS: list[Callable[[Storage, str], object]] = [
 ]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("path", ["..", "../secret", "a/../../secret", "/etc", "a\0b"])
-def test_no_operation_leaves_the_folder(
-    storage: Storage, table: Path, operation: Callable[[Storage, str], object], path: str
-) -> None:
+def test_no_operation_leaves_the_folder(storage: Storage, table: Path, path: str) -> None:
     secret = table.parent / "secret"
     secret.write_bytes(b"secret")
     write(storage, "inside", b"1")
-    with pytest.raises(MalformedName):
-        operation(storage, path)
+    for operation in OPERATIONS:
+        with pytest.raises(MalformedName):
+            operation(storage, path)
     assert secret.read_bytes() == b"secret"
 
 
