@@ -276,7 +276,7 @@ class TableSearch:
             for keyed in file.keyed([name]):
                 for place, given in enumerate(keyed.columns.schema.names):
                     if given.lower() == name:
-                        yield keyed.key[0], keyed.columns.column(place)
+                        yield keyed.ids.write_ids, keyed.columns.column(place)
             return
         for batch in file.flat([name]):
             for place, given in enumerate(batch.schema.names):
