@@ -36,7 +36,7 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.orc.format.envelope import EnvelopeColumn, with_column_names
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.row_id_set import RowIdSet
-from hiveacid.orc.values.exact_statistics import row_columns, stripe_statistics
+from hiveacid.orc.values.column_bounds import row_columns, stripe_statistics
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.rules.column_statistics import (
     ColumnStatistics,
