@@ -281,7 +281,7 @@ class TableSearch:
         name = self.holder.column.name.lower()
         batches: Iterator[tuple[Int64s | None, pa.RecordBatch]]
         if tail.is_acid:
-            batches = ((rows.key[0], rows.columns) for rows in file.keyed([name]))
+            batches = ((rows.ids.write_ids, rows.columns) for rows in file.keyed([name]))
         else:
             batches = ((None, rows) for rows in file.flat([name]))
         for write_ids, batch in batches:

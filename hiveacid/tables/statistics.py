@@ -1,6 +1,6 @@
 """ANALYZE TABLE: compute statistics of a snapshot and store them so that readers may trust them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Context
 from decimal import Decimal as Number
@@ -34,11 +34,9 @@ from hiveacid.metastore.table_rules import existing_table, require_same_definiti
 from hiveacid.metastore.txn.owner import Snapshot, abort_open_transactions
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.orc.format.envelope import EnvelopeColumn, with_column_names
-from hiveacid.orc.format.streams import Integers
 from hiveacid.orc.format.tail import OrcTail
-from hiveacid.orc.row_keys.key_stream import read_keys
-from hiveacid.orc.row_keys.keys import Keys
-from hiveacid.orc.values.exact_statistics import row_columns, stripe_statistics
+from hiveacid.orc.row_keys.row_id_set import RowIdSet
+from hiveacid.orc.values.column_bounds import row_columns, stripe_statistics
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.rules.column_statistics import (
     ColumnStatistics,
@@ -50,11 +48,11 @@ from hiveacid.rules.names import Delta, TableRef, parse_partition_name
 from hiveacid.rules.partitions import KeyComparison, matching_partitions
 from hiveacid.rules.schema import Decimal, HiveType, Primitive, TableKind, parse_type
 from hiveacid.rules.sql_names import unquoted
-from hiveacid.rules.write_ids import Range, ValidWriteIdList, WriteIdList
-from hiveacid.storage.filesystems import translated_os_errors
+from hiveacid.rules.write_ids import Range, ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage
-from hiveacid.storage.listing import DataFile, open_data, read_tail
+from hiveacid.storage.listing import DataFile, read_tail
 from hiveacid.tables.scan.columns import TableColumns
+from hiveacid.tables.scan.orc_file import OrcFile
 from hiveacid.tables.scan.parquet_file import parquet_rows
 from hiveacid.tables.scan.table_part import TablePart
 from hiveacid.tables.scan.visible_table import PartitionDirectory, see_table
@@ -115,76 +113,6 @@ def _unscaled(value: Any, scale: int) -> int:
     sign, digits, exponent = value.as_tuple()
     number: int = int("".join(map(str, digits))) * 10 ** (exponent + scale)
     return -number if sign else number
-
-
-# The row ids that are deleted in a partition, and which stripes can hold such rows
-
-
-_KEY = (EnvelopeColumn.ORIGINAL_TRANSACTION, EnvelopeColumn.BUCKET, EnvelopeColumn.ROW_ID)
-
-
-class DeletedKeys:
-    """The row ids of visible delete events."""
-
-    def __init__(self, parts: Iterable[Keys]) -> None:
-        rows: dict[tuple[int, int], list[Integers]] = {}
-        for keys in parts:
-            pairs = np.stack([keys.original_write_ids, keys.buckets])
-            for write_id, bucket in np.unique(pairs, axis=1).T.tolist():
-                mine = (keys.original_write_ids == write_id) & (keys.buckets == bucket)
-                rows.setdefault((write_id, bucket), []).append(keys.rows[mine])
-        self._rows = {key: np.unique(np.concatenate(found)) for key, found in rows.items()}
-
-    def __bool__(self) -> bool:
-        return bool(self._rows)
-
-    @classmethod
-    def read(
-        cls, storage: ReadOnlyStorage, files: Iterable[DataFile], write_ids: WriteIdList
-    ) -> "DeletedKeys":
-        """Read the delete events of some files that a snapshot sees.
-
-        Raises:
-            CorruptFile: A file cannot be read.
-        """
-        return cls(keys for file in files for keys in _visible_events(storage, file, write_ids))
-
-    def may_hit(self, tail: OrcTail, stripe: int) -> bool:
-        """Return whether a row of a stripe may be deleted."""
-        if not self._rows:
-            return False
-        ranges = [tail.int_range(stripe, column) for column in _KEY]
-        write_ids, buckets, rows = ranges
-        if write_ids is None or buckets is None or rows is None:
-            return True
-        if write_ids[0] == write_ids[1] and buckets[0] == buckets[1]:
-            deleted = self._rows.get((write_ids[0], buckets[0]))
-            return deleted is not None and _any_within(deleted, rows)
-        return any(
-            write_ids[0] <= write_id <= write_ids[1]
-            and buckets[0] <= bucket <= buckets[1]
-            and _any_within(deleted, rows)
-            for (write_id, bucket), deleted in self._rows.items()
-        )
-
-
-def _visible_events(
-    storage: ReadOnlyStorage, file: DataFile, write_ids: WriteIdList
-) -> Iterable[Keys]:
-    tail = read_tail(storage, file.path, file.size)
-    with (
-        translated_os_errors(f"{storage.location}/{file.path}"),
-        open_data(storage, file) as source,
-    ):
-        for keys in read_keys(source, tail):
-            current = keys.current_write_ids
-            visible = [each for each in np.unique(current).tolist() if write_ids.is_valid(each)]
-            yield keys[np.isin(current, visible)]
-
-
-def _any_within(sorted_rows: Integers, bounds: tuple[int, int]) -> bool:
-    at = int(np.searchsorted(sorted_rows, bounds[0]))
-    return at < len(sorted_rows) and int(sorted_rows[at]) <= bounds[1]
 
 
 # Statistics of the visible rows of one partition, or of a table without partitions.
@@ -267,7 +195,7 @@ class _PartitionAnalysis:
                 else:
                     self._columns[column.name] = (column, type_, kind)
         self._found: dict[str, list[ColumnStatistics]] = {name: [] for name in self._columns}
-        self._deleted = DeletedKeys(())
+        self._deleted = RowIdSet(())
         self._rows = self._stripes = self._decoded = 0
 
     def collect(self) -> PartitionStatistics:
@@ -275,7 +203,11 @@ class _PartitionAnalysis:
         files = self._part.files
         deletes = [file for file in files if _is_delete(file)]
         data = [file for file in files if not _is_delete(file)]
-        self._deleted = DeletedKeys.read(self._storage, deletes, self._part.write_ids)
+        self._deleted = RowIdSet(
+            ids
+            for file in deletes
+            for ids in OrcFile(self._storage, file).events(self._part.write_ids)
+        )
         if self._part.format is StorageFormat.PARQUET:
             self._rows = sum(parquet_rows(self._storage, file.path) for file in data)
             undecided = data if self._columns else []
@@ -356,7 +288,7 @@ class _PartitionAnalysis:
         """Return whether a row of a stripe may be deleted or have an invisible write id."""
         if not tail.is_acid:
             return False
-        if self._deleted.may_hit(tail, stripe):
+        if self._deleted.may_be_in(tail, stripe):
             return True
         written = tail.int_range(stripe, EnvelopeColumn.CURRENT_TRANSACTION)
         if written is None:

@@ -15,11 +15,11 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.orc.copying.reencode import RowWriter
 from hiveacid.orc.format.compression import Codec
-from hiveacid.orc.format.envelope import EnvelopeColumn
 from hiveacid.orc.format.layout import Layout
 from hiveacid.orc.format.process_memory import return_memory
-from hiveacid.orc.format.streams import UTC
-from hiveacid.orc.format.tail import FIRST_GREGORIAN_DAY, OrcTail
+from hiveacid.orc.format.streams import UTC, Integers
+from hiveacid.orc.format.tail import FIRST_GREGORIAN_DAY
+from hiveacid.orc.row_keys.row_id_set import RowIds, RowIdSet
 from hiveacid.orc.values.timestamps import SECONDS_OF_2015
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.names import DEFAULT_PARTITION
@@ -34,7 +34,7 @@ from hiveacid.storage.staging import FlatFile, NewFile, StagedFile
 from hiveacid.tables.bucketing import bucket_numbers
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.row_filter import StripeChoice
-from hiveacid.tables.scan.table_part import DeleteEvents, Int64s, RowBatch, VisibleRows
+from hiveacid.tables.scan.table_part import RowBatch, VisibleRows
 from hiveacid.tables.scan.times import TIMESTAMP
 from hiveacid.tables.visible_files import AcidFile, AcidFiles, FilesReader, PartitionFiles
 from hiveacid.worker.checks import ArrowChecks
@@ -149,19 +149,18 @@ class FoundRows:
 
     partition: int
     file: DataFile
-    ids: tuple[Int64s, Int64s, Int64s]
+    ids: RowIds
     columns: pa.Table
 
     def __len__(self) -> int:
-        return len(self.ids[0])
+        return len(self.ids.rows)
 
     def only(self, mask: np.ndarray) -> "FoundRows":
         """Return the rows that a mask selects."""
         if mask.all():
             return self
-        write_ids, buckets, rows = (part[mask] for part in self.ids)
-        ids = (write_ids, buckets, rows)
-        return FoundRows(self.partition, self.file, ids, self.columns.filter(pa.array(mask)))
+        columns = self.columns.filter(pa.array(mask))
+        return FoundRows(self.partition, self.file, self.ids.only(mask), columns)
 
 
 @dataclass(frozen=True)
@@ -214,9 +213,9 @@ class TableRows:
             (own,) = (file for file in partition.inserts if below + match.file.path == file.path)
             # The rows of files without row ids are counted together.
             files = partition.raw_beside(own) if own.raw else [own]
-            wanted, rows = DeleteEvents(*match.ids), _RowChoice(np.sort(match.ids[2]))
-            for found in self._of(match.partition, files, names, None if own.raw else rows):
-                if found.file == match.file and (hits := wanted.mask(*found.ids)).any():
+            wanted = RowIdSet([match.ids])
+            for found in self._of(match.partition, files, names, None if own.raw else wanted):
+                if found.file == match.file and (hits := wanted.contains(found.ids)).any():
                     yield found.only(hits)
 
     def _of(
@@ -246,32 +245,15 @@ class TableRows:
         )
         for file, read in visible.readers_by_file(_data_files(partition, files)):
             for batches in _chunks(read()):
-                ids = tuple(
-                    np.concatenate([getattr(batch, part) for batch in batches])
-                    for part in ("write_ids", "buckets", "rows")
-                )
+                ids = RowIds.joined(batch.ids for batch in batches)
                 rows = [columns.batch(batch.columns, keys) for batch in batches]
-                found = FoundRows(number, file, ids, pa.Table.from_batches(rows))  # type: ignore[arg-type]
+                found = FoundRows(number, file, ids, pa.Table.from_batches(rows))
                 size = found.columns.nbytes
                 del batches, rows
                 yield found
                 del found
                 if size > _LARGE:
                     return_memory()
-
-
-@dataclass(frozen=True)
-class _RowChoice:
-    """The stripes that may have some row numbers."""
-
-    rows: Int64s
-
-    def stripes(self, tail: OrcTail) -> list[bool]:
-        ranges = (tail.int_range(n, EnvelopeColumn.ROW_ID) for n in range(len(tail.stripes)))
-        return [
-            known is None or bool(np.diff(np.searchsorted(self.rows, [known[0], known[1] + 1]))[0])
-            for known in ranges
-        ]
 
 
 def _chunks(batches: Iterator[RowBatch]) -> Iterator[list[RowBatch]]:
@@ -380,7 +362,7 @@ def write_flat(rows: pa.Table, target: FlatTarget) -> list[FlatFile]:
 
 def _divided(
     rows: pa.Table, table: HiveTable, buckets: np.ndarray | None
-) -> Iterator[tuple[str | None, int | None, Int64s | None]]:
+) -> Iterator[tuple[str | None, int | None, Integers | None]]:
     """Yield each partition and bucket with the places of its rows; None means all."""
     if not rows.num_rows:
         return

@@ -18,6 +18,7 @@ from hiveacid.metastore.table_rules import (
     partitions_of_insert,
     partitions_to_empty,
 )
+from hiveacid.orc.row_keys.row_id_set import RowIds
 from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.partitions import partitions_to_change, selected_partitions
 from hiveacid.plan.scope import ChangeScope
@@ -253,13 +254,11 @@ def matching(
             require_few(count, f"The change of {rows.files.table.ref.full_name}")
             matches.setdefault((found.partition, found.file), []).append(few)
     return [
-        FoundRows(partition, file, _joined_ids(parts), parts[0].columns.slice(0, 0))
+        FoundRows(
+            partition, file, RowIds.joined(part.ids for part in parts), parts[0].columns.slice(0, 0)
+        )
         for (partition, file), parts in matches.items()
     ]
-
-
-def _joined_ids(parts: Sequence[FoundRows]) -> Any:
-    return tuple(np.concatenate(each) for each in zip(*(part.ids for part in parts), strict=True))
 
 
 # UPDATE and DELETE

@@ -722,9 +722,9 @@ class AcidOutput(TableOutput):
             known = AcidFile(
                 below(folder.root, file.path), None, file.bucket, file.bytes, exact=True
             )
-            ids = read_events([(0, known)], self.txn.snapshot.write_ids[self.table.ref.full_name])
-            numbers = [pa.repeat(0, len(ids[0])), pa.repeat(file.bucket, len(ids[0]))]
-            batch = pa.record_batch([*numbers, *map(pa.array, ids[:3])], _EVENT_COLUMNS)
+            ids = read_events([known], self.txn.snapshot.write_ids[self.table.ref.full_name])
+            numbers = [pa.repeat(0, len(ids.rows)), pa.repeat(file.bucket, len(ids.rows))]
+            batch = pa.record_batch([*numbers, *map(pa.array, ids)], _EVENT_COLUMNS)
             staging = [self._staging_folder(folder, directory, is_read=True)]
             stage = delete_stager(staging, self.write_id, row_types, self.codec)
             (row,) = (row for report in stage([batch]) for row in report.to_pylist())

@@ -14,6 +14,7 @@ from hiveacid.errors import OverlapRefused
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.orc.row_keys.row_id_set import KeyRange, RowIdSet
 from hiveacid.records.overlaps import committed_since, read_note, writers_in
 from hiveacid.rules.location import below
 from hiveacid.rules.locks import Finished, describe_renumbered, describe_shared_rows
@@ -24,10 +25,7 @@ from hiveacid.storage.staging import StagedFile
 from hiveacid.tables.visible_files import (
     AcidFile,
     FilesReader,
-    Ids,
-    KeyRange,
     PartitionFiles,
-    are_in,
     read_events,
 )
 from hiveacid.writes.output import OutputFolder
@@ -109,17 +107,17 @@ class RowOverlaps:
         now = FilesReader(self.client, self.txn).files(part.statement.table, partitions)
         (partition,) = now.partitions
         replaced = self.require_same_row_ids(part, partition)
-        mine = read_events([(0, _as_acid(folder, file)) for file in files], now.write_ids)[:3]
+        mine = read_events([_as_acid(folder, file) for file in files], now.write_ids)
         deletes = [*partition.deletes, *self._compacted_deletes(part, partition, replaced, new)]
         candidates = [file for file in deletes if _may_have(file, new)]
-        own = _key_range(mine)
+        own = KeyRange.of_ids(mine)
         events = []
         for file, tail in zip(candidates, now.tails.of(candidates), strict=True):
             keys = KeyRange.of(tail)
             if keys is None or keys.may_share(own):
-                events.append((0, file))
-        theirs = read_events(events, now.write_ids)[:3]
-        return int(are_in(theirs, mine).sum())
+                events.append(file)
+        theirs = RowIdSet([read_events(events, now.write_ids)])
+        return int(theirs.contains(mine).sum())
 
     def _compacted_deletes(
         self, part: Part, partition: PartitionFiles, replaced: Collection[str], new: Collection[int]
@@ -184,13 +182,6 @@ class RowOverlaps:
 
 def _as_acid(folder: OutputFolder, file: StagedFile) -> AcidFile:
     return AcidFile(below(folder.root, file.path), None, file.bucket, file.bytes, exact=True)
-
-
-def _key_range(ids: Sequence[Ids]) -> KeyRange:
-    if not len(ids[0]):
-        return KeyRange(0)
-    write_ids, buckets, rows = ((int(part.min()), int(part.max())) for part in ids)
-    return KeyRange(len(ids[0]), write_ids, buckets, rows)
 
 
 def _only_new(partition: PartitionFiles, new: Collection[int]) -> PartitionFiles:

@@ -16,6 +16,7 @@ from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.orc.row_keys.row_id_set import RowIdSet
 from hiveacid.records.staged_changes import StagedChangeFolder, StagedRows
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.location import Location, below
@@ -24,7 +25,7 @@ from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.storage.listing import DataFile
 from hiveacid.tables.locations import require_job_access
 from hiveacid.tables.scan.columns import TableColumns
-from hiveacid.tables.scan.table_part import DeleteEvents, TablePart
+from hiveacid.tables.scan.table_part import TablePart
 from hiveacid.tables.scan.visible_table import PartitionDirectory, VisibleTable, see_table
 from hiveacid.tables.visible_files import AcidFile, read_events
 from hiveacid.writes.staged_change import require_described, require_partition
@@ -187,9 +188,8 @@ def _deleted(
     if directory.name in files.replaced:
         yield from (batch for _, batch in rows)
         return
-    numbered = [(0, file) for file in files.events(directory.name)]
-    events = DeleteEvents(*read_events(numbered, ValidWriteIdList(None, 0))[:3])
-    for ids, batch in rows:
-        assert ids is not None, "An insert-only table has no delete events."
-        if (hits := events.mask(ids.write_ids, ids.buckets, ids.rows)).any():
+    events = RowIdSet([read_events(files.events(directory.name), ValidWriteIdList(None, 0))])
+    for stored, batch in rows:
+        assert stored is not None, "An insert-only table has no delete events."
+        if (hits := events.contains(stored.ids)).any():
             yield batch.filter(pa.array(hits))

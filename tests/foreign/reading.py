@@ -65,7 +65,7 @@ def table_of_orc(path: Path) -> None:
 
 def events(path: Path) -> None:
     file = AcidFile(str(path), None, 0, path.stat().st_size, False)
-    read_events([(0, file)], ValidWriteIdList(None, 1 << 40))
+    read_events([file], ValidWriteIdList(None, 1 << 40))
 
 
 def mirror(path: Path) -> None:

@@ -31,8 +31,8 @@ from hiveacid.orc.row_keys.keys import (
     Keys,
     check_ascending,
     key_names,
-    sorted_distinct,
 )
+from hiveacid.orc.row_keys.row_id_set import Mask, RowIdSet, are_among
 from hiveacid.rules.row_id import RowId
 
 # Key columns whose values have equal steps, recognized by their encoding instead of decoded.
@@ -266,7 +266,6 @@ def _joined(runs: Sequence[Progression | None]) -> Progression | None:
     return Progression(first, step, count)
 
 
-_Mask = NDArray[np.bool_]
 _BATCH_ROWS = 16_384
 # So many files may be read with batches of that size, some 20 MB each.
 _WIDE_FILES = 8
@@ -429,33 +428,6 @@ def read_row_id_range(source: Source, tail: OrcTail, stripe: int) -> RowIdRange:
     return _range_from_statistics(tail, stripe) or _range_from_rows(source, tail, stripe)
 
 
-class KeySet:
-    """A set of row ids, in any order, for lookups."""
-
-    def __init__(self, keys: Keys) -> None:
-        # Numbering the distinct values of one part after the other keeps every step a search
-        # in plain integers, which works for a single write id as well as for thousands.
-        codes = np.zeros(len(keys), dtype=np.int64)
-        self._levels: list[tuple[Integers, Integers]] = []
-        for part in keys.row_ids():
-            values = sorted_distinct(part)
-            codes = codes * len(values) + np.searchsorted(values, part)
-            distinct = sorted_distinct(codes)
-            codes = np.searchsorted(distinct, codes)
-            self._levels.append((values, distinct))
-
-    def contains(self, keys: Keys) -> _Mask:
-        """Return for each row id whether it is in the set."""
-        codes = np.zeros(len(keys), dtype=np.int64)
-        held = np.ones(len(keys), dtype=np.bool_)
-        for part, (values, distinct) in zip(keys.row_ids(), self._levels, strict=True):
-            if len(values) == 0:
-                return np.zeros(len(keys), dtype=np.bool_)
-            place = _search(values, part, held)
-            codes = _search(distinct, codes * len(values) + place, held)
-        return held
-
-
 class DeleteCursor:
     """Detects deleted rows. Its calls must be in the order of the row ids.
 
@@ -489,23 +461,22 @@ class DeleteCursor:
             self._events = next(self._batches, None)
         return count
 
-    def hits(self, keys: Keys) -> NDArray[np.bool_]:
+    def hits(self, keys: Keys) -> Mask:
         """Return for each of some ascending rows whether an event refers to it."""
         first, last = keys.row_id(0), keys.row_id(-1)
-        hit = np.zeros(len(keys), dtype=np.bool_)
+        mask = np.zeros(len(keys), np.bool_)
         while self._events is not None and self.reaches(first, last):
-            upto = _position_behind(self._events, last)
+            end = _position_behind(self._events, last)
+            events = self._events[:end]
+            # The rows ascend, so that they differ only in their numbers.
             if first[:2] == last[:2]:
-                # They all differ only in the last part, and the events are fewer than the rows.
-                events = self._events.rows[:upto]
-                places = np.searchsorted(keys.rows, events)
-                hit[places[keys.rows[places] == events]] = True
+                mask |= are_among(keys.rows, events.rows)
             else:
-                hit |= KeySet(self._events[:upto]).contains(keys)
-            if upto < len(self._events):
+                mask |= RowIdSet([events.row_ids()]).contains(keys.row_ids())
+            if end < len(self._events):
                 break
             self._events = next(self._batches, None)
-        return hit
+        return mask
 
 
 def names_rows(source: Source, tail: OrcTail, deletes: Iterable[Keys]) -> bool:
@@ -554,13 +525,6 @@ def deleted_rows(
                     yield np.flatnonzero(cursor.hits(keys)) + place
                     place += len(keys)
         before += stripe.rows
-
-
-def _search(sorted_values: Integers, wanted: Integers, held: _Mask) -> Integers:
-    """Return the positions of the values; clear the mark in `held` of missing ones."""
-    place = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)
-    held &= sorted_values[place] == wanted
-    return place
 
 
 def _in_order(

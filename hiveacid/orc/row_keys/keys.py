@@ -25,6 +25,7 @@ from hiveacid.orc.format.streams import (
     integer_runs,
     row_index,
 )
+from hiveacid.orc.row_keys.row_id_set import RowIds, first_disorder
 from hiveacid.rules.row_id import RowId
 
 
@@ -103,9 +104,9 @@ class Keys:
             zip(KEY_COLUMNS, (getattr(self, field.name) for field in fields(self)), strict=True)
         )
 
-    def row_ids(self) -> tuple[Integers, Integers, Integers]:
-        """The three parts of the row ids."""
-        return self.original_write_ids, self.buckets, self.rows
+    def row_ids(self) -> RowIds:
+        """The row ids."""
+        return RowIds(self.original_write_ids, self.buckets, self.rows)
 
     def row_id(self, position: int) -> RowId:
         """The row id of one row."""
@@ -122,14 +123,6 @@ def key_names(types: Sequence[bytes]) -> list[str]:
     if not kinds <= {TypeKind.INT, TypeKind.LONG}:
         raise CorruptFile("The columns of the row ids are no integers.")
     return [name.decode() for name in field_names(types[0])[: len(KEY_COLUMNS)]]
-
-
-def first_disorder(columns: Sequence[Integers]) -> int | None:
-    """The first row that is not greater than the row before it, comparing column by column."""
-    ascends = np.zeros(max(len(columns[0]) - 1, 0), dtype=np.bool_)
-    for column in reversed(columns):
-        ascends = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & ascends)
-    return None if ascends.all() else int(np.argmin(ascends)) + 1
 
 
 def sorted_distinct(values: NDArray[Any]) -> NDArray[Any]:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from hiveacid.errors import UnknownColumn, UnsupportedTable
 from hiveacid.jobs.sources import CHANGE, DELETE, INSERT
 from hiveacid.metastore.catalog import HivePartition, HiveTable
+from hiveacid.orc.row_keys.row_id_set import KeyRange
 from hiveacid.rules.directory import AcidDirectory, FileStatus, Rules
 from hiveacid.rules.names import Base, Delta, parse_directory
 from hiveacid.rules.sql_names import quoted
@@ -37,7 +38,6 @@ from hiveacid.tables.scan.differences import TwoReaders, flat_files
 from hiveacid.tables.visible_files import (
     AcidFile,
     FileTails,
-    KeyRange,
     PartitionFiles,
     partition_files,
 )

@@ -31,8 +31,9 @@ from hiveacid.storage.listing import (
     read_tail,
     versions_of,
 )
+from hiveacid.tables.scan.orc_file import are_valid
 from hiveacid.tables.scan.parquet_file import ParquetFile
-from hiveacid.tables.scan.table_part import VisibleRows, are_valid
+from hiveacid.tables.scan.table_part import VisibleRows
 from hiveacid.tables.scan.visible_table import PartitionDirectory, see_table
 
 # Counts the rows in files of text of a partition.
@@ -179,7 +180,7 @@ def _count_rows(readers: TwoReaders, partition: PartitionDirectory) -> tuple[int
         visible = VisibleRows(storage, version, readers.rules, (), clustered=partition.clustered)
         for batch in visible.of(files):
             rows += len(batch)
-            known += int(are_valid(batch.write_ids, readers.then).sum())
+            known += int(are_valid(batch.ids.write_ids, readers.then).sum())
         return rows, known
 
     earlier, _ = count(before, readers.then)

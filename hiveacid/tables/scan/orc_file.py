@@ -5,7 +5,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from hiveacid.orc.format.column_view import only_columns
 from hiveacid.orc.format.compression import Source
 from hiveacid.orc.format.envelope import (
     EnvelopeColumn,
+    RowOperation,
     TypeField,
     TypeKind,
     kind_of,
@@ -23,9 +24,11 @@ from hiveacid.orc.format.envelope import (
 )
 from hiveacid.orc.format.protobuf import Message
 from hiveacid.orc.format.statistics import COUNT, INTEGERS
-from hiveacid.orc.format.streams import UTC
+from hiveacid.orc.format.streams import UTC, Integers
 from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.key_stream import read_keys
 from hiveacid.orc.row_keys.keys import key_names
+from hiveacid.orc.row_keys.row_id_set import Mask, RowIds
 from hiveacid.orc.values.timestamps import split_timestamps, timestamp_clock
 from hiveacid.rules.schema import AS_STORED, MappedColumns
 from hiveacid.rules.write_ids import Range, WriteIdList
@@ -46,13 +49,18 @@ _KEY = (
     EnvelopeColumn.CURRENT_TRANSACTION,
 )
 
-Int64s = np.ndarray[Any, np.dtype[np.int64]]
-
 
 class KeyedRows(NamedTuple):
-    """Some rows of a file that has row ids: the parts of `_KEY`, and the table's own columns."""
+    """Some rows of a file that has row ids.
 
-    key: tuple[Int64s, Int64s, Int64s, Int64s]
+    Attributes:
+        ids: The row ids.
+        current: The write ids that wrote the rows.
+        columns: The table's own columns.
+    """
+
+    ids: RowIds
+    current: Integers
     columns: pa.RecordBatch
 
 
@@ -91,9 +99,36 @@ class OrcFile:
             if any(key.null_count for key in keys):
                 raise CorruptFile(f"{self._path}: There are rows whose row id is null.")
             row = batch.columns[len(_KEY) :]
-            write_ids, buckets, numbers, current = map(_int64s, keys)
-            key = (write_ids, buckets, numbers, current)
-            yield KeyedRows(key, _fields_of(row, len(batch)))
+            *ids, current = map(_int64s, keys)
+            yield KeyedRows(RowIds(*ids), current, _fields_of(row, len(batch)))
+
+    def events(self, write_ids: WriteIdList | None) -> Iterator[RowIds]:
+        """Read the row ids in the delete events of a file.
+
+        Args:
+            write_ids: The write ids that the reader sees; by default all.
+
+        Raises:
+            CorruptFile: The file cannot be read, or holds other events.
+            UnsupportedFile: Its columns are not those of an ACID file.
+        """
+        tail = self._acid_tail()
+        with (
+            self._errors(),
+            open_data(self.storage, self.file) as source,
+            closing(read_keys(source, tail, rows=_MOST_ROWS)) as batches,
+        ):
+            for keys in batches:
+                other = keys.operations[keys.operations != RowOperation.DELETE]
+                if len(other):
+                    raise CorruptFile(
+                        f"{self._path} holds events of operation {other[0]}, which do not belong "
+                        "into its directory."
+                    )
+                ids = keys.row_ids()
+                if write_ids is not None:
+                    ids = ids.only(are_valid(keys.current_write_ids, write_ids))
+                yield ids
 
     def without_ids(
         self, columns: Collection[str], write_ids: WriteIdList
@@ -257,6 +292,15 @@ def _fields_of(row: Sequence[pa.Array], rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""])
 
 
-def _int64s(column: pa.Array) -> Int64s:
-    result: Int64s = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+def are_valid(current: Integers, write_ids: WriteIdList) -> Mask:
+    """Return for each row whether its write id is visible; most files have a single write id."""
+    if len(current) and (current == current[0]).all():
+        return np.full(len(current), write_ids.is_valid(int(current[0])))
+    distinct, which = np.unique(current, return_inverse=True)
+    visible = np.array([write_ids.is_valid(int(w)) for w in distinct], dtype=np.bool_)
+    return visible[which]
+
+
+def _int64s(column: pa.Array) -> Integers:
+    result: Integers = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return result

@@ -5,15 +5,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from hiveacid.errors import SparkNeeded, UnsupportedTable
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
+from hiveacid.orc.row_keys.row_id_set import Mask, RowIds, RowIdSet, contained
 from hiveacid.rules.directory import AcidDirectory, Rules, SyntheticIds, synthetic_ids, written_by
 from hiveacid.rules.location import Location
 from hiveacid.rules.names import Base, Delta, delete_applies, may_delete
@@ -23,7 +23,7 @@ from hiveacid.rules.write_ids import CompactorWriteIdList, ValidWriteIdList, Wri
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import DataFile, data_files, read_tail
 from hiveacid.tables.scan.columns import TableColumns
-from hiveacid.tables.scan.orc_file import OrcFile, shares_of
+from hiveacid.tables.scan.orc_file import OrcFile, are_valid, shares_of
 from hiveacid.tables.scan.parquet_file import ParquetFile
 from hiveacid.tables.scan.row_filter import StripeChoice
 
@@ -37,61 +37,23 @@ from hiveacid.tables.scan.row_filter import StripeChoice
 # Rows of a file without a bucket number in its name have no row ids; nothing can delete them.
 _NO_BUCKET = -1
 
-Int64s = np.ndarray[Any, np.dtype[np.int64]]
-Bools = np.ndarray[Any, np.dtype[np.bool_]]
-
 
 @dataclass(frozen=True)
 class RowBatch:
-    """Some visible rows: the three parts of their row ids, and the table's own columns.
+    """Some visible rows: their row ids, and the table's own columns.
 
     Timestamps are of the type that ``hiveacid.tables.scan.times`` has for them.
     """
 
-    write_ids: Int64s
-    buckets: Int64s
-    rows: Int64s
+    ids: RowIds
     columns: pa.RecordBatch
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.ids.rows)
 
     def row_ids(self) -> list[RowId]:
         """Spell out the row ids."""
-        parts = (self.write_ids.tolist(), self.buckets.tolist(), self.rows.tolist())
-        return [RowId(*key) for key in zip(*parts, strict=True)]
-
-
-class DeleteEvents:
-    """The delete events of one file, found by the key of the row they delete."""
-
-    def __init__(self, write_ids: Int64s, buckets: Int64s, rows: Int64s) -> None:
-        order = np.lexsort((rows, buckets, write_ids))
-        write_ids, buckets, rows = write_ids[order], buckets[order], rows[order]
-        self._rows = {
-            (int(write_ids[start]), int(buckets[start])): rows[start:end]
-            for start, end in _runs(write_ids, buckets)
-        }
-
-    def __len__(self) -> int:
-        return sum(map(len, self._rows.values()))
-
-    def hits(self, write_id: int, bucket: int, rows: Int64s) -> Bools:
-        """Return for each of these rows of one write id and bucket property whether it is deleted."""
-        deleted = self._rows.get((write_id, bucket))
-        if deleted is None:
-            return np.zeros(len(rows), dtype=np.bool_)
-        at = np.minimum(np.searchsorted(deleted, rows), len(deleted) - 1)
-        hits: Bools = deleted[at] == rows
-        return hits
-
-    def mask(self, write_ids: Int64s, buckets: Int64s, rows: Int64s) -> Bools:
-        """Return for each of some rows whether it is deleted."""
-        hits = np.zeros(len(rows), np.bool_)
-        for write_id, bucket in {*zip(write_ids.tolist(), buckets.tolist(), strict=True)}:
-            own = (write_ids == write_id) & (buckets == bucket)
-            hits[own] = self.hits(write_id, bucket, rows[own])
-        return hits
+        return [RowId(*key) for key in zip(*(part.tolist() for part in self.ids), strict=True)]
 
 
 def visible_rows(
@@ -235,7 +197,7 @@ class VisibleRows:
                 yield batch.columns
 
     def of_file(
-        self, file: DataFile, deletes: Sequence[DeleteEvents], ids: SyntheticIds | None = None
+        self, file: DataFile, deletes: Sequence[RowIdSet], ids: SyntheticIds | None = None
     ) -> Iterator[RowBatch]:
         """Read the rows of one file.
 
@@ -247,8 +209,8 @@ class VisibleRows:
         for batch, keep in self._acid(file) if ids is None else self._numbered(file, ids):
             yield from _visible(batch, keep, deletes)
 
-    def events(self, file: DataFile, held: int = 0) -> DeleteEvents:
-        """Read the visible delete events of one file.
+    def events(self, file: DataFile, held: int = 0) -> RowIdSet:
+        """Read the row ids in the visible delete events of one file.
 
         Args:
             file: The file.
@@ -257,18 +219,17 @@ class VisibleRows:
         Raises:
             SparkNeeded: There are more than the process holds.
         """
-        empty = np.empty(0, dtype=np.int64)
-        parts = [(empty, empty, empty)]
-        for batch in self._open(file).keyed([]):
-            *key, current = batch.key
-            keep = are_valid(current, self.write_ids)
-            parts.append((key[0][keep], key[1][keep], key[2][keep]))
-            held += len(parts[-1][0])
-            if self.most_events is not None and held > self.most_events:
-                raise SparkNeeded(
-                    f"more than {self.most_events:,} deletes in {self.storage.location}"
-                )
-        return DeleteEvents(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+        def counted(held: int) -> Iterator[RowIds]:
+            for ids in self._open(file).events(self.write_ids):
+                held += len(ids.rows)
+                if self.most_events is not None and held > self.most_events:
+                    raise SparkNeeded(
+                        f"more than {self.most_events:,} deletes in {self.storage.location}"
+                    )
+                yield ids
+
+        return RowIdSet(counted(held))
 
     def _synthetic_ids(self, raw: Sequence[DataFile]) -> dict[str, SyntheticIds]:
         """Return the row ids of files that do not store them, by path."""
@@ -282,15 +243,14 @@ class VisibleRows:
     def _open(self, file: DataFile) -> OrcFile:
         return OrcFile(self.storage, file, self.stored)
 
-    def _acid(self, file: DataFile) -> Iterator[tuple[RowBatch, Bools]]:
+    def _acid(self, file: DataFile) -> Iterator[tuple[RowBatch, Mask]]:
         """The rows of a file that has row ids, and which of them were written visibly."""
         opened = OrcFile(self.storage, file, self.stored, self.choice)
         for batch in opened.keyed(self.columns):
-            write_ids, buckets, numbers, current = batch.key
-            rows = RowBatch(write_ids, buckets, numbers, batch.columns)
-            yield rows, are_valid(current, self.write_ids)
+            rows = RowBatch(batch.ids, batch.columns)
+            yield rows, are_valid(batch.current, self.write_ids)
 
-    def _numbered(self, file: DataFile, ids: SyntheticIds) -> Iterator[tuple[RowBatch, Bools]]:
+    def _numbered(self, file: DataFile, ids: SyntheticIds) -> Iterator[tuple[RowBatch, Mask]]:
         """The rows of a file without row ids, all visible, with the ids that Hive counts."""
         first = ids.first_row
         for columns in self._open(file).flat(self.columns):
@@ -299,7 +259,7 @@ class VisibleRows:
             bucket = np.full(rows, _NO_BUCKET if ids.bucket is None else ids.bucket, np.int64)
             number = np.arange(first, first + rows, dtype=np.int64)
             first += rows
-            yield RowBatch(write_id, bucket, number, columns), np.ones(rows, np.bool_)
+            yield RowBatch(RowIds(write_id, bucket, number), columns), np.ones(rows, np.bool_)
 
 
 class _FileShare(NamedTuple):
@@ -324,11 +284,11 @@ class _SharedEvents:
     def __init__(self, rows: VisibleRows, uses: Mapping[DataFile, int]) -> None:
         self._visible = rows
         self._left = dict(uses)
-        self._known: dict[DataFile, DeleteEvents] = {}
+        self._known: dict[DataFile, RowIdSet] = {}
         self._locks = {file: Lock() for file in uses}
 
     @contextmanager
-    def of(self, files: Sequence[DataFile]) -> Iterator[list[DeleteEvents]]:
+    def of(self, files: Sequence[DataFile]) -> Iterator[list[RowIdSet]]:
         """Use the events of some files."""
         yield [self._take(file) for file in files]
         for file in files:
@@ -337,7 +297,7 @@ class _SharedEvents:
                 if not self._left[file]:
                     del self._known[file]
 
-    def _take(self, file: DataFile) -> DeleteEvents:
+    def _take(self, file: DataFile) -> RowIdSet:
         with self._locks[file]:
             if file not in self._known:
                 held = sum(map(len, [*self._known.values()]))
@@ -345,39 +305,15 @@ class _SharedEvents:
             return self._known[file]
 
 
-def _visible(batch: RowBatch, keep: Bools, deletes: Sequence[DeleteEvents]) -> Iterator[RowBatch]:
+def _visible(batch: RowBatch, keep: Mask, deletes: Sequence[RowIdSet]) -> Iterator[RowBatch]:
     """Yield the remaining rows of a batch."""
-    for start, end in _runs(batch.write_ids, batch.buckets):
-        for events in deletes:
-            keep[start:end] &= ~events.hits(
-                int(batch.write_ids[start]), int(batch.buckets[start]), batch.rows[start:end]
-            )
+    keep &= ~contained(batch.ids, deletes)
     if not keep.any():
         return
     if keep.all():
         yield batch
         return
-    columns = batch.columns.filter(pa.array(keep))
-    keys = (batch.write_ids[keep], batch.buckets[keep], batch.rows[keep])
-    yield RowBatch(*keys, columns)
-
-
-def are_valid(current: Int64s, write_ids: WriteIdList) -> Bools:
-    """Return for each row whether its write id is visible; most files have a single write id."""
-    if len(current) and (current == current[0]).all():
-        return np.full(len(current), write_ids.is_valid(int(current[0])))
-    distinct, which = np.unique(current, return_inverse=True)
-    visible = np.array([write_ids.is_valid(int(w)) for w in distinct], dtype=np.bool_)
-    return visible[which]
-
-
-def _runs(write_ids: Int64s, buckets: Int64s) -> Iterator[tuple[int, int]]:
-    """Cut rows into runs of equal write id and bucket property: few, since files are sorted."""
-    if not len(write_ids):
-        return
-    cuts = np.flatnonzero((np.diff(write_ids) != 0) | (np.diff(buckets) != 0)) + 1
-    edges = [0, *cuts.tolist(), len(write_ids)]
-    yield from pairwise(edges)
+    yield RowBatch(batch.ids.only(keep), batch.columns.filter(pa.array(keep)))
 
 
 # Rows as stored in a file, with their ids if present, and as converted for the table.
