@@ -46,7 +46,8 @@ from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import DataFile, open_data, read_tail
 from hiveacid.storage.uploads import Uploads
 from hiveacid.tables.locations import TableFolders
-from hiveacid.tables.scan.orc_file import Int64s, OrcFile
+from hiveacid.tables.scan.orc_file import OrcFile
+from hiveacid.tables.scan.times import Int64s
 
 _SIDE_FILES = frozenset({ACID_VERSION_FILE, METADATA_FILE, SIDECAR_FILE, READER_NOTE_FILE})
 _NOTE_FOLDERS = frozenset(
