@@ -249,7 +249,7 @@ cell: setup ## Test one of these pairs: PYTHON=python3.13 AIRFLOW=3.2
 		("apache-airflow", "apache-airflow-providers-apache-spark", "pyspark", "pyarrow")), sep=" | ")'
 	@$(RUN) AIRFLOW_HOME="$(CURDIR)/$(VENV)/airflow" airflow providers list --output plain \
 		| grep airflow-hiveacid
-	@$(RUN) python -m pytest --quiet --numprocesses $(WORKERS) --dist loadfile tests/jobs tests/sql \
+	@$(RUN) python -m pytest --quiet --numprocesses $(WORKERS) --dist loadfile tests/jobs tests/parser \
 		tests/airflow/test_provider_info.py tests/airflow/test_packaging.py \
 		tests/airflow/test_parse_time.py tests/airflow/test_examples.py \
 		tests/airflow/test_operators.py $(JOB)

@@ -24,7 +24,7 @@ from hiveacid.public_names import homes
 FOLDER = Path(__file__).parent / "reference"
 SQL_PAGE = FOLDER.parent / "sql.md"
 # The table of statements is between these lines of that page.
-STATEMENTS = "<!-- Written by docs/generate_reference.py from hiveacid/sql/statements.py. -->"
+STATEMENTS = "<!-- Written by docs/generate_reference.py from hiveacid/parser/statements.py. -->"
 END_OF_STATEMENTS = "<!-- End of the statements. -->"
 METRICS_PAGE = FOLDER.parent / "operating.md"
 # The table of metrics is between these lines of that page.
@@ -108,7 +108,7 @@ def main() -> None:
 
 def with_statements(page: str) -> str:
     """Return the page on SQL with the table of the statements that the parser knows."""
-    from hiveacid.sql.statements import documented
+    from hiveacid.parser.statements import documented
 
     rows = [
         f"| `{kind.syntax.replace('|', chr(92) + '|')}` | {kind.effect} |" for kind in documented()

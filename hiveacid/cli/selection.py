@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hiveacid.jobs.options import MetastoreOptions
     from hiveacid.metastore.catalog import HiveTable
-    from hiveacid.sql.questions import Select, Total
+    from hiveacid.parser.questions import Select, Total
     from hiveacid.tables.definitions.answers import Answer
     from hiveacid.tables.scan.table_scan import TableScan
 

@@ -12,10 +12,10 @@ from sqlglot import exp
 
 from hiveacid.errors import SqlError
 from hiveacid.jobs.fields import Parameters
+from hiveacid.parser.statement import SqlStatement
 from hiveacid.plan.scope import ChangeScope
 from hiveacid.rules.partitions import INTEGERS, integer, is_day, values_by_name
 from hiveacid.rules.sql_names import unquoted
-from hiveacid.sql.statement import SqlStatement
 
 _DIGITS = re.compile("-?[0-9]{1,18}")
 _COMPARISONS: Mapping[type[exp.Expr], Callable[[Any, Any], bool]] = {

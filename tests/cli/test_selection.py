@@ -10,9 +10,9 @@ import pyarrow as pa
 from hiveacid.cli.selection import _scanned
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.questions import Select
+from hiveacid.parser.script import to_steps
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.questions import Select
-from hiveacid.sql.script import to_steps
 from hiveacid.worker.table import WorkerTable
 from tests.fakes.metastore import FakeMetastore
 

@@ -13,7 +13,7 @@ from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.stage_jobs import StageJob
 from hiveacid.jobs.stream_job import StreamJob
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob
-from hiveacid.sql.script import placed, to_script
+from hiveacid.parser.script import placed, to_script
 from hiveacid.worker.jobs import place_of
 
 T = "shop.orders"

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from hiveacid.errors import SqlError
-from hiveacid.sql.views import view_query
+from hiveacid.parser.views import view_query
 
 
 def generated(text: str) -> str:

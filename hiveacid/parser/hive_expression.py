@@ -18,6 +18,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from hiveacid.errors import SqlError, UnsupportedTable
+from hiveacid.parser.statement import HiveAcidSql
 from hiveacid.rules import schema
 from hiveacid.rules.constraints import Moment
 from hiveacid.rules.hive_values import (
@@ -33,7 +34,6 @@ from hiveacid.rules.hive_values import (
     require_kind,
 )
 from hiveacid.rules.sql_names import quoted, unquoted
-from hiveacid.sql.statement import HiveAcidSql
 
 _TOKEN = re.compile(
     r"""

@@ -10,8 +10,8 @@ import pytest
 from hiveacid.errors import SqlError
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
-from hiveacid.sql.script import to_jobs
-from hiveacid.sql.views import view_query
+from hiveacid.parser.script import to_jobs
+from hiveacid.parser.views import view_query
 from tests.samples import random_of_commit
 
 STATEMENTS = 40

@@ -6,11 +6,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from hiveacid.errors import HiveAcidError, InvalidJob
 from hiveacid.jobs.fields import partition_text
+from hiveacid.parser.statement import SqlStatement
 from hiveacid.rules.names import TableRef, partition_name
 from hiveacid.rules.partitions import OPERATORS, KeyComparison
 from hiveacid.rules.schema import SortColumn
 from hiveacid.rules.write_ids import AsOf
-from hiveacid.sql.statement import SqlStatement
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})

@@ -6,10 +6,10 @@ from contextlib import suppress
 import pytest
 
 from hiveacid.errors import SqlError
+from hiveacid.parser.script import to_jobs, to_steps
+from hiveacid.parser.statement import tokens_of
 from hiveacid.rules.constraints import NotNull
 from hiveacid.rules.partitions import KeyComparison
-from hiveacid.sql.script import to_jobs, to_steps
-from hiveacid.sql.statement import tokens_of
 
 # A name has one letter.
 STATEMENTS = [

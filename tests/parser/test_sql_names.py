@@ -17,7 +17,7 @@ HOSTILE = ["a`; DROP TABLE t; --", "``", "`", 'a"b', "a.b", "a b", "ä\n", "--",
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_is_one_token_and_is_read_back(name: str) -> None:
-    from hiveacid.sql.script import tokens_of
+    from hiveacid.parser.script import tokens_of
 
     tokens = [*tokens_of(f"SELECT {quoted(name)}")]
     assert len(tokens) == 2

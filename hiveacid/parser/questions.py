@@ -15,10 +15,10 @@ from hiveacid.jobs.definition_jobs import (
 from hiveacid.jobs.job import EVERYTHING, READ, SHOW, Access, ScriptedJob
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
+from hiveacid.parser.relations import Inputs
+from hiveacid.parser.statement import SqlStatement
+from hiveacid.parser.words import Words, keyword_of
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.relations import Inputs
-from hiveacid.sql.statement import SqlStatement
-from hiveacid.sql.words import Words, keyword_of
 
 # CREATE DATABASE and DROP, read word by word
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hiveacid.sql.script import to_jobs
-from hiveacid.sql.views import view_query, with_names
+from hiveacid.parser.script import to_jobs
+from hiveacid.parser.views import view_query, with_names
 
 
 def inputs_of(query: str) -> dict[str, str]:

@@ -24,13 +24,11 @@ from hiveacid.jobs.write_jobs import (
     TransactionJob,
     UpdateJob,
 )
-from hiveacid.rules.constraints import Constraint
-from hiveacid.rules.sql_tokens import parameter_places, parameters_of
-from hiveacid.sql.changes import delete_job, merge_job, update_job
-from hiveacid.sql.constraint_rules import require_supported
-from hiveacid.sql.constraints import without_constraints
-from hiveacid.sql.inserts import insert_job, multi_insert_job
-from hiveacid.sql.questions import (
+from hiveacid.parser.changes import delete_job, merge_job, update_job
+from hiveacid.parser.constraint_rules import require_supported
+from hiveacid.parser.constraints import without_constraints
+from hiveacid.parser.inserts import insert_job, multi_insert_job
+from hiveacid.parser.questions import (
     DATABASE,
     Explain,
     Question,
@@ -39,10 +37,12 @@ from hiveacid.sql.questions import (
     question_of,
     select_of,
 )
-from hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement, tokens_of
-from hiveacid.sql.statements import reader_of, refuse_unknown
-from hiveacid.sql.tables import create_job
-from hiveacid.sql.words import Words, keyword_of
+from hiveacid.parser.statement import TANGLED, UNTANGLE, SqlStatement, tokens_of
+from hiveacid.parser.statements import reader_of, refuse_unknown
+from hiveacid.parser.tables import create_job
+from hiveacid.parser.words import Words, keyword_of
+from hiveacid.rules.constraints import Constraint
+from hiveacid.rules.sql_tokens import parameter_places, parameters_of
 
 # The parameters of a text of SQL, given to the jobs of its statements
 

@@ -12,6 +12,17 @@ from sqlglot.tokenizer_core import Token
 
 from hiveacid.jobs.sources import QuerySource, Source
 from hiveacid.jobs.write_jobs import DeleteJob, MergeJob, UpdateJob
+from hiveacid.parser.relations import (
+    QUERY_WORDS,
+    Inputs,
+    Relations,
+    free_name,
+    names_in,
+    query_with,
+    subqueries,
+)
+from hiveacid.parser.statement import Edit, SqlStatement
+from hiveacid.parser.words import Nesting, Words, keyword_of, separated
 from hiveacid.rules.merge import (
     Clause,
     MatchedDelete,
@@ -22,17 +33,6 @@ from hiveacid.rules.merge import (
 )
 from hiveacid.rules.sql_names import quoted, unquoted
 from hiveacid.rules.texts import plural
-from hiveacid.sql.relations import (
-    QUERY_WORDS,
-    Inputs,
-    Relations,
-    free_name,
-    names_in,
-    query_with,
-    subqueries,
-)
-from hiveacid.sql.statement import Edit, SqlStatement
-from hiveacid.sql.words import Nesting, Words, keyword_of, separated
 
 # The tables that UPDATE ... FROM and DELETE ... USING join with the table that they change.
 #

@@ -10,9 +10,9 @@ from itertools import pairwise
 from sqlglot import exp
 
 from hiveacid.errors import SqlError
+from hiveacid.parser.statement import SqlStatement
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.texts import did_you_mean
-from hiveacid.sql.statement import SqlStatement
 
 # The columns of tables by the names of the tables, both in lower case; None if only Spark knows them.
 Columns = Mapping[str, Sequence[str] | None]

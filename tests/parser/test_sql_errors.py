@@ -6,8 +6,8 @@ import re
 import pytest
 
 from hiveacid.errors import InvalidJob, SqlError
-from hiveacid.sql.script import to_jobs, to_script, to_steps
-from tests.sql.test_sql_jobs import CASES
+from hiveacid.parser.script import to_jobs, to_script, to_steps
+from tests.parser.test_sql_jobs import CASES
 
 TANGLED = [
     "DELETE FROM t WHERE " + "(" * 50 + "1" + ")" * 50,

@@ -22,15 +22,15 @@ from hiveacid.jobs.job import ScriptedJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.sources import TableSource
 from hiveacid.jobs.write_jobs import RestoreJob
+from hiveacid.parser.alterations import CLAUSES, alter_job
+from hiveacid.parser.questions import create_database_job, drop_job
+from hiveacid.parser.relations import Inputs
+from hiveacid.parser.statement import SqlStatement
+from hiveacid.parser.views import view_query
+from hiveacid.parser.words import Words, keyword_of
 from hiveacid.rules.names import TableRef, partition_name
 from hiveacid.rules.schema import ColumnChange
 from hiveacid.rules.texts import did_you_mean
-from hiveacid.sql.alterations import CLAUSES, alter_job
-from hiveacid.sql.questions import create_database_job, drop_job
-from hiveacid.sql.relations import Inputs
-from hiveacid.sql.statement import SqlStatement
-from hiveacid.sql.views import view_query
-from hiveacid.sql.words import Words, keyword_of
 
 # ANALYZE, COMMENT, CONVERT, MSCK, OPTIMIZE, RESTORE and TRUNCATE as jobs, read word by word
 

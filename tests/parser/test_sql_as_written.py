@@ -6,9 +6,9 @@ import pytest
 from sqlglot import exp
 
 from hiveacid.errors import SqlError
-from hiveacid.sql.script import to_jobs, to_script
-from hiveacid.sql.statement import SqlStatement
-from hiveacid.sql.tables import UNDERSTOOD, require_understood
+from hiveacid.parser.script import to_jobs, to_script
+from hiveacid.parser.statement import SqlStatement
+from hiveacid.parser.tables import UNDERSTOOD, require_understood
 
 CONDITIONS = [
     "ts < X - INTERVAL 1 DAY 12 HOURS",

@@ -3,7 +3,7 @@
 import pytest
 
 from hiveacid.errors import SqlError
-from hiveacid.sql.script import to_jobs, to_steps
+from hiveacid.parser.script import to_jobs, to_steps
 
 
 def test_each_job_gets_its_own_parameters() -> None:

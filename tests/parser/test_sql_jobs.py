@@ -33,6 +33,7 @@ from hiveacid.jobs.write_jobs import (
     TransactionJob,
     UpdateJob,
 )
+from hiveacid.parser.script import to_jobs, to_script
 from hiveacid.rules.merge import (
     MatchedDelete,
     MatchedUpdate,
@@ -42,7 +43,6 @@ from hiveacid.rules.merge import (
 )
 from hiveacid.rules.partitions import KeyComparison
 from hiveacid.rules.schema import ColumnChange
-from hiveacid.sql.script import to_jobs, to_script
 
 FEED = {"db__feed": TableSource("db.feed")}
 

@@ -7,9 +7,9 @@ from hiveacid.jobs.definition_jobs import ColumnSpec, CreateTableJob
 from hiveacid.jobs.job_json import from_json, to_json
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.constraints import Check, Default, Key, NotNull
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
-from hiveacid.sql.script import to_jobs
 
 ID = ColumnSpec("id", "int")
 DISABLED = {"enabled": False, "rely": False}

@@ -17,13 +17,13 @@ from hiveacid.jobs.definition_jobs import (
     TablePropertiesJob,
 )
 from hiveacid.jobs.maintenance_jobs import CompactJob
+from hiveacid.parser.statement import SqlStatement, tokens_of
+from hiveacid.parser.tables import UNDERSTOOD, columns_of
+from hiveacid.parser.words import Words
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.partitions import KeyComparison
 from hiveacid.rules.schema import ColumnChange
 from hiveacid.rules.texts import did_you_mean
-from hiveacid.sql.statement import SqlStatement, tokens_of
-from hiveacid.sql.tables import UNDERSTOOD, columns_of
-from hiveacid.sql.words import Words
 
 AlterJob = (
     AlterColumnsJob

@@ -17,11 +17,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from hiveacid.errors import InvalidJob, UserError
 from hiveacid.jobs.sources import BatchSource, ChangesSource, Input, QuerySource, TableSource
+from hiveacid.parser.statement import Edit, SqlStatement
+from hiveacid.parser.words import Words, keyword_of
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.write_ids import AsOf
-from hiveacid.sql.statement import Edit, SqlStatement
-from hiveacid.sql.words import Words, keyword_of
 
 # A WITH before a statement, put into the queries of the statement
 

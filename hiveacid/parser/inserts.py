@@ -12,10 +12,10 @@ from sqlglot.tokenizer_core import Token
 
 from hiveacid.jobs.sources import QuerySource
 from hiveacid.jobs.write_jobs import InsertJob, TransactionJob
+from hiveacid.parser.relations import QUERY_WORDS, Inputs, free_name, names_in, query_with
+from hiveacid.parser.statement import Edit, SqlStatement
+from hiveacid.parser.words import Words, keyword_of, separated
 from hiveacid.rules.texts import plural
-from hiveacid.sql.relations import QUERY_WORDS, Inputs, free_name, names_in, query_with
-from hiveacid.sql.statement import Edit, SqlStatement
-from hiveacid.sql.words import Words, keyword_of, separated
 
 _PARTS = ("this", "expression", "overwrite", "with_", "by_name", "source", "where")
 _QUERIES = (*QUERY_WORDS, "(")

@@ -9,10 +9,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from hiveacid.errors import SqlError
 from hiveacid.jobs.sources import QuerySource
+from hiveacid.parser.relations import Inputs, is_of_metastore, subqueries
+from hiveacid.parser.statement import TANGLED, UNTANGLE, Edit, SqlStatement
+from hiveacid.parser.words import Words, separated
 from hiveacid.rules.sql_names import quoted
-from hiveacid.sql.relations import Inputs, is_of_metastore, subqueries
-from hiveacid.sql.statement import TANGLED, UNTANGLE, Edit, SqlStatement
-from hiveacid.sql.words import Words, separated
 
 # Functions that a stored view may call, and the tables that it may read.
 #

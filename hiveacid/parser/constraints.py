@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from hiveacid.parser.statement import SqlStatement
+from hiveacid.parser.words import Words, keyword_of
 from hiveacid.rules.constraints import Check, Constraint, Default, Key, NotNull
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.statement import SqlStatement
-from hiveacid.sql.words import Words, keyword_of
 
 _STARTS = frozenset(
     {"CONSTRAINT", "NOT", "DEFAULT", "CHECK", "PRIMARY KEY", "UNIQUE", "REFERENCES", "FOREIGN KEY"}

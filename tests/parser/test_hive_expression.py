@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from hiveacid.errors import UnsupportedTable
+from hiveacid.parser.hive_expression import check_as_spark, default_as_spark
 from hiveacid.rules.constraints import Moment
-from hiveacid.sql.hive_expression import check_as_spark, default_as_spark
 
 COLUMNS = {
     **dict.fromkeys("ab", "int"),

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from hiveacid.errors import InvalidJob, UnsupportedTable
 from hiveacid.jobs.definition_jobs import CreateTableJob
+from hiveacid.parser.hive_expression import check_as_spark, default_as_spark
 from hiveacid.rules.constraints import (
     Check,
     Default,
@@ -15,7 +16,6 @@ from hiveacid.rules.constraints import (
     typed_default,
 )
 from hiveacid.rules.sql_names import quoted
-from hiveacid.sql.hive_expression import check_as_spark, default_as_spark
 
 # An arbitrary moment: the forms of default values do not depend on it.
 _ANY_MOMENT = Moment(datetime(2026, 1, 1, tzinfo=UTC), "")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hiveacid.sql.known_columns import (
+from hiveacid.parser.known_columns import (
     columns_of_query,
     misspelt_function,
     unknown_name,

@@ -15,11 +15,11 @@ from hiveacid.jobs.definition_jobs import (
     CreateTableJob,
     CreateTableLikeJob,
 )
+from hiveacid.parser.relations import Inputs
+from hiveacid.parser.statement import SqlStatement
+from hiveacid.parser.words import Words
 from hiveacid.rules.schema import parse_type
 from hiveacid.rules.sql_names import quoted
-from hiveacid.sql.relations import Inputs
-from hiveacid.sql.statement import SqlStatement
-from hiveacid.sql.words import Words
 
 # The syntax of CREATE TABLE that becomes part of a job.
 #
