@@ -8,9 +8,9 @@ from hiveacid.errors import AccessRefused
 from hiveacid.jobs.job import Access, Job, ScriptedJob, accesses_of
 from hiveacid.jobs.sources import QuerySource
 from hiveacid.metastore.authorizer import require_access
+from hiveacid.parser import questions
 from hiveacid.parser.script import to_steps
 from hiveacid.parser.statements import KINDS
-from hiveacid.sql import questions
 
 # One statement of each kind, with "database.table action" of each access.
 STATEMENTS = {

@@ -9,9 +9,9 @@ from hiveacid.jobs.definition_jobs import CreateTableAsJob, PartitionsJob
 from hiveacid.jobs.job import ScriptedJob
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.write_jobs import DeleteJob, TransactionJob
+from hiveacid.parser import questions
 from hiveacid.parser.script import to_steps
 from hiveacid.rules.names import TableRef
-from hiveacid.sql import questions
 
 T = TableRef("db", "t")
 OTHER = TableRef("other", "t")

@@ -186,9 +186,9 @@ def _answer(
     """Print the answer of a question, or keep it for the end."""
     from hiveacid.cli.explained import explain
     from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.parser import questions
     from hiveacid.records.history_entries import History
     from hiveacid.records.table_history import table_history
-    from hiveacid.sql import questions
     from hiveacid.tables.definitions.answers import answer
     from hiveacid.upkeep.table_detail import table_detail
 
