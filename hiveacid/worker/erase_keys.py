@@ -31,7 +31,7 @@ def erase_keys(
         client: The metastore.
         table: The table.
         column: The column with the keys.
-        keys: The keys, or their source; see ``WorkerTable.erase``.
+        keys: The keys, or their source; see ``AcidTable.erase``.
         observers: Receive the phases.
         options: Other fields of ``EraseJob``.
     """

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import BadCondition, DuplicateMergeKeys, HiveAcidError, SparkJobFailed
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
 from hiveacid.sql.script import to_script

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import (
     InvalidJob,
     SqlError,
@@ -18,7 +19,6 @@ from hiveacid.jobs.report import ScriptReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import rows_of
