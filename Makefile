@@ -94,7 +94,7 @@ test: setup ## Run all tests, with a sample of the cases of long ones (CASES=all
 	@$(RUN) CASES=$(or $(CASES),sample) python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 quick: setup ## Run the tests of rules, jobs, SQL, plan and ORC in half a minute, with few random examples
-	@$(RUN) CASES=quick python -m pytest -m quick tests/rules tests/jobs tests/sql tests/plan tests/orc
+	@$(RUN) CASES=quick python -m pytest -m quick tests/rules tests/jobs tests/parser tests/plan tests/orc
 
 unit: setup ## Run the tests that need no Java, in three minutes
 	@$(RUN) python -m pytest -m unit --numprocesses $(WORKERS) --dist worksteal
@@ -247,7 +247,7 @@ cell: setup ## Test one of these pairs: PYTHON=python3.13 AIRFLOW=3.2
 		("apache-airflow", "apache-airflow-providers-apache-spark", "pyspark", "pyarrow")), sep=" | ")'
 	@$(RUN) AIRFLOW_HOME="$(CURDIR)/$(VENV)/airflow" airflow providers list --output plain \
 		| grep airflow-hiveacid
-	@$(RUN) python -m pytest --quiet --numprocesses $(WORKERS) --dist loadfile tests/jobs tests/sql \
+	@$(RUN) python -m pytest --quiet --numprocesses $(WORKERS) --dist loadfile tests/jobs tests/parser \
 		tests/airflow/test_provider_info.py tests/airflow/test_packaging.py \
 		tests/airflow/test_parse_time.py tests/airflow/test_examples.py \
 		tests/airflow/test_operators.py $(JOB)

@@ -15,11 +15,11 @@ from hiveacid.jobs.sources import SOURCE
 from hiveacid.jobs.write_jobs import InsertJob, MergeJob, RestoreJob, UpdateJob
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.table_rules import column_names
+from hiveacid.parser.views import with_names
 from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.merge import MergeChange
 from hiveacid.rules.constraints import is_default
 from hiveacid.rules.sql_names import quoted
-from hiveacid.sql.views import with_names
 
 log = logging.getLogger(__name__)
 

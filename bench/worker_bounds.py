@@ -31,7 +31,7 @@ from pathlib import Path
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.sql.script import to_jobs
+from hiveacid.parser.script import to_jobs
 from hiveacid.worker.run import change_rows
 from tests.memory import peak_megabytes
 with MetastoreClient(MetastoreOptions(uris=sys.argv[1])) as client:

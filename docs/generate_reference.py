@@ -24,7 +24,7 @@ from hiveacid.public_names import homes
 FOLDER = Path(__file__).parent / "reference"
 SQL_PAGE = FOLDER.parent / "sql.md"
 # The table of statements is between these lines of that page.
-STATEMENTS = "<!-- Written by docs/generate_reference.py from hiveacid/sql/statements.py. -->"
+STATEMENTS = "<!-- Written by docs/generate_reference.py from hiveacid/parser/statements.py. -->"
 END_OF_STATEMENTS = "<!-- End of the statements. -->"
 METRICS_PAGE = FOLDER.parent / "operating.md"
 # The table of metrics is between these lines of that page.
@@ -108,7 +108,7 @@ def main() -> None:
 
 def with_statements(page: str) -> str:
     """Return the page on SQL with the table of the statements that the parser knows."""
-    from hiveacid.sql.statements import documented
+    from hiveacid.parser.statements import documented
 
     rows = [
         f"| `{kind.syntax.replace('|', chr(92) + '|')}` | {kind.effect} |" for kind in documented()
@@ -499,7 +499,9 @@ def _import_of(thing: Any) -> str:
 
 def _own_methods(thing: type) -> list[tuple[str, Callable[..., Any]]]:
     """Return the public methods of classes with called methods; operators and jobs have none."""
-    if not thing.__module__.startswith(("hiveacid.api.", "hiveacid.spark.", "airflow_hiveacid.hooks.metastore")):
+    if not thing.__module__.startswith(
+        ("hiveacid.api.", "hiveacid.spark.", "airflow_hiveacid.hooks.metastore")
+    ):
         return []
     ours = [base for base in thing.__mro__ if base.__module__.startswith(_OURS)]
     members = {name: member for base in reversed(ours) for name, member in vars(base).items()}

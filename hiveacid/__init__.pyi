@@ -1,5 +1,6 @@
 """Public names of the library: type checkers read this stub, and the library loads names by it."""
 
+from hiveacid.api.sql import sql as sql
 from hiveacid.api.table import AcidTable as AcidTable
 from hiveacid.api.transaction import AcidTransaction as AcidTransaction
 from hiveacid.errors import HiveAcidError as HiveAcidError

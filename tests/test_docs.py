@@ -15,7 +15,7 @@ import pytest
 from airflow_hiveacid.provider_info import PACKAGES
 from docs.outdated_figures import FIGURES, sections
 from hiveacid.cli.main import COMMANDS
-from hiveacid.sql.script import to_steps
+from hiveacid.parser.script import to_steps
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(

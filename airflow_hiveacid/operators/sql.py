@@ -149,7 +149,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
 
     def _complete(self, job: ScriptJob) -> ScriptJob:
         # Reading SQL takes sqlglot, which is only for the DAGs that have some.
-        from hiveacid.sql.script import placed, to_script
+        from hiveacid.parser.script import placed, to_script
 
         require_text(self.sql, "sql")
         require_mapping(self.parameters, "parameters", 'parameters={"id": 7}')

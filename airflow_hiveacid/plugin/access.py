@@ -132,7 +132,7 @@ def _names(task: Mapping[str, Any], known: Callable[[str], str]) -> Iterator[str
 def _names_in_sql(values: Mapping[str, Any], known: Callable[[str], str]) -> Iterator[str]:
     """Yield the tables of statements; a template if they are unknown."""
     # Only the web server of a page with such a DAG needs the parser.
-    from hiveacid.sql.script import to_jobs
+    from hiveacid.parser.script import to_jobs
 
     text, database = known(values["sql"]), known(str(values.get("database", "default")))
     parameters = values.get("parameters")

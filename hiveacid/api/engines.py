@@ -18,10 +18,10 @@ from hiveacid.jobs.report import CompactReport, RunReport
 from hiveacid.jobs.write_jobs import RowJob, TransactionJob
 from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.questions import RowChange
+from hiveacid.parser.script import placed
 from hiveacid.progress import PhaseObserver
 from hiveacid.public_names import requiring_pyspark
-from hiveacid.sql.questions import RowChange
-from hiveacid.sql.script import placed
 from hiveacid.tables.definitions.answers import Answer
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.tables.locations import require_job_access

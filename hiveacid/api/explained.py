@@ -42,6 +42,12 @@ from hiveacid.metastore.table_rules import (
 from hiveacid.metastore.txn.locks import collides, describe, ticket_components
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import definition_components
+from hiveacid.parser.partition_conditions import (
+    KeyScope,
+    selected_partitions,
+)
+from hiveacid.parser.questions import Explained, RowChange, Select
+from hiveacid.parser.views import view_query
 from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.merge import MergeChange
 from hiveacid.plan.rows import key_scope, partitions_to_change
@@ -75,12 +81,6 @@ from hiveacid.rules.partitions import (
     values_of_partition,
 )
 from hiveacid.rules.schema import TableKind
-from hiveacid.sql.partition_conditions import (
-    KeyScope,
-    selected_partitions,
-)
-from hiveacid.sql.questions import Explained, RowChange, Select
-from hiveacid.sql.views import view_query
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import list_files, read_state

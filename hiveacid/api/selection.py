@@ -12,9 +12,9 @@ from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import column_names, existing_table
+from hiveacid.parser.questions import Select, Total
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.sql.questions import Select, Total
 from hiveacid.tables.scan.table_scan import TableScan
 
 

@@ -13,11 +13,11 @@ from hiveacid.jobs.job import ScriptedJob
 from hiveacid.jobs.options import MetastoreOptions, Place
 from hiveacid.jobs.report import CompactReport, RunReport
 from hiveacid.metastore.authorizer import program_user
+from hiveacid.parser import questions
+from hiveacid.parser.script import to_steps
 from hiveacid.public_names import requiring_pyspark
 from hiveacid.records.history_entries import History
 from hiveacid.records.table_history import table_history
-from hiveacid.sql import questions
-from hiveacid.sql.script import to_steps
 from hiveacid.tables.definitions.answers import Answer, answer
 from hiveacid.tables.locations import require_job_access
 from hiveacid.upkeep.table_detail import TableDetail, table_detail

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyarrow import Table
 
     from hiveacid.jobs.options import MetastoreOptions
-    from hiveacid.sql.questions import Select
+    from hiveacid.parser.questions import Select
     from hiveacid.tables.definitions.answers import Answer
 
 

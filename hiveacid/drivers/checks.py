@@ -88,7 +88,7 @@ from hiveacid.storage.listing import list_files, versions_of
 from hiveacid.upkeep.survey import require_compactable, require_mode
 
 if TYPE_CHECKING:
-    from hiveacid.sql.known_columns import UnknownName
+    from hiveacid.parser.known_columns import UnknownName
 
 
 # Whether the versions and the partitions that a job names exist, before Spark is started
@@ -401,7 +401,7 @@ class Preflight:
         self, text: str, job: UpdateJob | DeleteJob, table: HiveTable, what: str
     ) -> None:
         """Refuse an expression with a name that certainly means no column."""
-        from hiveacid.sql.known_columns import unknown_name_of_condition
+        from hiveacid.parser.known_columns import unknown_name_of_condition
 
         inputs = self._columns_by_name(job.inputs)
         _refuse_name(
@@ -410,7 +410,7 @@ class Preflight:
 
     def _check_columns_of_query(self, query: QuerySource) -> None:
         """Refuse a query with a name that certainly means no column, or no table function."""
-        from hiveacid.sql.known_columns import misspelt_function, unknown_name
+        from hiveacid.parser.known_columns import misspelt_function, unknown_name
 
         # Common queries are views of Spark, whose columns it knows alone.
         tables = self._columns_by_name(query.inputs)
@@ -479,7 +479,7 @@ class Preflight:
     def _columns(self, source: Source) -> Sequence[str] | None:
         """Return the columns of a source; None if they are unknown."""
         if isinstance(source, QuerySource):
-            from hiveacid.sql.known_columns import columns_of_query
+            from hiveacid.parser.known_columns import columns_of_query
 
             return columns_of_query(source.sql, self._columns_by_name(source.inputs))
         if not isinstance(source, TableSource | ChangesSource):

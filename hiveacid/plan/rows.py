@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from hiveacid.jobs.fields import Parameters
 from hiveacid.metastore.catalog import HiveTable
+from hiveacid.parser.partition_conditions import KeyScope, SelectedPartitions, selected_partitions
 from hiveacid.rules.sql_names import unquoted
-from hiveacid.sql.partition_conditions import KeyScope, SelectedPartitions, selected_partitions
 
 
 def key_scope(table: HiveTable, alias: str, params: Parameters | None = None) -> KeyScope:

@@ -7,10 +7,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from hiveacid.errors import SqlError
 from hiveacid.metastore.table_rules import column_names
+from hiveacid.parser.partition_conditions import condition_tree
+from hiveacid.parser.statement import SqlStatement
+from hiveacid.parser.words import Nesting, keyword_of
 from hiveacid.plan.merge import MergeChange, RowAction
-from hiveacid.sql.partition_conditions import condition_tree
-from hiveacid.sql.statement import SqlStatement
-from hiveacid.sql.words import Nesting, keyword_of
 
 _INEXACT = ("float", "double")
 _TEXTS = ("string", "varchar", "char")

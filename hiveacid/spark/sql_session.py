@@ -18,6 +18,11 @@ from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table
+from hiveacid.parser import questions
+from hiveacid.parser.script import is_use, statements, step_of
+from hiveacid.parser.statement import SqlStatement
+from hiveacid.parser.statements import is_of_spark
+from hiveacid.parser.words import keyword_of
 from hiveacid.records.history_entries import History
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.names import TableRef
@@ -33,11 +38,6 @@ from hiveacid.spark.session import cloned_session, in_session, scan_session, ses
 from hiveacid.spark.spark_versions import from_rows
 from hiveacid.spark.statements.conditions import bound_query
 from hiveacid.spark.statements.source import SourceInputs
-from hiveacid.sql import questions
-from hiveacid.sql.script import is_use, statements, step_of
-from hiveacid.sql.statement import SqlStatement
-from hiveacid.sql.statements import is_of_spark
-from hiveacid.sql.words import keyword_of
 from hiveacid.tables.definitions.answers import Answer, answer
 from hiveacid.tables.definitions.tables import find_table
 from hiveacid.tables.locations import require_job_access

@@ -22,9 +22,9 @@ from sqlglot import exp
 
 from hiveacid.errors import SparkNeeded, UnsupportedTable
 from hiveacid.jobs.fields import Parameters
+from hiveacid.parser.hive_expression import PARAMETER, expression_tree
 from hiveacid.rules.hive_values import parse_day, parse_literal, parse_time
 from hiveacid.rules.schema import Char, Decimal, HiveType, Primitive, Varchar, parse_type
-from hiveacid.sql.hive_expression import PARAMETER, expression_tree
 from hiveacid.tables.scan.times import TIMESTAMP, as_unit
 
 INTEGERS = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}

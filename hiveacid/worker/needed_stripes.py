@@ -10,8 +10,8 @@ from pyarrow import compute as pc
 from sqlglot import exp
 
 from hiveacid.metastore.catalog import HiveTable
+from hiveacid.parser.partition_conditions import conjuncts
 from hiveacid.rules.schema import HiveType, Varchar
-from hiveacid.sql.partition_conditions import conjuncts
 from hiveacid.tables.scan.row_filter import RowFilter
 from hiveacid.worker.expressions import (
     Scope,

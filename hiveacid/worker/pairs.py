@@ -13,9 +13,9 @@ from sqlglot import exp
 
 from hiveacid.errors import SparkNeeded
 from hiveacid.orc.format.process_memory import return_memory
+from hiveacid.parser.hive_expression import PARAMETER
+from hiveacid.parser.partition_conditions import conjuncts
 from hiveacid.rules.schema import Primitive
-from hiveacid.sql.hive_expression import PARAMETER
-from hiveacid.sql.partition_conditions import conjuncts
 from hiveacid.worker.expressions import (
     ONE_ROW,
     Expression,

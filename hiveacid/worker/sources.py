@@ -16,11 +16,11 @@ from hiveacid.jobs.sources import BatchSource, PathSource, QuerySource, Source, 
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table
+from hiveacid.parser.statement import SqlStatement
+from hiveacid.parser.words import Words, keyword_of, separated
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import HiveType, TableKind, parse_type
 from hiveacid.rules.sql_names import quoted
-from hiveacid.sql.statement import SqlStatement
-from hiveacid.sql.words import Words, keyword_of, separated
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.table_part import TablePart
 from hiveacid.tables.scan.times import has_finer_times

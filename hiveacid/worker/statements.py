@@ -20,6 +20,9 @@ from hiveacid.metastore.table_rules import (
     partitions_of_insert,
     partitions_to_empty,
 )
+from hiveacid.parser.partition_conditions import (
+    selected_partitions,
+)
 from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.rows import key_scope, partitions_to_change
 from hiveacid.plan.values import assigned
@@ -28,9 +31,6 @@ from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.schema import HiveType, Primitive, parse_type
-from hiveacid.sql.partition_conditions import (
-    selected_partitions,
-)
 from hiveacid.storage.filesystems import keeps_checksums
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.tables.bucketing import writer_numbers

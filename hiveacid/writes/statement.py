@@ -24,13 +24,13 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.constraints import constraints_on_writes
 from hiveacid.metastore.table_rules import check_kind, existing_table
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.parser.constraint_rules import write_rules
 from hiveacid.progress import PhaseClock
 from hiveacid.rules.constraints import Moment, TableConstraints, WriteRules
 from hiveacid.rules.features import Features
 from hiveacid.rules.locks import Operation, WriteKind, kind_of, partitions_to_lock
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.partitions import canonical_partition
-from hiveacid.sql.constraint_rules import write_rules
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.tables.visible_files import AcidFiles, FilesReader
 from hiveacid.writes.engine import RowEngine

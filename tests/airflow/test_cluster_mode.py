@@ -33,8 +33,8 @@ from hiveacid.errors import (
 )
 from hiveacid.jobs.report import RunReport, ScriptReport
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.names import RUN_NOTES, VIEW_REPORTS, TableRef
-from hiveacid.sql.script import to_jobs
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.tables.definitions.run import run_ddl
 from tests.airflow.cluster_task import deferred_by, delete, first_event, followed, rebuilt

@@ -42,9 +42,9 @@ from hiveacid.jobs.report import (
 )
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_script
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.script import to_script
 
 TARGET = "lineage.orders"
 FEED = PathSource(path="s3a://landing/feeds/orders/", format="json")

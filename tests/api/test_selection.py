@@ -11,9 +11,9 @@ from hiveacid.api.selection import scanned
 from hiveacid.api.table import AcidTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.questions import Select
+from hiveacid.parser.script import to_steps
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.questions import Select
-from hiveacid.sql.script import to_steps
 from tests.fakes.metastore import FakeMetastore
 
 

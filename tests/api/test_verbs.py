@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+import hiveacid
 from hiveacid.api.changes import TableChanges
-from hiveacid.api.sql import sql
 from hiveacid.api.table import AcidTable
 from hiveacid.api.transaction import AcidTransaction
 from hiveacid.errors import InvalidJob, SparkNeeded
@@ -267,18 +267,18 @@ def test_sql_returns_rows_and_reports(
             "spark": spark,
         }
         name = table.ref.name
-        report = sql(f"UPDATE {name} SET name = :n WHERE id = 1", {"n": "z"}, **place)
+        report = hiveacid.sql(f"UPDATE {name} SET name = :n WHERE id = 1", {"n": "z"}, **place)
         assert effect(report) == ("update", 0, 1, 0, False)
-        rows = sql(f"SELECT id, name FROM {name}", **place).to_pylist()
+        rows = hiveacid.sql(f"SELECT id, name FROM {name}", **place).to_pylist()
         assert {"id": 1, "name": "z"} in rows
-        total = sql(f"SELECT sum(id) AS total FROM {name}", **place)
+        total = hiveacid.sql(f"SELECT sum(id) AS total FROM {name}", **place)
         assert total.to_pylist() == [{"total": 6}]
-        answer = sql("SHOW TABLES", **place)
+        answer = hiveacid.sql("SHOW TABLES", **place)
         assert sorted(answer.rows) == [("spark",), ("worker",)]
-        plan = sql(f"EXPLAIN DELETE FROM {name} WHERE id = 1", **place)
+        plan = hiveacid.sql(f"EXPLAIN DELETE FROM {name} WHERE id = 1", **place)
         assert plan.details["statement"]["does"] == "delete"
-        assert sql(f"SHOW HISTORY {name}", **place)[0].operation == "update"
-        last = sql(f"DELETE FROM {name} WHERE id = 2; SELECT * FROM {name}", **place)
+        assert hiveacid.sql(f"SHOW HISTORY {name}", **place)[0].operation == "update"
+        last = hiveacid.sql(f"DELETE FROM {name} WHERE id = 2; SELECT * FROM {name}", **place)
         assert last.num_rows == 2
     twins.rows()
 

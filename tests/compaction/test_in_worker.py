@@ -12,8 +12,8 @@ from hiveacid.jobs.report import CompactReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.orc.format.compression import Codec
 from hiveacid.orc.format.tail import OrcTail
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.schema import TableKind
-from hiveacid.sql.script import to_jobs
 from hiveacid.storage.folder import LocalStorage
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.upkeep.compaction.table import TableCompactor

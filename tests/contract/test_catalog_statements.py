@@ -23,11 +23,11 @@ from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.txn.locks import LockRequest
 from hiveacid.metastore.txn.owner import Owner, Snapshot, open_transaction
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.parser.script import to_jobs, to_script
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.sql.script import to_jobs, to_script
 from hiveacid.tables.definitions.answers import create_statement
 from hiveacid.tables.definitions.run import run_ddl, run_script_of_ddl
 from tests.fakes.metastore import REAL_AND_FAKE

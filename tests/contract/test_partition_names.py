@@ -12,10 +12,10 @@ from hiveacid.metastore.catalog import HivePartition
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import partition_locations
 from hiveacid.metastore.table_rules import requested_partitions
+from hiveacid.parser.questions import Explain
+from hiveacid.parser.script import to_jobs, to_steps
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.questions import Explain
-from hiveacid.sql.script import to_jobs, to_steps
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.tables.locations import TableFolders
 from hiveacid.upkeep.survey import Survey

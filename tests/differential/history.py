@@ -18,9 +18,9 @@ from hiveacid.jobs.job import Job
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_jobs
 from tests.differential.random_statements import RandomStatements
 from tests.differential.shape import Shape
 from tests.differential.statements import (

@@ -15,10 +15,10 @@ from hiveacid.jobs.job import Job
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.txn.owner import Snapshot
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import run
 from hiveacid.spark.session import scan_session
-from hiveacid.sql.script import to_jobs
 from tests.differential.function_examples import SOURCE, START, Example, Trial, examples, trials
 from tests.rows import unordered_rows_of
 

@@ -15,11 +15,11 @@ from hiveacid.errors import HiveAcidError, SparkJobFailed
 from hiveacid.jobs.job import Job
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.questions import Select
+from hiveacid.parser.script import to_steps
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import query_rows, run
 from hiveacid.spark.session import scan_session
-from hiveacid.sql.questions import Select
-from hiveacid.sql.script import to_steps
 from tests.differential.name_clashes import DATABASES, Clashes, Statement, Table
 from tests.fakes.metastore import FakeMetastore
 from tests.rows import unordered_rows_of

@@ -27,10 +27,10 @@ from hiveacid.jobs.write_jobs import (
 )
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_jobs
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.worker.run import change_rows
 from hiveacid.worker.staged_changes import publish_change, stage_change

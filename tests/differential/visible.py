@@ -10,9 +10,9 @@ from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.values.timestamps import is_marked
+from hiveacid.parser.questions import RowChange
 from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.questions import RowChange
 from tests.places import place_of
 
 # A type, with the locked partitions; None for the table.

@@ -10,7 +10,7 @@ from hiveacid.cli.main import main
 from hiveacid.errors import NotTransactional, TableReplaced, UnknownColumn, UserError
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.sql.script import to_script
+from hiveacid.parser.script import to_script
 from hiveacid.tables.definitions.run import run_script_of_ddl
 from hiveacid.tables.statistics import analyze
 from tests.engine.acid_tables import create

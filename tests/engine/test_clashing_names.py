@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from hiveacid.errors import BadCondition, UnknownColumn
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.parser.questions import Select
+from hiveacid.parser.script import to_script, to_steps
 from hiveacid.spark.run import query_rows, run
-from hiveacid.sql.questions import Select
-from hiveacid.sql.script import to_script, to_steps
 from tests.engine.acid_tables import left_behind
 from tests.rows import rows_of
 

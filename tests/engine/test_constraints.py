@@ -18,11 +18,11 @@ from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.constraints import as_structs
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.parser.script import to_script
 from hiveacid.rules.constraints import Check, Constraint, Default, NotNull
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from hiveacid.writes.atomic_write import AtomicWrite
 from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import ONLY_HIVE4, files, left_behind, rows_of

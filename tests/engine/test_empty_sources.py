@@ -12,11 +12,11 @@ from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import PathSource, QuerySource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RowJob
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_script
 from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedBySourceDelete, NotMatchedInsert
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from hiveacid.worker.run import change_rows
 from tests.rows import rows_of
 

@@ -21,13 +21,13 @@ from hiveacid.api.table import AcidTable
 from hiveacid.api.transaction import AcidTransaction
 from hiveacid.errors import HiveAcidError, TypeMismatch
 from hiveacid.jobs.sources import PathSource, QuerySource
+from hiveacid.parser.script import to_jobs
 from hiveacid.progress import Phase
 from hiveacid.rules.names import STAGING_PREFIX
 from hiveacid.spark.read.kept_rows import keep_rows
 from hiveacid.spark.read.pruning import Scope, matching_partitions
 from hiveacid.spark.run import run
 from hiveacid.spark.spark_versions import FILES_HOLD_VOID
-from hiveacid.sql.script import to_jobs
 from tests.engine.acid_tables import (
     create,
     everything,

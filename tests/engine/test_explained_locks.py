@@ -15,6 +15,8 @@ from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.txn.locks import queue_of
+from hiveacid.parser.partition_conditions import KeyScope, selected_partitions
+from hiveacid.parser.script import to_script
 from hiveacid.plan.merge import MergeChange
 from hiveacid.plan.ties import equalities, tells_partitions, ties_of
 from hiveacid.progress import Phase
@@ -36,8 +38,6 @@ from hiveacid.spark.read.pruning import (
     tied_partition_columns,
 )
 from hiveacid.spark.run import run
-from hiveacid.sql.partition_conditions import KeyScope, selected_partitions
-from hiveacid.sql.script import to_script
 from tests.observers import At
 from tests.samples import random_of_commit
 

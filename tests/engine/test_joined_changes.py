@@ -10,9 +10,9 @@ from hiveacid.api.table import AcidTable
 from hiveacid.errors import BadCondition, DuplicateMergeKeys, HiveAcidError, SparkJobFailed
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.parser.script import to_script
 from hiveacid.spark.run import run
 from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
-from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import left_behind, rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
 

@@ -20,11 +20,11 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.transport import Connection
 from hiveacid.metastore.txn.heartbeat import is_of_this_process
+from hiveacid.parser.script import to_script
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.python import frames as frame_reads
 from hiveacid.spark.python.registered_tables import read_together
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind
 from tests.metastore_calls import counted_calls

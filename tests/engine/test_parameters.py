@@ -16,11 +16,11 @@ from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.parser.script import to_script
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 from hiveacid.spark.run import run
 from hiveacid.spark.statements.conditions import bound_expression, bound_query
 from hiveacid.spark.statements.refused_sql import check_expression, check_query
-from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import create, rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0, NEEDS_SPARK_4_1
 

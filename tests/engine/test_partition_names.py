@@ -14,10 +14,10 @@ from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.parser.script import to_script
 from hiveacid.progress import Phase
 from hiveacid.rules.names import DEFAULT_PARTITION, partition_name
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import create, folder, left_behind
 from tests.metastore_calls import counted_calls
 from tests.observers import At

@@ -11,10 +11,10 @@ from hiveacid.errors import InvalidJob, ScriptChanged, UnknownColumn
 from hiveacid.jobs.report import ScriptReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Owner, Snapshot, open_transaction
+from hiveacid.parser.script import to_script
 from hiveacid.progress import FAULT_VARIABLE, InjectedFault, PhaseObserver
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from tests.rows import rows_of
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

@@ -18,11 +18,11 @@ from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_script
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.registered_tables import read_together
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create, rows_of
 from tests.engine.compaction_case import Case

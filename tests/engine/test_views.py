@@ -12,8 +12,8 @@ from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.parser.views import FUNCTIONS
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.views import FUNCTIONS
 from tests.engine.acid_tables import rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
 from tests.stored_views import store_view

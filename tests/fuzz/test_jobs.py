@@ -6,8 +6,8 @@ from hiveacid.drivers.run_files import RunFiles, Started
 from hiveacid.jobs.codec import encode
 from hiveacid.jobs.job_json import from_json, to_json
 from hiveacid.jobs.report import CleanReport, CompactReport, RunReport
+from hiveacid.parser.script import to_script
 from hiveacid.records.run_notes import RunNote
-from hiveacid.sql.script import to_script
 from tests.fuzz.driver import INPUTS, Source, fuzz
 
 SCRIPT = """

@@ -14,8 +14,8 @@ from airflow_hiveacid import AcidTable
 from hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergFileFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.schema import TableKind
-from hiveacid.sql.script import to_jobs
 from hiveacid.tables.definitions.run import run_ddl
 from tests.golden import GoldenSnapshot, GoldenTable
 from tests.iceberg.lakes import ReadableMetastore, exported, sql_catalog, sql_options

@@ -11,9 +11,9 @@ from airflow_hiveacid import AcidTable
 from hiveacid.cli.main import main
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_jobs
 from tests.golden import GoldenSnapshot, GoldenTable
 from tests.interop.engines import EngineError, Hive, Trino
 from tests.interop.making import Making

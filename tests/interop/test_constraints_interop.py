@@ -6,8 +6,8 @@ import pytest
 
 from hiveacid.errors import ConstraintViolated
 from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.parser.script import to_script
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from tests.interop.engines import EngineError
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]

@@ -10,8 +10,8 @@ from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.write_jobs import RowJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.script import to_jobs
 from hiveacid.worker.run import change_rows
 from tests.engine.typed_values import MOMENTS, differences, frame_of
 from tests.interop.test_types_interop import PRIMITIVES, STRANGE

@@ -20,9 +20,9 @@ from hiveacid.jobs.options import (
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.sources import TableSource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, TransactionJob, UpdateJob
+from hiveacid.parser.script import to_script
 from hiveacid.rules.cleaning import describe_run, task_of_run
 from hiveacid.rules.merge import NotMatchedInsert, validate_clauses
-from hiveacid.sql.script import to_script
 
 ID = ColumnSpec("id", "int")
 

@@ -43,12 +43,12 @@ from hiveacid.jobs.maintenance_jobs import parse_needs
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.parser.script import to_script
 from hiveacid.public_names import homes
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from tests.fakes.metastore import FakeMetastore
 from tests.snippets.pages import ROOT, Snippet
 from tests.snippets.worlds import ADDRESSES, CANNOT_RUN, World

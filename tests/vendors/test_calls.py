@@ -13,9 +13,9 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.constraints import all_constraints
 from hiveacid.metastore.thrift import session
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.script import to_jobs
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler

@@ -18,10 +18,10 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue, CompactionTransaction
 from hiveacid.metastore.constraints import all_constraints, as_structs
 from hiveacid.metastore.txn.transaction import ExclusiveTable
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.constraints import Key, NotNull
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.script import to_jobs
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.tables.statistics import analyze

@@ -14,8 +14,8 @@ from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.write_jobs import RowJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.script import to_jobs
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.worker import engine, merge, pairs, sources
 from hiveacid.worker.pairs import Partners, row_sizes

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hiveacid.jobs.checks import Check
     from hiveacid.jobs.job import ScriptedJob
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.sql.questions import Explained, Question
+    from hiveacid.parser.questions import Explained, Question
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     # Reading SQL takes its parser, which no other command needs.
     from hiveacid.jobs.script_job import checked
-    from hiveacid.sql.script import placed, to_steps
+    from hiveacid.parser.script import placed, to_steps
 
     params = dict(map(_parameter, arguments.param))
     steps = to_steps(
@@ -186,9 +186,9 @@ def _answer(
     """Print the answer of a question, or keep it for the end."""
     from hiveacid.api.explained import explain
     from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.parser import questions
     from hiveacid.records.history_entries import History
     from hiveacid.records.table_history import table_history
-    from hiveacid.sql import questions
     from hiveacid.tables.definitions.answers import answer
     from hiveacid.upkeep.table_detail import table_detail
 
@@ -223,7 +223,7 @@ def _answer(
 def _check(client: "MetastoreClient", explained: "Explained", master: str) -> None:
     """Raise the error that an explained statement would fail with, if it is certain."""
     from hiveacid.jobs.job import Job
-    from hiveacid.sql.questions import Select
+    from hiveacid.parser.questions import Select
 
     preflight = local_spark.preflight(client, master)
     if isinstance(explained, Job):

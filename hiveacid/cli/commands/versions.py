@@ -195,7 +195,7 @@ def run_changes(arguments: argparse.Namespace) -> int:
     """Print the changes, the oldest first."""
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.metastore.table_rules import check_kind, existing_table
-    from hiveacid.sql.questions import Select
+    from hiveacid.parser.questions import Select
 
     ref = TableRef.parse(arguments.table)
     source = ChangesSource(

@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 
 from hiveacid.errors import BadCondition, SqlError, UntrustedSql
 from hiveacid.jobs.sources import QuerySource
+from hiveacid.parser.views import FUNCTIONS
 from hiveacid.rules.texts import did_you_mean
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.read.pruning import parsed
 from hiveacid.spark.session import CALLING_JAVA, scan_session, sql_parser
 from hiveacid.spark.spark_versions import java_class
-from hiveacid.sql.views import FUNCTIONS
 
 _REMEDY = (
     "Name the files as a PathSource among the inputs, call functions that are built into Spark, or set"

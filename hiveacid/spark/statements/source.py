@@ -25,6 +25,7 @@ from hiveacid.jobs.sources import (
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import database_of, existing_table, outputs_of, require_versions
+from hiveacid.parser.views import view_query
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.sql_names import quoted
@@ -43,7 +44,6 @@ from hiveacid.spark.statements.conditions import bound_query
 from hiveacid.spark.statements.merge_join import MergeJoin
 from hiveacid.spark.statements.refused_sql import check_query, check_view
 from hiveacid.spark.write.row_ids import RowIds
-from hiveacid.sql.views import view_query
 from hiveacid.storage.hidden_folder import HiddenFolder, ReadingTransaction
 from hiveacid.storage.staging import FlatFile, Folder
 from hiveacid.writes.statement import WriteContext

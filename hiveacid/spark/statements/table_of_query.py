@@ -18,6 +18,7 @@ from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.table_properties import RUN_PROPERTY
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.views import view_query, with_names
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.sql_tokens import names_in
@@ -27,7 +28,6 @@ from hiveacid.spark.spark_versions import java_class
 from hiveacid.spark.statements.insert import new_columns
 from hiveacid.spark.statements.refused_sql import check_view
 from hiveacid.spark.statements.source import SourceFrame, SourceInputs
-from hiveacid.sql.views import view_query, with_names
 from hiveacid.tables.definitions.tables import create_table, find_table
 from hiveacid.tables.definitions.views import create_view, existing_view
 

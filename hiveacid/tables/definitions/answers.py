@@ -20,6 +20,7 @@ from hiveacid.metastore.table_rules import (
     requested_partitions,
     require_transactional,
 )
+from hiveacid.parser import questions
 from hiveacid.rules.constraints import (
     NO_CONSTRAINTS,
     Check,
@@ -34,7 +35,6 @@ from hiveacid.rules.partitions import KeyComparison, matching_partitions
 from hiveacid.rules.schema import Array, HiveType, Map, Struct, TableKind, Union, parse_type
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.texts import printable
-from hiveacid.sql import questions
 
 # The CREATE TABLE statement of an existing table
 

@@ -103,7 +103,7 @@ def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) ->
     """
     if job.constraints:
         # It takes sqlglot, which most tables need not.
-        from hiveacid.sql.constraint_rules import require_supported
+        from hiveacid.parser.constraint_rules import require_supported
 
         require_supported(job)
     table = HiveTable.new(
