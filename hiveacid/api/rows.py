@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import compute as pc
 
 from hiveacid.errors import TypeMismatch
 from hiveacid.jobs.sources import Source
@@ -56,6 +57,14 @@ def batch_of(rows: Rows) -> Rows:
             raise TypeMismatch(f"A value of the given rows cannot be stored: {error}.") from error
         columns.append(pa.chunked_array(chunks, kind))
     return pa.Table.from_arrays(columns, table.column_names)
+
+
+def without_zones(rows: pa.Table) -> pa.Table:
+    """Return rows of Spark with timestamps as tables have them: the time in the zone of the session."""
+    for number, field in enumerate(rows.schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+            rows = rows.set_column(number, field.name, pc.local_timestamp(rows.column(number)))
+    return rows
 
 
 def column_names(rows: Rows) -> Sequence[str] | None:

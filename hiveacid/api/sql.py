@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from hiveacid.api.engines import Engines
 from hiveacid.api.explained import explain
+from hiveacid.api.rows import without_zones
 from hiveacid.api.selection import scanned
 from hiveacid.errors import HiveAcidError, InvalidJob
 from hiveacid.jobs.fields import Parameters
@@ -98,7 +99,7 @@ def _result(engines: Engines, step: "ScriptedJob | questions.Question") -> SqlRe
                 return rows
             with requiring_pyspark("The query"):
                 from hiveacid.spark.run import query_rows
-            return query_rows(engines.spark, client.options, query, None)
+            return without_zones(query_rows(engines.spark, client.options, query, None))
         case questions.ShowHistory(ref, limit):
             return History(ref.full_name, table_history(client, ref, limit=limit))
         case questions.DescribeDetail(ref):

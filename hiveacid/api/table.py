@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from hiveacid.api.changes import TableChanges, Version, version_text
 from hiveacid.api.engines import Engines
-from hiveacid.api.rows import is_of_spark
+from hiveacid.api.rows import is_of_spark, without_zones
 from hiveacid.errors import HiveAcidError, UnsupportedTable
 from hiveacid.iceberg.run import compare_with_iceberg, export_to_iceberg
 from hiveacid.jobs.definition_jobs import AnalyzeJob
@@ -259,7 +259,7 @@ class AcidTable(TableChanges[RunReport]):
         rows = self._frames.staged(name)
         from hiveacid.spark.spark_versions import to_arrow
 
-        return to_arrow(rows if limit is None else rows.limit(limit))
+        return without_zones(to_arrow(rows if limit is None else rows.limit(limit)))
 
     def scan(
         self,

@@ -271,6 +271,8 @@ def test_sql_returns_rows_and_reports(
         assert effect(report) == ("update", 0, 1, 0, False)
         rows = hiveacid.sql(f"SELECT id, name FROM {name}", **place).to_pylist()
         assert {"id": 1, "name": "z"} in rows
+        times = hiveacid.sql(f"SELECT max(at) AS last FROM {name}", **place).to_pylist()
+        assert times == [{"last": BEFORE[2]["at"]}]
         total = hiveacid.sql(f"SELECT sum(id) AS total FROM {name}", **place)
         assert total.to_pylist() == [{"total": 6}]
         answer = hiveacid.sql("SHOW TABLES", **place)
