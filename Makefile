@@ -94,7 +94,7 @@ test: setup ## Run all tests, with a sample of the cases of long ones (CASES=all
 	@$(RUN) CASES=$(or $(CASES),sample) python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Also folders that a package does not have yet.
-QUICK := $(wildcard $(addprefix tests/,rules jobs sql plan orc worker writes records contract/txn))
+QUICK := $(wildcard $(addprefix tests/,rules jobs parser plan orc worker writes records contract/txn))
 quick: setup ## Run the tests of rules, jobs, SQL, plan, worker, writes, records and ORC in a minute, with few random examples
 	@$(RUN) CASES=quick python -m pytest -m quick --numprocesses $(WORKERS) --dist worksteal $(QUICK)
 

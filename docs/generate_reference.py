@@ -80,7 +80,7 @@ PAGES = {
     "python": (
         "In Python: tables, hooks, assets and retries",
         ("",),
-        ("hiveacid.spark.statements.methods.MergeBuilder",),
+        ("hiveacid.api.changes.MergeBuilder",),
     ),
 }
 _PARAMETER = re.compile(r"^:(?:param (?P<name>\w+)|(?P<other>\w+)[^:]*):", re.MULTILINE)
@@ -499,7 +499,9 @@ def _import_of(thing: Any) -> str:
 
 def _own_methods(thing: type) -> list[tuple[str, Callable[..., Any]]]:
     """Return the public methods of classes with called methods; operators and jobs have none."""
-    if not thing.__module__.startswith(("hiveacid.spark.", "airflow_hiveacid.hooks.metastore")):
+    if not thing.__module__.startswith(
+        ("hiveacid.api.", "hiveacid.spark.", "airflow_hiveacid.hooks.metastore")
+    ):
         return []
     ours = [base for base in thing.__mro__ if base.__module__.startswith(_OURS)]
     members = {name: member for base in reversed(ours) for name, member in vars(base).items()}

@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
     from airflow_hiveacid.cluster.runs import ClusterRun, SparkRun, Submitted
+    from hiveacid.api.jobs import WorkerResult
     from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
-    from hiveacid.worker.jobs import WorkerResult
 
 JobT = TypeVar("JobT", bound=Job)
 DeployMode = Literal["client", "cluster"]
@@ -441,13 +441,13 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
 
     def _place(self, job: JobT) -> Place:
         """Return the processes that do the work: of the worker, of Spark, or as they fit."""
-        from hiveacid.worker.jobs import place_of
+        from hiveacid.api.jobs import place_of
 
         return place_of(job)
 
     def _without_spark(self, job: JobT, context: "Context") -> "WorkerResult":
         """Do as much of the work as possible in the worker."""
-        from hiveacid.worker.jobs import Worker, WorkerResult, run_in_worker
+        from hiveacid.api.jobs import Worker, WorkerResult, run_in_worker
 
         place = self._place(job)
         if place == "spark" or (place == "auto" and self._is_at_work(job, context)):
@@ -594,7 +594,7 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
         self, run: "SparkRun", ended: Application, job: JobT, context: "Context"
     ) -> dict[str, Any]:
         """Return the report of an ended application, or raise the reason for its absence."""
-        from hiveacid.worker.jobs import joined_reports
+        from hiveacid.api.jobs import joined_reports
 
         report = run.report(job)
         if report is not None and report.error is None:

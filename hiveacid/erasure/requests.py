@@ -46,7 +46,7 @@ def erase_keys(
         client: The metastore.
         table: The table.
         column: The column with the keys.
-        keys: Values, or their source; see ``WorkerTable.erase``.
+        keys: Values, or their source; see ``AcidTable.erase``.
         observers: Receive the phases.
         options: Other fields of ``EraseJob``.
     """

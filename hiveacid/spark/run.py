@@ -109,22 +109,22 @@ class SparkProgressLog:
 
 
 def query_rows(
-    spark: SparkSession, metastore: MetastoreOptions, query: QuerySource, limit: int
+    spark: SparkSession, metastore: MetastoreOptions, query: QuerySource, limit: int | None
 ) -> pa.Table:
-    """The first rows of a query, whose tables are all read in one transaction.
+    """The rows of a query, whose tables are all read in one transaction.
 
     Args:
         spark: The session, which is not changed.
         metastore: The options of the metastore connection.
         query: The query.
-        limit: The maximum number of rows.
+        limit: The maximum number of rows; None returns all of them.
     """
     with MetastoreClient(metastore) as client:
         source = SourceFrame(spark, client, query)
         with Transaction(client, reads=source.acid_tables) as txn:
-            rows = source.frame(TableReader(client, txn)).limit(limit)
+            rows = source.frame(TableReader(client, txn))
             with translated_spark_errors("The query"):
-                return to_arrow(rows)
+                return to_arrow(rows if limit is None else rows.limit(limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,14 +275,32 @@ def _require_counts_only(options: WriteOptions, _: Sequence[Statement]) -> None:
 @execute.register(TruncateJob)
 @execute.register(TransactionJob)
 def _write(job: Job, driver: Driver) -> RunReport:
-    options = WriteOptions.of(job, job.token, ranges_of(job))
-    watching = driver.watching
     with driver.client() as client:
-        statements = [statement_of(part, driver.spark, job.orc_codec) for part in job.parts]
         engine = SparkEngine(driver.spark, driver.batches)
-        done = run_statements(engine, client, options, watching, statements)
+        return change_rows(engine, client, job, driver.watching)
+
+
+def change_rows(
+    engine: SparkEngine,
+    client: MetastoreClient,
+    job: Job,
+    observers: Sequence[PhaseObserver] = (),
+    frames: Mapping[str, DataFrame] | None = None,
+) -> RunReport:
+    """Run a change of rows on Spark, exactly once.
+
+    Args:
+        engine: Spark.
+        client: The metastore.
+        job: The change.
+        observers: Observers of the phases.
+        frames: The rows of batches that keep the settings of their session.
+    """
+    options = WriteOptions.of(job, job.token, ranges_of(job))
+    statements = [statement_of(part, engine.spark, job.orc_codec, frames) for part in job.parts]
+    done = run_statements(engine, client, options, observers, statements)
     if done.already_done and done.txn_id is not None:
         # The observers of the earlier attempt may be killed with it.
-        for observer in watching:
+        for observer in observers:
             observer.opened(done.txn_id, done.write_ids)
     return done

@@ -30,7 +30,7 @@ from hiveacid.rules.schema import TableKind
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.sql_tokens import parameters_of
 from hiveacid.spark.failures import translated_spark_errors
-from hiveacid.spark.python.table import FrameReads
+from hiveacid.spark.python.frames import FrameReads
 from hiveacid.spark.read.table_reader import TableReader
 from hiveacid.spark.rows.columns import check_readable
 from hiveacid.spark.run import Driver, execute

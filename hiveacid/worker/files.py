@@ -101,14 +101,14 @@ def bounded(schema: pa.Schema, batches: Iterable[pa.RecordBatch], what: str) -> 
     names = [name.lower() for name in schema.names]
     if not names or len({*names}) < len(names):
         raise SparkNeeded(f"columns without different names in {what}")
-    kinds = [_kind(kind) for kind in schema.types]
+    kinds = [plain_type(kind) for kind in schema.types]
     rows, size = 0, 0
     columns: list[list[pa.Array]] = [[] for _ in names]
     for batch in batches:
         try:
             batch.validate(full=True)
             for column, values, kind in zip(columns, batch.columns, kinds, strict=True):
-                column.append(_converted(values, kind))
+                column.append(converted(values, kind))
                 size += column[-1].nbytes
         except pa.ArrowException as error:
             raise SparkNeeded(f"values of {what} that are not valid: {error}") from error
@@ -120,16 +120,17 @@ def bounded(schema: pa.Schema, batches: Iterable[pa.RecordBatch], what: str) -> 
     return pa.table(dict(zip(names, chunked, strict=True)))
 
 
-def _converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return values in a type that ``plain_type`` has returned."""
     if types.is_dictionary(values.type):
         return values.dictionary.cast(kind).take(values.indices)
     return values.cast(kind)
 
 
-def _kind(kind: pa.DataType) -> pa.DataType:
+def plain_type(kind: pa.DataType) -> pa.DataType:
     """Return the type of expressions for the same values."""
     if types.is_dictionary(kind):
-        return _kind(kind.value_type)
+        return plain_type(kind.value_type)
     if types.is_large_string(kind) or types.is_string_view(kind):
         return pa.string()
     if types.is_decimal(kind) and kind.bit_width < 128:
@@ -218,7 +219,7 @@ def _open_parquet(name: str, content: bytes) -> _Opened:
     if written := (file.metadata.metadata or {}).get(_SPARK_SCHEMA):
         fields = [(f["name"], f["type"], f["metadata"]) for f in parse_json(written)["fields"]]
         own: list[tuple[str, str, object]] = [
-            (field.name, str(hive_type(_kind(field.type))), {}) for field in schema
+            (field.name, str(hive_type(plain_type(field.type))), {}) for field in schema
         ]
         if own != [(name, _SPARK_NAMES.get(str(t), str(t)), more) for name, t, more in fields]:
             raise SparkNeeded("a file with types of Spark")

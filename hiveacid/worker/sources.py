@@ -297,8 +297,15 @@ def types_of(table: HiveTable) -> dict[str, HiveType]:
 class SharedInputs:
     """The inputs of several statements: each is looked up once, so that all read the same rows."""
 
-    def __init__(self) -> None:
-        self._found: list[tuple[Source, ArrowSource]] = []
+    def __init__(self, batches: Mapping[str, ArrowSource] = MappingProxyType({})) -> None:
+        """Begin with the inputs that need no look-up.
+
+        Args:
+            batches: The rows that a ``BatchSource`` names.
+        """
+        self._found: list[tuple[Source, ArrowSource]] = [
+            (BatchSource(name), rows) for name, rows in batches.items()
+        ]
 
     def of(self, source: Source, look_up: Callable[[], ArrowSource]) -> ArrowSource:
         """Return an input.
@@ -358,26 +365,13 @@ def _result_of(
     return replace(whole, names=query.names, types=query.types, query=query)
 
 
-def source_of_rows(rows: Any) -> ArrowSource:
+def source_of_rows(rows: pa.Table) -> ArrowSource:
     """Return rows of a Python program as a source.
-
-    Args:
-        rows: A table, a batch, or a reader of Arrow, or a frame of pandas, Polars, or any other
-            library that exports streams of Arrow. The index of pandas is left out, and its NaN is
-            null.
 
     Raises:
         SparkNeeded: They are too many, or of types that are not evaluated here.
-        TypeError: They are none of these.
     """
-    if type(rows).__module__.partition(".")[0] == "pandas":
-        rows = pa.Table.from_pandas(rows, preserve_index=False)
-    elif isinstance(rows, pa.RecordBatch):
-        rows = pa.Table.from_batches([rows])
-    elif not hasattr(rows, "__arrow_c_stream__"):
-        raise TypeError(f"Rows are given as Arrow, or as a frame, not as {type(rows).__name__}.")
-    with pa.RecordBatchReader.from_stream(rows) as reader:
-        return _given(bounded(reader.schema, reader, "the given rows"))
+    return _given(bounded(rows.schema, rows.to_batches(), "the given rows"))
 
 
 def _given(rows: pa.Table) -> ArrowSource:

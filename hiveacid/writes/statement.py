@@ -19,7 +19,6 @@ from hiveacid.jobs.checks import Check
 from hiveacid.jobs.job import READ, Access, Job, accesses_of
 from hiveacid.jobs.report import ChangesRange, TableReport
 from hiveacid.jobs.run_options import OrcCodec, RunOptions
-from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.constraints import constraints_on_writes
@@ -33,7 +32,6 @@ from hiveacid.rules.locks import Operation, WriteKind, kind_of, partitions_to_lo
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.partitions import canonical_partition
 from hiveacid.storage.folder import ReadOnlyStorage
-from hiveacid.tables.locations import require_job_access
 from hiveacid.tables.visible_files import AcidFiles, FilesReader
 from hiveacid.writes.engine import RowEngine
 from hiveacid.writes.output import TableOutput, TakenFolders
@@ -397,24 +395,6 @@ def require_source_rows(statement: Statement, counts: Counts) -> str | None:
     return f"{what} has no rows."
 
 
-def require_statement_access(
-    client: MetastoreClient, statements: Sequence[Statement], checks: Sequence[Check]
-) -> None:
-    """Ask the authorizer for all accesses of a program's statements, which are not prepared yet.
-
-    Args:
-        client: The metastore.
-        statements: The statements.
-        checks: The checks of their rows.
-
-    Raises:
-        AccessRefused: The authorizer refuses an access, or a location is not allowed.
-    """
-    given = [tuple(vars(statement).values()) for statement in statements]
-    accesses = [*_named_accesses(statements), *accesses_of_checks(checks, statements)]
-    require_job_access(client, program_user(), [given, tuple(checks)], accesses)
-
-
 def accesses_of_checks(checks: Sequence[Check], statements: Sequence[Statement]) -> list[Access]:
     """Return the accesses of checks to tables.
 
@@ -426,19 +406,6 @@ def accesses_of_checks(checks: Sequence[Check], statements: Sequence[Statement])
     changed = [each.target.full_name for each in statements if not each.only_adds]
     names = [name for check in checks for name in check.tables_read(target, changed)]
     return [*(Access(name, None, READ) for name in names), *accesses_of(tuple(checks))]
-
-
-def _named_accesses(statements: Sequence[Statement]) -> list[Access]:
-    accesses = []
-    for statement in statements:
-        given = vars(statement)
-        columns = tuple(given["set"]) if "set" in given else None
-        kind = type(statement).__name__.removesuffix("Statement").lower()
-        accesses.append(Access(statement.target.full_name, columns, kind))
-        for name, value in given.items():
-            if name != "target":
-                accesses += accesses_of(value)
-    return accesses
 
 
 def look_up_constraints(client: MetastoreClient, statements: Sequence[Statement]) -> None:

@@ -124,7 +124,7 @@ class BusyTable:
         """Change some rows, or none."""
         kinds = ["insert", "insert", "update", "delete", "nothing", "late", "aborted"]
         kind = self.random.choice(kinds)
-        with AcidTable(self.table, self.client.options, spark=self.spark) as table:
+        with AcidTable(self.table, self.client.options, spark=self.spark, run_in="spark") as table:
             if kind == "insert":
                 # Those of other engines are negative.
                 new = max((0, *self.rows)) + 1
@@ -262,7 +262,7 @@ class BusyTable:
         return problems
 
     def _read(self, name: str) -> list[tuple[Any, ...]]:
-        with AcidTable(name, self.client.options, spark=self.spark) as table:
+        with AcidTable(name, self.client.options, spark=self.spark, run_in="spark") as table:
             return [tuple(row) for row in table.to_df().collect()]
 
     def job(self, name: str) -> Any:

@@ -76,14 +76,14 @@ class Feed:
         )
 
     def write(self, sql: str, operation: str = "append") -> None:
-        with AcidTable(self.table, self.client.options, spark=self.spark) as table:
+        with AcidTable(self.table, self.client.options, spark=self.spark, run_in="spark") as table:
             if operation == "append":
                 table.append(self.spark.sql(sql))
             else:
                 getattr(table, operation)(sql)
 
     def rows(self, name: str) -> list[tuple[Any, ...]]:
-        with AcidTable(name, self.client.options, spark=self.spark) as table:
+        with AcidTable(name, self.client.options, spark=self.spark, run_in="spark") as table:
             return sorted((tuple(row) for row in table.to_df().collect()), key=str)
 
     def versions(self) -> list[tuple[Any, ...]]:
@@ -307,10 +307,10 @@ def test_a_table_follows_another_one_beside_other_consumers(
 ) -> None:
     rows = "SELECT 1 id, 'a' v UNION ALL SELECT 2, 'b' UNION ALL SELECT NULL, 'n'"
     for name in (feed.table, feed.copy):
-        with AcidTable(name, client.options, spark=feed.spark) as table:
+        with AcidTable(name, client.options, spark=feed.spark, run_in="spark") as table:
             table.append(feed.spark.sql(rows))
     Consumer(client, feed.table, "audit", [feed.log]).advance(1)
-    with AcidTable(feed.table, client.options, spark=feed.spark) as table:
+    with AcidTable(feed.table, client.options, spark=feed.spark, run_in="spark") as table:
         table.update({"v": "concat(v, '!')"}, "id = 2 OR id IS NULL")
         table.delete("id = 1")
     job = mirror_job(feed.table, feed.copy, ["id"], after="1")

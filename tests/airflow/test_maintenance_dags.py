@@ -41,7 +41,7 @@ def shop(hms4, spark):
             for name in ("orders", "visits")
         ]
         for folders in tables:
-            with AcidTable(folders.ref.full_name, hms4.uri, spark=spark) as table:
+            with AcidTable(folders.ref.full_name, hms4.uri, spark=spark, run_in="spark") as table:
                 for number in range(DELTAS):
                     table.append(spark.createDataFrame([(number,)], "id int").coalesce(1))
         yield tables

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hiveacid.cli.explained import explain
+from hiveacid.api.explained import explain
 from hiveacid.errors import InvalidJob
 from hiveacid.metastore.catalog import HivePartition
 from hiveacid.metastore.client import MetastoreClient

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hiveacid.cli.explained import explain
+from hiveacid.api.explained import explain
 from hiveacid.errors import TableExists
 from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.catalog import HivePartition

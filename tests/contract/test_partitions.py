@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hiveacid.cli.explained import explain
+from hiveacid.api.explained import explain
 from hiveacid.errors import (
     InvalidJob,
     LockTimeout,

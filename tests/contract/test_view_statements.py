@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.cli.explained import tables_read
+from hiveacid.api.explained import tables_read
 from hiveacid.errors import TableExists, TableNotFound, UnsupportedTable
 from hiveacid.jobs.definition_jobs import CreateViewJob
 from hiveacid.jobs.sources import TableSource

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hiveacid.cli.explained import effect_of, explained_locks
+from hiveacid.api.explained import effect_of, explained_locks
 from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.orc.format.tail import OrcTail

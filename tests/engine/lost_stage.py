@@ -13,8 +13,8 @@ from pathlib import Path
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import JobFailed
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.test_evaluated_once import Restless
 
 
@@ -39,7 +39,7 @@ def main(uri: str, table: str, change: str, folder: Path) -> None:
 
     restless = Restless(spark, folder / "seen").frame
     rows = restless.repartition(16, "id").mapInArrow(lose_shuffle_files, restless.schema)
-    with AcidTable(table, uri, spark=spark) as acid:
+    with AcidTable(table, uri, spark=spark, run_in="spark") as acid:
         try:
             if change == "insert":
                 acid.append(rows)

@@ -59,7 +59,7 @@ def test_statistics_of_every_type_are_stored(spark, client, hms, database):
     ]
     shown = TYPES | {"code": "string"}
     schema = ", ".join(f"{name} {type_}" for name, type_ in shown.items())
-    with AcidTable(name, hms.uri, spark=spark) as table:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as table:
         table.append(spark.createDataFrame([(*row, [1]) for row in rows], schema).coalesce(1))
         table.delete("t.id = -9")
         report = table.analyze()

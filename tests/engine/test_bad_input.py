@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import (
     HiveAcidError,
     InvalidJob,
@@ -28,7 +29,6 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.application import main
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import (
     ONLY_HIVE4,
     ROWS,
@@ -197,7 +197,7 @@ def test_tables_that_cannot_be_written(
     if kind is not None:
         location = str(tmp_path) if kind is TableKind.NOT_ACID else None
         create(client, f"{database}.t", {"id": "int"}, kind=kind, location=location)
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         calls = {
             "append": lambda: acid.append(spark.range(1)),
             "update": lambda: acid.update({"id": "1"}, all_rows=True),
@@ -231,14 +231,14 @@ def test_a_metastore_that_is_none(
     spark: SparkSession, hms: EmbeddedMetastore, strange_port: int
 ) -> None:
     with (
-        AcidTable("a.b", "thrift://127.0.0.1:1", spark=spark) as acid,
+        AcidTable("a.b", "thrift://127.0.0.1:1", spark=spark, run_in="spark") as acid,
         pytest.raises(MetastoreUnreachable, match=r"127\.0\.0\.1:1"),
     ):
         acid.to_df()
     uri = f"thrift://127.0.0.1:{strange_port}"
     options = MetastoreOptions(uris=uri, read_timeout_seconds=5)
     with (
-        AcidTable("a.b", options, spark=spark) as acid,
+        AcidTable("a.b", options, spark=spark, run_in="spark") as acid,
         pytest.raises(MetastoreError, match=str(strange_port)) as refused,
     ):
         acid.append(spark.range(1))

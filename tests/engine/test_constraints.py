@@ -11,6 +11,8 @@ from datetime import UTC, date, datetime
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
+from hiveacid.api.transaction import AcidTransaction
 from hiveacid.errors import CheckFailed, TableReplaced, UnsupportedTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -20,7 +22,6 @@ from hiveacid.parser.script import to_script
 from hiveacid.rules.constraints import Check, Constraint, Default, NotNull
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.spark.run import run
 from hiveacid.writes.atomic_write import AtomicWrite
 from hiveacid.writes.statement import WriteOptions
@@ -63,7 +64,9 @@ def declare(
             **more,  # type: ignore[arg-type]
         )
         client.create_table(table, as_structs(ref, constraints))
-        tables.append(AcidTable(ref.full_name, hms.uri, spark=spark, options=options))
+        tables.append(
+            AcidTable(ref.full_name, hms.uri, spark=spark, run_in="spark", options=options)
+        )
         return tables[-1]
 
     yield declared
@@ -225,7 +228,7 @@ def test_partitions_buckets_and_several_tables(
         acid.append(spark.createDataFrame([(None, "a", 1, "tue")], schema))
 
     def write_both() -> None:
-        with AcidTransaction(hms.uri, spark=spark) as txn:
+        with AcidTransaction(hms.uri, spark=spark, run_in="spark") as txn:
             txn.table(acid.ref.full_name).append(
                 spark.createDataFrame([(3, "c", 3, "mon")], schema)
             )
@@ -374,7 +377,7 @@ def test_default_is_a_keyword_of_sql(
         UPDATE t SET v = DEFAULT WHERE id = 2
     """
     run(spark, replace(to_script(script, database), metastore=hms.options))
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         rows = [(1, "dflt", None), (2, "dflt", 2), (3, "dflt", 3), (4, "dflt", None)]
         assert rows_of(acid.to_df()) == rows
         bad = to_script("INSERT INTO t VALUES (DEFAULT, 'x', 1)", database)

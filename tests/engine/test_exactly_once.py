@@ -11,6 +11,7 @@ from unittest.mock import ANY
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import (
     AnswerLost,
     CommitUncertain,
@@ -31,7 +32,6 @@ from hiveacid.records.run_notes import RunNote
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableIdentity, TableRef
 from hiveacid.rules.write_ids import ValidTxnList
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create, folder, rows_of
@@ -88,7 +88,9 @@ class Events:
         return self.client.features.has_queue
 
     def ids(self) -> list[int]:
-        with AcidTable(self.job.target, self.client.options, spark=self.spark) as opened:
+        with AcidTable(
+            self.job.target, self.client.options, spark=self.spark, run_in="spark"
+        ) as opened:
             return [row[0] for row in rows_of(opened.to_df())]
 
     def names(self) -> set[str]:

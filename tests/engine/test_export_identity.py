@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import PositionMismatch
 from hiveacid.jobs.export_job import ExportChangesJob
 from hiveacid.jobs.sources import ChangesSource
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from tests.engine.acid_tables import create
 
@@ -24,7 +24,7 @@ def test_a_table_that_was_created_again_is_exported_again(
     name = f"{database}.t"
 
     def append(number: int) -> None:
-        with AcidTable(name, client.options, spark=spark) as table:
+        with AcidTable(name, client.options, spark=spark, run_in="spark") as table:
             table.append(spark.sql(f"SELECT {number} id"))
 
     job = ExportChangesJob(

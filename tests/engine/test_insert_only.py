@@ -12,6 +12,7 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import TypeMismatch, UnsupportedTable, WrongTableKind
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat
@@ -20,7 +21,6 @@ from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.schema import TableKind, parse_type
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.flat_snapshot import FlatSnapshot
 from hiveacid.tables.bucketing import bucket_numbers
 from hiveacid.upkeep.survey import Survey
@@ -53,7 +53,7 @@ def make_only(
     ) -> tuple[AcidTable, HiveTable]:
         name = f"{database}.t{len(opened)}"
         table = create(client, name, columns, keys, kind=TableKind.INSERT_ONLY, **more)
-        opened.append(AcidTable(name, hms.uri, spark=spark))
+        opened.append(AcidTable(name, hms.uri, spark=spark, run_in="spark"))
         return opened[-1], table
 
     yield made

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import CheckFailed, HiveAcidError, InvalidJob, JobFailed
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.parser.script import to_script
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
 from tests.engine.acid_tables import left_behind, rows_of

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.job_json import from_json, to_json
 from hiveacid.jobs.sources import QuerySource, TableSource
@@ -17,7 +18,6 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.parser.script import to_script
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from hiveacid.spark.statements.conditions import bound_expression, bound_query
 from hiveacid.spark.statements.refused_sql import check_expression, check_query
@@ -34,7 +34,7 @@ def table(
     spark: SparkSession, hms: EmbeddedMetastore, database: str, client: MetastoreClient
 ) -> Iterator[AcidTable]:
     create(client, f"{database}.t", {"id": "int", "name": "string"}, {"d": "string"})
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as opened:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as opened:
         opened.append(spark.sql("SELECT id, concat('n', id) name, 'a' d FROM range(4)"))
         yield opened
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import (
     HiveAcidError,
     TableExists,
@@ -24,7 +25,6 @@ from hiveacid.metastore.thrift import idl_tables
 from hiveacid.parser.script import to_script
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from tests.engine.acid_tables import ONLY_HIVE4, left_behind, rows_of
 

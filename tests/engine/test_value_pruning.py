@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -20,7 +21,6 @@ from hiveacid.orc.format.tail import ColumnRange
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.schema import parse_type
 from hiveacid.rules.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
 from hiveacid.spark.read.value_pruning import ColumnValues, OrderedValues, only_with
 from hiveacid.spark.session import scan_session
@@ -72,7 +72,7 @@ def snapshot(spark: SparkSession, fake4: EmbeddedMetastore) -> Any:
     client.create_database("pruned_by_values")
     parameters = {"orc.row.index.stride": "1000"}
     table = create(client, name, TYPES, parameters=parameters)
-    with AcidTable(name, fake4.uri, spark=spark) as acid:
+    with AcidTable(name, fake4.uri, spark=spark, run_in="spark") as acid:
         for numbers in RANGES:
             acid.append(spark.createDataFrame(map(row, numbers), SCHEMA).coalesce(1))
         acid.delete("id = 4002")
@@ -175,7 +175,7 @@ def test_only_the_buckets_of_the_values_are_read(spark, client, hms, database, v
         parameters=parameters,
     )
     numbers = list(range(400))
-    with AcidTable(name, hms.uri, spark=spark) as acid:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as acid:
         frame = spark.createDataFrame(
             [(n, text(n), n) for n in numbers], "id long, s string, v int"
         )

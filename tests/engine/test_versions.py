@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
+from hiveacid.api.transaction import AcidTransaction
 from hiveacid.cli.main import main
 from hiveacid.errors import InvalidJob, VersionGone, VersionUnknown, WrongTableKind
 from hiveacid.jobs.maintenance_jobs import CleanJob
@@ -20,7 +22,6 @@ from hiveacid.parser.script import to_script
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.registered_tables import read_together
-from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.spark.run import run
 from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create, rows_of
@@ -163,7 +164,7 @@ def test_versions_of_an_insert_only_table(
 ) -> None:
     name = f"{database}.only"
     create(client, name, {"id": "int"}, kind=TableKind.INSERT_ONLY, format=form)
-    with AcidTable(name, client.options, spark=spark) as table:
+    with AcidTable(name, client.options, spark=spark, run_in="spark") as table:
         for number in (1, 2, 3):
             table.append(spark.range(number, number + 1).selectExpr("CAST(id AS int) AS id"))
 
@@ -176,7 +177,7 @@ def test_versions_of_an_insert_only_table(
         table.compact("minor")
         check(0)
     clean(client, CleanJob(target=name, metastore=client.options, retention="0"))
-    with AcidTable(name, client.options, spark=spark) as table:
+    with AcidTable(name, client.options, spark=spark, run_in="spark") as table:
         check(3)
         with pytest.raises(VersionGone, match="The oldest available version is 3"):
             table.to_df(as_of_write_id=2)
@@ -188,7 +189,7 @@ def test_several_tables_are_read_as_of_one_moment(told: Case, make: Callable[...
     metastore = told.client.options
 
     def write(*rows: tuple[Any, ...]) -> None:
-        with AcidTransaction(metastore, spark=told.spark) as txn:
+        with AcidTransaction(metastore, spark=told.spark, run_in="spark") as txn:
             for case in (told, other):
                 txn.table(case.name).append(case.frame(*rows))
 

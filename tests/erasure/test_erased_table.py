@@ -1,4 +1,4 @@
-"""WorkerTable.erase: a request of one table, by a program."""
+"""AcidTable.erase: a request of one table, by a program."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -11,6 +11,7 @@ import polars
 import pyarrow as pa
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.erasure.requests import Eraser
 from hiveacid.errors import AccessRefused, EmptySource, InvalidJob, TypeMismatch, UnknownColumn
 from hiveacid.jobs.sources import TableSource
@@ -19,7 +20,6 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.erasures import ErasureFolder
 from hiveacid.rules.names import TableRef
-from hiveacid.worker.table import WorkerTable
 from tests.erasure.remnants import remnants
 from tests.places import place_of
 
@@ -28,10 +28,10 @@ PERSONS = ["ada@example.org", "grace@example.org", "emmy@example.org"]
 
 
 @pytest.fixture
-def table(client: MetastoreClient, database: str) -> Iterator[WorkerTable]:
+def table(client: MetastoreClient, database: str) -> Iterator[AcidTable]:
     columns = [HiveColumn("who", "string"), HiveColumn("id", "bigint"), HiveColumn("born", "date")]
     client.create_table(HiveTable.new(TableRef(database, "t"), columns))
-    with WorkerTable(f"{database}.t", client.options) as table:
+    with AcidTable(f"{database}.t", client.options, run_in="worker") as table:
         born = [date(1815, 12, 10), date(1906, 12, 9), date(1882, 3, 23)]
         table.append(pa.table({"who": PERSONS, "id": [7, 8, 9], "born": born}))
         yield table
@@ -42,12 +42,12 @@ def folder(tmp_path: Path) -> str:
     return f"file:{tmp_path}/erasures"
 
 
-def ids(table: WorkerTable) -> list[int]:
+def ids(table: AcidTable) -> list[int]:
     return sorted(table.scan(["id"]).to_arrow()["id"].to_pylist())
 
 
 def test_keys_are_erased_with_a_certificate(
-    table: WorkerTable, client: MetastoreClient, folder: str
+    table: AcidTable, client: MetastoreClient, folder: str
 ) -> None:
     options: dict[str, Any] = {"request": "r1", "folder": folder, "retention": "0"}
     planned = table.erase(PERSONS[:2], "who", dry_run=True, **options)
@@ -92,17 +92,17 @@ def erasure_time(text: str) -> Any:
     ],
 )
 def test_keys_are_values_or_a_frame_of_one_column(
-    table: WorkerTable, folder: str, keys: Any, column: str
+    table: AcidTable, folder: str, keys: Any, column: str
 ) -> None:
     report = table.erase(keys, column, request="r1", folder=folder, retention="0")
     assert (report.rows_deleted, ids(table)) == (2, [9])
     assert report.certificate
 
 
-def test_keys_come_from_a_source(table: WorkerTable, client: MetastoreClient, folder: str) -> None:
+def test_keys_come_from_a_source(table: AcidTable, client: MetastoreClient, folder: str) -> None:
     requests = TableRef(table.ref.database, "requests")
     client.create_table(HiveTable.new(requests, [HiveColumn("person", "bigint")]))
-    with WorkerTable(requests.full_name, client.options) as asked:
+    with AcidTable(requests.full_name, client.options, run_in="worker") as asked:
         asked.append(pa.table({"person": [8, 9]}))
     source = TableSource(requests.full_name)
     assert table.erase(source, "id", request="r1", folder=folder).rows_deleted == 2
@@ -123,7 +123,7 @@ def test_keys_come_from_a_source(table: WorkerTable, client: MetastoreClient, fo
     ids=str,
 )
 def test_other_keys_are_refused_before_a_request_is_made(
-    table: WorkerTable, folder: str, keys: Any, error: type[Exception]
+    table: AcidTable, folder: str, keys: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
         table.erase(keys, "id", request="r1", folder=folder)
@@ -131,7 +131,7 @@ def test_other_keys_are_refused_before_a_request_is_made(
 
 
 def test_the_column_exists_and_the_authorizer_permits_it(
-    table: WorkerTable, folder: str, monkeypatch: pytest.MonkeyPatch
+    table: AcidTable, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UnknownColumn):
         table.erase([7], "person", request="r1", folder=folder)

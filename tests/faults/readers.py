@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.cli.commands.tables import CAT
 from hiveacid.erasure.keys import keys_of
 from hiveacid.errors import HiveAcidError, TransactionAborted
@@ -35,7 +36,6 @@ from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.write_ids import AsOf
 from hiveacid.spark.python.registered_tables import read_together, register_views
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import query_rows
 from hiveacid.spark.sql_session import AcidSession
 from hiveacid.storage.folder import LocalStorage, ReadOnlyStorage
@@ -383,7 +383,7 @@ def _collected(frame: Any) -> list[Row]:
 
 
 def _frame(scene: Scene) -> list[Row]:
-    with AcidTable(scene.name, scene.metastore, spark=scene.spark) as table:
+    with AcidTable(scene.name, scene.metastore, spark=scene.spark, run_in="spark") as table:
         frame = table.to_df()
         scene.sleeper.sleep_here()
         return _collected(frame)
@@ -391,14 +391,14 @@ def _frame(scene: Scene) -> list[Row]:
 
 def _frame_without_end(scene: Scene) -> list[Row]:
     """Read a frame whose table is never closed, so that nothing verifies its end."""
-    frame = AcidTable(scene.name, scene.metastore, spark=scene.spark).to_df()
+    frame = AcidTable(scene.name, scene.metastore, spark=scene.spark, run_in="spark").to_df()
     scene.sleeper.sleep_here()
     return _collected(frame)
 
 
 def _second_frame(scene: Scene) -> list[Row]:
     """Read a frame that shares the transaction of an earlier one."""
-    table = AcidTable(scene.name, scene.metastore, spark=scene.spark)
+    table = AcidTable(scene.name, scene.metastore, spark=scene.spark, run_in="spark")
     first = table.to_df()
     rows = _collected(table.to_df("t.id > 0"))
     assert first is not None
@@ -407,7 +407,7 @@ def _second_frame(scene: Scene) -> list[Row]:
 
 def _changes(scene: Scene) -> list[Row]:
     """Read the rows that were inserted and not deleted since the table was empty."""
-    with AcidTable(scene.name, scene.metastore, spark=scene.spark) as table:
+    with AcidTable(scene.name, scene.metastore, spark=scene.spark, run_in="spark") as table:
         changes = table.changes(0, net=True)
         scene.sleeper.sleep_here()
         return _collected(changes)
@@ -437,8 +437,8 @@ def _selected(scene: Scene) -> list[Row]:
 
 
 def _staged_frame(scene: Scene) -> list[Row]:
-    with AcidTable(scene.name, scene.metastore, spark=scene.spark) as table:
-        return _collected(table.staged(scene.kept["staged"]))
+    with AcidTable(scene.name, scene.metastore, spark=scene.spark, run_in="spark") as table:
+        return _rows(table.staged(scene.kept["staged"]))
 
 
 SPARK_READERS: dict[str, Reader] = {

@@ -113,7 +113,9 @@ class CheckedMaking(Making):
         return MetastoreOptions(uris=self.hive.metastore_uri)
 
     def _table(self) -> AcidTable:
-        return AcidTable(self.ref.full_name, self.hive.metastore_uri, spark=self._spark)
+        return AcidTable(
+            self.ref.full_name, self.hive.metastore_uri, spark=self._spark, run_in="spark"
+        )
 
     def _row_ids(self, name: str) -> Rows:
         """Return the output of `hiveacid cat` for every row: its id and a column."""

@@ -113,7 +113,9 @@ class MixedTable:
         """Open it by this package, to do something or only to read."""
         if what is not None:
             self.note(f"we: {what}")
-        with AcidTable(self.name, self.hive.metastore_uri, spark=self.spark) as table:
+        with AcidTable(
+            self.name, self.hive.metastore_uri, spark=self.spark, run_in="spark"
+        ) as table:
             yield table
 
     def create(self, *, by_hive):

@@ -54,7 +54,7 @@ def tables(spark, hive):
                 columns = [HiveColumn(*each) for each in {"id": "int", **types}.items()]
                 client.create_table(HiveTable.new(TableRef.parse(table), columns))
             return tuple(
-                AcidTable(table, hive.metastore_uri, spark=spark)
+                AcidTable(table, hive.metastore_uri, spark=spark, run_in="spark")
                 for table in (name, f"{name}_copy")
             )
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import CheckFailed, SparkNeeded
 from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.write_jobs import RowJob
@@ -19,7 +20,6 @@ from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.worker import engine, merge, pairs, sources
 from hiveacid.worker.pairs import Partners, row_sizes
 from hiveacid.worker.run import change_rows
-from hiveacid.worker.table import WorkerTable
 from tests.fakes.metastore import FakeMetastore
 
 Run = Callable[[str], RunReport]
@@ -48,7 +48,7 @@ def run(client: MetastoreClient) -> Run:
 
 
 def fill(client: MetastoreClient, name: str, keys: list[int | None]) -> None:
-    with WorkerTable(f"bounds.{name}", client.options) as table:
+    with AcidTable(f"bounds.{name}", client.options, run_in="worker") as table:
         table.append(pa.table({"k": pa.array(keys, pa.int32()), "v": [name] * len(keys)}))
 
 

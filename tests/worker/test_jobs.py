@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from hiveacid import BatchSource, StreamSource
+from hiveacid.api.jobs import place_of
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.jobs.iceberg_job import IcebergExportJob
 from hiveacid.jobs.job import Job
@@ -14,7 +15,6 @@ from hiveacid.jobs.stage_jobs import StageJob
 from hiveacid.jobs.stream_job import StreamJob
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob
 from hiveacid.parser.script import placed, to_script
-from hiveacid.worker.jobs import place_of
 
 T = "shop.orders"
 STREAM = StreamJob(

@@ -184,7 +184,7 @@ def _answer(
     question: "Question", arguments: argparse.Namespace, results: list[dict[str, Any]]
 ) -> None:
     """Print the answer of a question, or keep it for the end."""
-    from hiveacid.cli.explained import explain
+    from hiveacid.api.explained import explain
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.parser import questions
     from hiveacid.records.history_entries import History

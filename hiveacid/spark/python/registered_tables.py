@@ -17,7 +17,7 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.sql_names import quoted
-from hiveacid.spark.python.table import FrameRead, read_frames
+from hiveacid.spark.python.frames import FrameRead, read_frames
 from hiveacid.spark.read.table_reader import RowQuery, TableReader
 from hiveacid.spark.rows.columns import check_readable
 from hiveacid.spark.session import in_session, reading_session

@@ -1,14 +1,16 @@
 """The statement that a job describes."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import singledispatch
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.definition_jobs import TruncateJob
 from hiveacid.jobs.job import Job
+from hiveacid.jobs.sources import BatchSource, Source
 from hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
@@ -30,18 +32,29 @@ from hiveacid.spark.statements.row_change import DeleteStatement, UpdateStatemen
 from hiveacid.writes.statement import Statement
 
 
-def statement_of(job: Job, spark: SparkSession, orc_codec: str | None = None) -> Statement:
+def statement_of(
+    job: Job,
+    spark: SparkSession,
+    orc_codec: str | None = None,
+    frames: Mapping[str, DataFrame] | None = None,
+) -> Statement:
     """Return the statement of a job that changes one table.
 
     Args:
         job: The job.
         spark: The session that will run the statement.
         orc_codec: The compression of new files if the job does not define it.
+        frames: The rows of batches that keep the settings of their session.
 
     Raises:
         InvalidJob: The job changes no table, or its clauses contradict each other.
     """
     statement = _statement_of(job, spark, orc_codec)
+    match statement:
+        case InsertStatement():
+            statement.rows = _with_frame(statement.rows, frames)
+        case MergeStatement():
+            statement.source = _with_frame(statement.source, frames)
     statement.on_empty = job.on_empty if isinstance(job, RowJob) else None
     return statement
 
@@ -105,3 +118,9 @@ def _merge(job: MergeJob, spark: SparkSession, orc_codec: str | None) -> Stateme
 
 def _target_and_codec(job: Job, orc_codec: str | None) -> tuple[TableRef, str | None]:
     return TableRef.parse(job.target), job.orc_codec or orc_codec
+
+
+def _with_frame(
+    source: DataFrame | Source, frames: Mapping[str, DataFrame] | None
+) -> DataFrame | Source:
+    return (frames or {}).get(source.name, source) if isinstance(source, BatchSource) else source

@@ -1,4 +1,4 @@
-"""TableScan: a table for Arrow, pandas, DuckDB and Polars, without Spark and without Java."""
+"""The rows of a table for Arrow, pandas, DuckDB and Polars, without Spark and without Java."""
 
 import atexit
 import os
@@ -137,14 +137,6 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
     the table was replaced, the call raises TransactionAborted or TableReplaced: more than 16 MB of
     rows may be returned before, and must not be used then.
 
-    DuckDB and Polars query a scan directly. They read only the columns that a query needs, and skip
-    partitions and stripes without rows that its conditions can select::
-
-        orders = TableScan("sales.orders", "thrift://hms:9083")
-        duckdb.sql("SELECT sum(price) FROM orders WHERE country = 'de'")
-        polars.scan_pyarrow_dataset(orders).filter(polars.col("id") == 7).collect()
-        pyarrow.table(orders)
-
     Args:
         name: The table, ``"database.table"``.
         metastore: The metastore's uri, or all its options.
@@ -222,6 +214,24 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
 
         return self.to_arrow().to_pandas(types_mapper=ArrowDtype)
 
+    def to_polars(self) -> Any:
+        """Read all rows into a Polars frame; see ``batches``."""
+        import polars
+
+        return polars.from_arrow(self.to_arrow())
+
+    def to_duckdb(self, name: str, connection: Any = None) -> Any:
+        """Return a connection of DuckDB in which a view reads these rows.
+
+        Args:
+            name: The name of the view.
+            connection: The connection; by default a new one in memory.
+        """
+        import duckdb
+
+        connection = duckdb.connect() if connection is None else connection
+        return connection.register(name, self)
+
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The rows, for all that understands Arrow."""
         return self.batches().__arrow_c_stream__(requested_schema)
@@ -250,7 +260,7 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
 
     def filter(self, expression: Expression) -> NoReturn:
         """Refuse a filter after the scan was made."""
-        _refuse("filter", "Give the filter to TableScan(…, filter=…).")
+        _refuse("filter", "Give the filter to scan(filter=…).")
 
     def get_fragments(self, filter: Expression | None = None) -> NoReturn:
         """Refuse to show the files, whose rows may have been deleted."""
@@ -419,7 +429,7 @@ def _selected(
 
 
 def _refuse(method: str, remedy: str = "Call to_arrow().") -> NoReturn:
-    raise UserError(f"A TableScan has no method {method}.", remedy=remedy)
+    raise UserError(f"A scan has no method {method}.", remedy=remedy)
 
 
 def columns_of(

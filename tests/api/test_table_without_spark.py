@@ -1,4 +1,4 @@
-"""WorkerTable: a table that a program changes without Spark."""
+"""AcidTable: small changes by a program without Spark."""
 
 import os
 import subprocess
@@ -13,20 +13,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import CheckFailed, InvalidJob, SparkNeeded, UnknownColumn
 from hiveacid.jobs import NotNull, Unique
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
-from hiveacid.worker.table import WorkerTable
 from hiveacid.writes.statement import WriteOptions
 
 pytestmark = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
 
 PROGRAM = """
 import sys, pyarrow
-from hiveacid import WorkerTable
-with WorkerTable(*sys.argv[1:]) as table:
+from hiveacid import AcidTable
+with AcidTable(*sys.argv[1:]) as table:
     table.append(pyarrow.table({"id": [1, 2], "v": ["a", "b"]}))
     table.delete("id = 2")
     print(table.scan().to_arrow().to_pylist())
@@ -34,19 +34,19 @@ with WorkerTable(*sys.argv[1:]) as table:
 
 
 @pytest.fixture
-def table(client: MetastoreClient, database: str) -> Iterator[WorkerTable]:
+def table(client: MetastoreClient, database: str) -> Iterator[AcidTable]:
     columns = [HiveColumn("id", "bigint"), HiveColumn("v", "string"), HiveColumn("n", "int")]
     client.create_table(HiveTable.new(TableRef(database, "t"), columns))
-    with WorkerTable(f"{database}.t", client.options) as table:
+    with AcidTable(f"{database}.t", client.options, run_in="worker") as table:
         yield table
 
 
-def rows(table: WorkerTable, *columns: str) -> list[tuple[Any, ...]]:
+def rows(table: AcidTable, *columns: str) -> list[tuple[Any, ...]]:
     found = table.scan(columns or None).to_arrow().to_pylist()
     return sorted(tuple(row.values()) for row in found)
 
 
-def test_rows_are_added_changed_and_deleted(table: WorkerTable) -> None:
+def test_rows_are_added_changed_and_deleted(table: AcidTable) -> None:
     frame = pandas.DataFrame({"id": [1, 2, 3], "v": ["a", None, "c"]}, index=[5, 6, 7])
     assert table.append(frame).rows_inserted == 3
     assert rows(table) == [(1, "a", None), (2, None, None), (3, "c", None)]
@@ -63,20 +63,24 @@ def test_rows_are_added_changed_and_deleted(table: WorkerTable) -> None:
     assert table.delete(all_rows=True).rows_deleted == 4
 
 
-def test_a_run_with_a_token_is_applied_once(table: WorkerTable, client: MetastoreClient) -> None:
+def test_a_run_with_a_token_is_applied_once(table: AcidTable, client: MetastoreClient) -> None:
     for _ in range(2):
         options = WriteOptions(run_token="load-1")
-        with WorkerTable(table.ref.full_name, client.options, options=options) as again:
+        with AcidTable(
+            table.ref.full_name, client.options, run_in="worker", options=options
+        ) as again:
             report = again.append(pa.table({"id": [1]}))
     assert report.already_done
     assert rows(table, "id") == [(1,)]
 
 
-def test_each_change_is_checked(table: WorkerTable, client: MetastoreClient) -> None:
+def test_each_change_is_checked(table: AcidTable, client: MetastoreClient) -> None:
     options = WriteOptions(
         checks=(Unique(columns=["id"], whole_table=True), NotNull(columns=["v"]))
     )
-    with WorkerTable(table.ref.full_name, client.options, options=options) as checked:
+    with AcidTable(
+        table.ref.full_name, client.options, run_in="worker", options=options
+    ) as checked:
         checked.append(pa.table({"id": [1, 2], "v": ["a", "b"]}))
         with pytest.raises(CheckFailed, match=r"unique\(id\)"):
             checked.append(pa.table({"id": [2], "v": ["c"]}))
@@ -86,7 +90,7 @@ def test_each_change_is_checked(table: WorkerTable, client: MetastoreClient) -> 
     assert rows(table) == [(2, "b", None)]
 
 
-def test_what_requires_spark_changes_nothing(table: WorkerTable, client: MetastoreClient) -> None:
+def test_what_requires_spark_changes_nothing(table: AcidTable, client: MetastoreClient) -> None:
     table.append(pa.table({"id": [1], "v": ["a"]}))
     for change in (
         lambda: table.append(pa.table({"v": [[1]]})),
@@ -94,13 +98,13 @@ def test_what_requires_spark_changes_nothing(table: WorkerTable, client: Metasto
         lambda: table.delete("id IN (SELECT 1)"),
         lambda: table.upsert(pa.table({"id": [1.5]}), on=["id"]),
     ):
-        with pytest.raises(SparkNeeded, match=f"{table.ref.full_name} requires.*Use AcidTable"):
+        with pytest.raises(SparkNeeded, match=f"{table.ref.full_name} requires"):
             change()
     assert rows(table) == [(1, "a", None)]
     assert client.show_locks() == []
 
 
-def test_mistakes_have_their_own_errors(table: WorkerTable) -> None:
+def test_mistakes_have_their_own_errors(table: AcidTable) -> None:
     table.append(pa.table({"id": [1]}))
     with pytest.raises(InvalidJob, match="no condition"):
         table.delete()
@@ -114,13 +118,13 @@ def test_mistakes_have_their_own_errors(table: WorkerTable) -> None:
         table.upsert(pa.table({"id": [1]}), on="id")
     with pytest.raises(CheckFailed):
         table.upsert(pa.table({"id": [1, 1], "v": ["a", "b"]}), on=["id"])
-    with pytest.raises(TypeError, match="not as list"):
+    with pytest.raises(TypeError, match="not of type list"):
         table.append([1])
     assert rows(table, "id") == [(1,)]
 
 
 def test_it_needs_neither_spark_nor_java(
-    table: WorkerTable, client: MetastoreClient, tmp_path: Path
+    table: AcidTable, client: MetastoreClient, tmp_path: Path
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         'import sys\nfor name in ("pyspark", "py4j"):\n    sys.modules[name] = None\n'

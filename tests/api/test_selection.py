@@ -7,13 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from hiveacid.cli.selection import _scanned
+from hiveacid.api.selection import scanned
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.parser.questions import Select
 from hiveacid.parser.script import to_steps
 from hiveacid.rules.names import TableRef
-from hiveacid.worker.table import WorkerTable
 from tests.fakes.metastore import FakeMetastore
 
 
@@ -27,7 +27,7 @@ def test_names_that_are_no_columns_are_left_to_spark(tmp_path: Path) -> None:
         def columns(sql: str) -> list[str] | None:
             (question,) = to_steps(sql)
             assert isinstance(question, Select)
-            found = _scanned(question, hms.options, 1)
+            found = scanned(question, hms.options, 1)
             return None if found is None else found.schema.names
 
         assert columns("SELECT Day, a FROM t") == ["day", "a"]
@@ -56,7 +56,7 @@ def test_counts_and_bounds_of_all_rows_need_no_spark(tmp_path: Path) -> None:
         def answer(sql: str) -> dict[str, Any] | None:
             (question,) = to_steps(sql)
             assert isinstance(question, Select)
-            found = _scanned(question, hms.options, 1)
+            found = scanned(question, hms.options, 1)
             if found is None:
                 return None
             (row,) = found.to_pylist()
@@ -65,7 +65,7 @@ def test_counts_and_bounds_of_all_rows_need_no_spark(tmp_path: Path) -> None:
         of_all = "SELECT count(*), count(id) n, min(id), max(name), min(price), max(day) FROM t"
         nothing = {"min(id)": None, "max(name)": None, "min(price)": None, "max(day)": None}
         assert answer(of_all) == {"count(1)": 0, "n": 0, **nothing}
-        with WorkerTable("default.t", hms.options) as written:
+        with AcidTable("default.t", hms.options, run_in="worker") as written:
             written.append(pa.table(rows))
             written.append(pa.table({"id": [9], "day": [date(2026, 5, 2)], "country": ["it"]}))
             written.delete("id = 3")
@@ -93,7 +93,7 @@ def test_counts_and_bounds_of_all_rows_need_no_spark(tmp_path: Path) -> None:
         }
         (question,) = to_steps("SELECT count(id), count(id) FROM t")
         assert isinstance(question, Select)
-        found = _scanned(question, hms.options, 1)
+        found = scanned(question, hms.options, 1)
         assert found is not None
         assert [column.to_pylist() for column in found.columns] == [[2], [2]]
         # Spark orders NaN behind all numbers.

@@ -89,7 +89,7 @@ from hiveacid.tables.definitions.partitions import (
 )
 from hiveacid.tables.definitions.tables import find_table
 from hiveacid.upkeep.compaction.placement import why_spark
-from hiveacid.worker.run import may_change_rows
+from hiveacid.worker.run import NO_BATCHES, Batches, may_change_rows
 from hiveacid.worker.run import why_spark as why_change_needs_spark
 
 _OF_CONDITION = (
@@ -515,12 +515,13 @@ def explain_partitions(client: MetastoreClient, job: PartitionsJob) -> Answer:
 _COMMON_COLUMNS = 6
 
 
-def explain(client: MetastoreClient, job: Explained) -> Answer:
+def explain(client: MetastoreClient, job: Explained, batches: Batches = NO_BATCHES) -> Answer:
     """Describe the partitions, files, locks and clauses of a statement, without side effects.
 
     Args:
         client: The metastore.
         job: The statement.
+        batches: The rows of its batches.
 
     Raises:
         WrongTableKind: Its table is a plain one.
@@ -531,26 +532,26 @@ def explain(client: MetastoreClient, job: Explained) -> Answer:
         case CreateTableAsJob():
             return _creation(client, job)
         case TransactionJob():
-            return _several(client, job)
+            return _several(client, job, batches)
         case PartitionsJob():
             return explain_partitions(client, job)
         case Select():
             return _selection(client, job)
     if isinstance(job, RowChange):
-        return _change(client, job)
+        return _change(client, job, batches)
     if isinstance(job, Job):
         return explain_definition(client, job)
     return Answer((), [], {"statement": {"does": "asks the metastore"}, "locks": {"none": None}})
 
 
-def _change(client: MetastoreClient, job: RowChange) -> Answer:
+def _change(client: MetastoreClient, job: RowChange, batches: Batches) -> Answer:
     """Describe the partitions that a statement can affect, and its locks."""
     table = existing_table(client, TableRef.parse(job.target))
     effect = effect_of(client, job, table)
     locks = explained_locks(client, [effect])
     clauses = dict(_clauses(job))
     details: dict[str, Mapping[str, Cell]] = {
-        "statement": {**_described(table, effect), **_place(client, job)},
+        "statement": {**_described(table, effect), **_place(client, job, batches)},
         "locks": locks.pop("locks"),
         **({"clauses": clauses} if clauses else {}),
         **locks,
@@ -559,15 +560,15 @@ def _change(client: MetastoreClient, job: RowChange) -> Answer:
     return Answer(read.columns, read.rows, {**details, **read.details})
 
 
-def _place(client: MetastoreClient, job: Job) -> dict[str, Cell]:
+def _place(client: MetastoreClient, job: Job, batches: Batches) -> dict[str, Cell]:
     """Describe where a change runs, unless it asks for Spark."""
     if not may_change_rows(job):
         return {}
-    reason = why_change_needs_spark(client, job)
+    reason = why_change_needs_spark(client, job, batches)
     return {"runs": "in the worker" if reason is None else f"on Spark: {reason}"}
 
 
-def _several(client: MetastoreClient, job: TransactionJob) -> Answer:
+def _several(client: MetastoreClient, job: TransactionJob, batches: Batches) -> Answer:
     """Describe each statement of a transaction, by its number, and the locks of all."""
     columns: tuple[str, ...] = ()
     rows: Rows = []
@@ -586,7 +587,7 @@ def _several(client: MetastoreClient, job: TransactionJob) -> Answer:
         if clauses := dict(_clauses(statement)):
             details[f"{number}. clauses"] = clauses
         details |= {f"{number}. {topic}": values for topic, values in read.details.items()}
-    place = {"transaction": place} if (place := _place(client, job)) else {}
+    place = {"transaction": place} if (place := _place(client, job, batches)) else {}
     return Answer(columns, rows, {**details, **place, **explained_locks(client, effects)})
 
 
