@@ -11,8 +11,9 @@ from hiveacid.orc.copying.spark_files import copy_readable
 from hiveacid.orc.copying.transplant import transplant
 from hiveacid.orc.format.protobuf import Message
 from hiveacid.orc.format.statistics import reliable_statistics
-from hiveacid.orc.format.tail import OrcTail, ranges_of
+from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.orc.values.column_bounds import ranges_of
 from hiveacid.rules.row_id import encode_bucket
 from hiveacid.rules.schema import Primitive
 from tests.orc.bucket_files import compact, planned
