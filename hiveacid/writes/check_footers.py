@@ -8,7 +8,8 @@ from typing import Any
 
 from hiveacid.jobs.checks import InRange, NotNull, RowCheck
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
-from hiveacid.orc.format.tail import OrcTail, all_values_in, ranges_of
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.values.column_bounds import all_values_in, ranges_of
 from hiveacid.rules.schema import Decimal, HiveType, Primitive, parse_type
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage

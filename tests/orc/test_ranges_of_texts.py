@@ -8,8 +8,9 @@ import pytest
 
 from hiveacid.orc.format.protobuf import Message
 from hiveacid.orc.format.statistics import reliable_statistics
-from hiveacid.orc.format.tail import OrcTail, ranges_of
+from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.verify import verify_file
+from hiveacid.orc.values.column_bounds import ranges_of
 from hiveacid.rules.schema import Primitive
 from tests.orc.orc_tables import CODECS, flat_file, read, text_ranges
 from tests.orc.rewritten import WAYS, acid, copied_as_it_is, same_places

@@ -32,6 +32,7 @@ from pyspark.sql.types import (
 from hiveacid.errors import TypeMismatch, UnsupportedTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat, layout_of
 from hiveacid.metastore.table_rules import columns_of_row
+from hiveacid.orc.values.column_bounds import compare_like_values
 from hiveacid.rules import schema
 from hiveacid.rules.features import Features
 from hiveacid.rules.schema import LOCAL_ZONE
@@ -291,20 +292,9 @@ def _is_char(hive_type: schema.HiveType) -> bool:
 
 
 def has_exact_statistics(column: HiveColumn) -> bool:
-    """Whether the statistics of a column compare as Spark compares its values.
-
-    Exceptions: statistics of a char include padding, those of a varchar may be of longer texts than
-    are shown, those of floating-point numbers order -0.0 before 0.0, and those of a timestamp may
-    be of another clock.
-    """
-    if "." in column.name:
-        return False  # It could be the name of a field.
-    match schema.parse_type(column.type):
-        case schema.Char() | schema.Varchar():
-            return False
-        case schema.Primitive(name):
-            return name not in ("float", "double", "timestamp", schema.LOCAL_ZONE)
-    return True
+    """Whether ORC can compare the statistics of a column instead of its values."""
+    # A name with a dot could be that of a field.
+    return "." not in column.name and compare_like_values(schema.parse_type(column.type))
 
 
 def contains_type(kind: Callable[[schema.HiveType], bool], hive_type: schema.HiveType) -> bool:

@@ -18,7 +18,8 @@ from pyarrow import dataset, fs
 
 from hiveacid.errors import UserError
 from hiveacid.metastore.catalog import HiveColumn
-from hiveacid.orc.format.tail import ColumnRange, OrcTail, ranges_of
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.values.column_bounds import ColumnRange, ranges_of
 from hiveacid.rules.schema import Decimal, HiveType, parse_type
 from hiveacid.tables.scan.columns import TableColumns
 
