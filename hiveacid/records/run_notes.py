@@ -11,10 +11,10 @@ from typing import Self
 
 from hiveacid.errors import (
     ConflictError,
+    CorruptFile,
     InvalidJob,
     MalformedName,
     NewerRecord,
-    NotAFile,
     OutsideTable,
     PermissionRefused,
     ScriptChanged,
@@ -39,8 +39,8 @@ from hiveacid.records.proofs import (
     holds_write,
     outcome_by_lists,
 )
+from hiveacid.records.store import Kind, Record, RecordStore
 from hiveacid.rules.cleaning import stale_staging
-from hiveacid.rules.formats import Obligation
 from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
     LARGEST_NOTE,
@@ -64,7 +64,7 @@ _NO_PARTITIONS = "The names of the partitions were too many to be kept for this 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunNote(Obligation):
+class RunNote(Record):
     """Changes that a transaction is about to commit, as noted in one of its tables.
 
     Attributes:
@@ -80,6 +80,8 @@ class RunNote(Obligation):
         report: The changes in all tables.
     """
 
+    record_kind = Kind(title="a note on a run", folder=RUN_NOTES)
+
     run_token: str
     txn_id: int
     write_id: int
@@ -91,33 +93,22 @@ class RunNote(Obligation):
     user: str = ""
     run_id: str | None = None
 
-    def to_bytes(self) -> bytes:
-        """Return the content of the note's file."""
+    @property
+    def shortened(self) -> Self:
+        """The note in a size that readers accept."""
         few = replace(self, directories=self.directories[:_MOST_DIRECTORIES])
-        content = codec.to_bytes(few)
-        if len(content) <= LARGEST_NOTE:
-            return content
+        if len(codec.to_bytes(few)) <= LARGEST_NOTE:
+            return few
         tables = tuple(replace(table, partitions=()) for table in few.report.tables)
         warnings = (*few.report.warnings, _NO_PARTITIONS)
         report = replace(few.report, partitions=(), tables=tables, warnings=warnings)
-        return codec.to_bytes(replace(few, report=report))
+        return replace(few, report=report)
 
-    @classmethod
-    def parse(cls, content: bytes, where: str = "note") -> Self | None:
-        """Parse a note; None if the content is not a note.
-
-        Args:
-            content: The content of its file.
-            where: The file, for errors.
-
-        Raises:
-            NewerRecord: A newer version has written it. It must be kept: it may prove that its run
-                was applied.
-        """
-        try:
-            return codec.read_obligation(cls, content, where)
-        except InvalidJob:
-            return None
+    def require_sound(self, place: str) -> None:
+        """See the base class."""
+        name = NoteName.parse(place.rpartition("/")[2])
+        if name is None or (digest_of(self.run_token), self.txn_id) != (name.digest, name.txn_id):
+            raise ValueError("It is about another run.")
 
     @property
     def is_final(self) -> bool:
@@ -128,10 +119,6 @@ class RunNote(Obligation):
         """
         report = self.report
         return bool(report.files or self.directories or report.changes or report.offsets)
-
-    def is_of(self, name: NoteName) -> bool:
-        """Whether the note matches the name of its file."""
-        return (digest_of(self.run_token), self.txn_id) == (name.digest, name.txn_id)
 
 
 def origin_of(report: RunReport, now: datetime) -> dict[str, str]:
@@ -313,6 +300,7 @@ class RunNoteFolder:
         self._client = client
         self._table = table
         self._storage = storage
+        self._store = RecordStore(RunNote, storage)
         self._name = table.ref.full_name
         self._identity = table.identity
 
@@ -457,17 +445,12 @@ class RunNoteFolder:
         return files
 
     def _content(self, name: NoteName) -> NoteFile:
-        path = NoteFile(name, None).path
         try:
-            content = self._storage.read_small(path)
-            where = f"{self._storage.location.rstrip('/')}/{path}"
-            note = None if content is None else RunNote.parse(content, where)
-        except (NotAFile, PermissionRefused, TooLarge):
-            note = None
+            return NoteFile(name, self._store.read(name.name))
+        except (CorruptFile, PermissionRefused, TooLarge):
+            return NoteFile(name, None)
         except NewerRecord as newer:
             return NoteFile(name, None, newer)
-        is_own = note is not None and note.is_of(name)
-        return NoteFile(name, note if is_own else None)
 
     def foreign_directory(self, note: RunNote) -> str | None:
         """Return a directory in a note that is neither in the table nor in one of its partitions.
@@ -523,7 +506,7 @@ def write_note(storage: Storage, file: NoteFile, *, again: bool = False) -> None
         again: Whether it replaces the note that the same transaction has written.
     """
     assert file.note is not None
-    storage.write_file(file.path, file.note.to_bytes(), replace=again)
+    RecordStore(RunNote, storage).write(file.name.name, file.note.shortened, replaces=again)
 
 
 def mark_committed(storage: Storage, file: NoteFile) -> None:
@@ -540,7 +523,7 @@ def mark_committed(storage: Storage, file: NoteFile) -> None:
         if storage.renames_at_once:
             storage.rename(file.path, marked)
         else:
-            storage.write_file(marked, file.note.to_bytes())
+            RecordStore(RunNote, storage).write(name.name, file.note.shortened)
     except StorageError:
         # A cleaning and another attempt of the run mark it, too.
         if not storage.exists(marked):
