@@ -10,7 +10,7 @@ from functools import partial
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from hiveacid.errors import InvalidJob, StorageError
+from hiveacid.errors import InvalidJob, NewerRecord, StorageError
 from hiveacid.jobs.export_job import ExportChangesJob, ranges_of
 from hiveacid.jobs.report import ChangesRange, RunReport
 from hiveacid.jobs.sources import CHANGE, DELETE, INSERT
@@ -156,7 +156,12 @@ class _Export:
 
     def _earlier_report(self, table: HiveTable) -> RunReport | None:
         """The report of the run that has written the folder; None without a complete folder."""
-        exported = self._ranges.read(self._file)
+        try:
+            exported = self._ranges.read(self._file)
+        except NewerRecord as error:
+            # Another program may use the name of the file as well.
+            error.remedy += " If another program has written it, move that folder away."
+            raise
         if exported is not None:
             place = self._ranges.place(self._file)
             exported.require_of(located(table), self._job.consumer, place)
@@ -164,7 +169,7 @@ class _Export:
         # Only an object store shows a folder before it is complete.
         if self._storage.renames_at_once and self._storage.exists(self._name):
             raise StorageError(
-                f"{self._path} exists, but does not describe its changes.",
+                f"{self._path} exists, but has no {self._file.rpartition('/')[2]}.",
                 remedy=ExportedRange.record_kind.remedy,
             )
         return None
