@@ -6,7 +6,7 @@ import pytest
 
 from hiveacid.errors import UnprovenRun
 from hiveacid.metastore.thrift.answers import TxnState
-from hiveacid.records.run_notes import AlreadyApplied, EarlierAttempts
+from hiveacid.records.earlier_attempts import AlreadyApplied, EarlierAttempts
 from hiveacid.records.table_history import table_history
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.records.forged_notes import RUN, forge_note
