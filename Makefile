@@ -147,7 +147,7 @@ java: setup ## Run the tests of every Spark with Spark 3.5 on Java 11 (minutes)
 oldest: setup ## Run the tests without Java and those of every Spark with the oldest packages (minutes)
 	@test -d build/oldest || VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --group oldest --target build/oldest
 	@$(RUN) PYTHONPATH="$(CURDIR)/build/oldest:$(CURDIR)" python -m pytest -m unit --numprocesses $(WORKERS) \
-		--dist worksteal tests/rules tests/compaction tests/iceberg tests/jobs tests/orc tests/scan tests/storage
+		--dist worksteal tests/rules tests/compaction tests/iceberg tests/jobs tests/orc tests/records tests/scan tests/storage
 	@$(RUN) PYTHONPATH="$(CURDIR)/build/oldest:$(CURDIR)" python -m pytest -m every_spark tests/engine
 
 differential: setup ## Compare random statements and names with DuckDB or Spark; examples, mutations (slow)
@@ -226,7 +226,7 @@ metastores: setup ## Run tests on metastores 4.1 and 4.2, and reject version 2.3
 	@$(call install_java,21)
 	@$(RUN) HIVEACID_METASTORE_JAVA_HOME="$(call java_home,21)" python -m pytest \
 		-m "metastores and not conflicts" --numprocesses $(WORKERS) --dist loadfile \
-		tests/contract tests/metastore tests/histories tests/upkeep tests/engine
+		tests/contract tests/metastore tests/histories tests/records tests/upkeep tests/engine
 
 vendors: setup ## Run suites through proxies that answer like vendors' metastores (half an hour; VENDORS=cdp-7.3: one)
 	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile tests/vendors

@@ -34,8 +34,8 @@ from hiveacid.metastore.table_rules import existing_table, require_same_table
 from hiveacid.metastore.txn.owner import Snapshot, abort_open_transactions
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseClock, PhaseObserver
+from hiveacid.records.earlier_attempts import AlreadyApplied, EarlierAttempts
 from hiveacid.records.erasures import CERTIFICATE, ErasedTable, Erasure, ErasureRecord, HeldFile
-from hiveacid.records.run_notes import AlreadyApplied, EarlierAttempts
 from hiveacid.records.signatures import SigningKey
 from hiveacid.rules.location import split
 from hiveacid.rules.names import TableRef

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 
 from pyiceberg.table import Table
 
-from hiveacid.errors import InvalidJob, NewerRecord
-from hiveacid.jobs import codec
-from hiveacid.rules.formats import Obligation
+from hiveacid.errors import CorruptFile, NewerRecord
+from hiveacid.records.store import Kind, Record, RecordStore
 from hiveacid.rules.location import Location, below
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 
@@ -39,7 +38,7 @@ _TABLE_METADATA = ".metadata.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptNote(Obligation):
+class AttemptNote(Record):
     """The state of a catalog that the commit of an attempt requires.
 
     Attributes:
@@ -48,6 +47,8 @@ class AttemptNote(Obligation):
         sequence: The sequence number of the new snapshot.
         parent: The snapshot that it must follow; None if it creates the table.
     """
+
+    record_kind = Kind(title="the note on an attempt of an export")
 
     name: str
     table_id: str
@@ -81,7 +82,7 @@ class Attempt:
     def begin(self) -> None:
         """Write the note."""
         assert self.note is not None
-        Storage.of(self.folder).write_file(_NOTE, codec.to_bytes(self.note))
+        RecordStore(AttemptNote, Storage.of(self.folder)).write(_NOTE, self.note)
 
     def end(self) -> None:
         """Remove the note after the commit."""
@@ -167,8 +168,8 @@ def old_attempts(location: Location) -> list[Attempt]:
         if max((time or now for _, _, time in own), default=now) <= now - SPARED_SECONDS * 10**9:
             attempt = Attempt(location, id=uuid.UUID(match[1]))
             try:
-                attempt.note = codec.read_obligation(AttemptNote, storage.read_small(note), note)
-            except InvalidJob:
+                attempt.note = RecordStore(AttemptNote, storage).read(note)
+            except CorruptFile:
                 pass
             except NewerRecord:
                 attempt.is_newer = True

@@ -12,14 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import BinaryIO, TypeVar
 
-from hiveacid.errors import (
-    ConflictError,
-    CorruptFile,
-    HiveAcidError,
-    InvalidJob,
-    StorageError,
-)
-from hiveacid.jobs import codec
+from hiveacid.errors import ConflictError, HiveAcidError, InvalidJob, StorageError
 from hiveacid.jobs.erase_job import (
     MOST_ROUNDS,
     EraseReport,
@@ -29,8 +22,8 @@ from hiveacid.jobs.erase_job import (
     require_request,
     token_of_request,
 )
-from hiveacid.records.numbered_file import NumberedFile
-from hiveacid.records.signatures import SignedRecord, SigningKey
+from hiveacid.records.signatures import SigningKey
+from hiveacid.records.store import NUMBERED, Kind, RecordStore, SignedRecord
 from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import LocatedTable, TableRef, plain_location, same_place
 from hiveacid.rules.texts import parse_duration
@@ -38,8 +31,6 @@ from hiveacid.storage.filesystems import filesystem_of
 from hiveacid.storage.folder import LocalStorage, ReadOnlyStorage, Storage
 
 CERTIFICATE, CERTIFICATE_TEXT = "certificate.json", "certificate.txt"
-_RECORD = "record"
-# About four million keys.
 _LARGEST_RECORD = 256 << 20
 _HASH_BYTES = 16
 # The longest key of BLAKE2b.
@@ -135,6 +126,17 @@ class Erasure(SignedRecord):
         certificate: The location of the certificate; None before it is issued.
     """
 
+    record_kind = Kind(
+        title="the record of a request",
+        folder="record",
+        files=NUMBERED,
+        is_numbered=True,
+        # About four million keys.
+        largest=_LARGEST_RECORD,
+        remedy="It is damaged, forged, or moved, or was written with another key or none:"
+        " restore it from a backup, or make the request again under another name.",
+    )
+
     request: str
     user: str
     requested_at: str
@@ -215,16 +217,9 @@ class Erasure(SignedRecord):
             certificate=self.certificate,
         )
 
-    def require_sound(self, location: str) -> None:
-        """Refuse contents that no step writes: everyone who can write into the folder can forge them.
-
-        Args:
-            location: The folder of the request.
-
-        Raises:
-            ValueError: There are some.
-            InvalidJob: A name, a location, or a time span is invalid.
-        """
+    def require_sound(self, place: str) -> None:
+        """See the base class."""
+        location = place.rpartition(f"/{self.record_kind.folder}/")[0]
         folder, _, request = location.rpartition("/")
         times = map(datetime.fromisoformat, (self.requested_at, self.deadline))
         names = [each.table.name for each in self.tables]
@@ -332,11 +327,10 @@ class ErasureRecord:
 
     def __init__(self, location: Location, key: SigningKey | None) -> None:
         self.location = location
-        self._key = key
         self._storage = Storage.of(location)
         if self._storage.is_local:
             self._storage = _PrivateFolder(location, *filesystem_of(location))
-        self._file = NumberedFile(self._storage, _RECORD, _LARGEST_RECORD)
+        self._store = RecordStore(Erasure, self._storage, key)
 
     def read(self) -> tuple[int, Erasure] | None:
         """Read the number and the state of the request; None without a request.
@@ -345,24 +339,7 @@ class ErasureRecord:
             CorruptFile: The record cannot be read, or is not the one that the installation has signed.
             NewerRecord: A newer version has written it.
         """
-        found = self._file.read()
-        if found is None:
-            return None
-        number, content = found
-        try:
-            erasure = Erasure.parse_signed(content, self._place(number), self._key)
-            erasure.require_sound(self.location)
-        except (InvalidJob, ValueError) as error:
-            # Not its reason, which may have parts of the record.
-            what = "readable record of a request"
-            if self._key is not None:
-                what += " with the signature of this installation"
-            raise CorruptFile(
-                f"{self.location} has no {what}.",
-                remedy="It is damaged, forged, or moved, or was written with another key or none:"
-                " restore it from a backup, or make the request again under another name.",
-            ) from error
-        return number, erasure
+        return self._store.newest()
 
     def write(self, number: int, erasure: Erasure) -> None:
         """Replace the state that has the number before.
@@ -370,16 +347,11 @@ class ErasureRecord:
         Raises:
             ConflictError: Another process has replaced it meanwhile.
         """
-        signed = erasure.signed(self._place(number), self._key)
-        if not self._file.write(number, codec.to_bytes(signed), follows=number > 1):
+        if not self._store.succeed(number, erasure, follows=number > 1):
             raise ConflictError(
                 f"Another process works on the request {erasure.request}.",
                 remedy="Run it again; work that is done is not repeated.",
             )
-
-    def _place(self, number: int) -> str:
-        """The location of a state, which also counts as no other state."""
-        return f"{self.location}/{self._file.path(number)}"
 
     def certificate(self) -> bytes | None:
         """Return the certificate, or None before it is issued."""

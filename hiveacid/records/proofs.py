@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from enum import IntEnum, auto
 from typing import Self
 
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs import codec
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.cleaning import ReaderNote
 from hiveacid.rules.names import (
@@ -157,7 +159,7 @@ def note_readers(client: MetastoreClient, storage: Storage, directory: str, ref:
     # Last: a note must not bring back a directory, because an empty base hides all rows.
     if not storage.exists(directory) or read_reader_note(storage, directory) is not None:
         return
-    storage.write_file(f"{directory}/{READER_NOTE_FILE}", since.to_json().encode(), replace=True)
+    storage.write_file(f"{directory}/{READER_NOTE_FILE}", codec.to_bytes(since), replace=True)
 
 
 def read_reader_note(storage: ReadOnlyStorage, directory: str) -> ReaderNote | None:
@@ -171,5 +173,10 @@ def read_reader_note(storage: ReadOnlyStorage, directory: str) -> ReaderNote | N
         NewerRecord: A newer version has written it.
     """
     path = f"{directory}/{READER_NOTE_FILE}"
-    content = storage.read_small(path)
-    return None if content is None else ReaderNote.parse(content, f"{storage.location}/{path}")
+    try:
+        note = codec.read_obligation(
+            ReaderNote, storage.read_small(path), f"{storage.location}/{path}"
+        )
+    except InvalidJob:
+        return None
+    return note

@@ -13,23 +13,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Self
 
-from hiveacid.errors import (
-    InvalidJob,
-    MalformedName,
-    NewerRecord,
-    NotAFile,
-    StagedChangeRefused,
-    StorageError,
-    TooLarge,
-)
-from hiveacid.jobs import codec
+from hiveacid.errors import CorruptFile, NewerRecord, StagedChangeRefused, StorageError, TooLarge
 from hiveacid.jobs.checks import Check
 from hiveacid.jobs.report import RunReport, TableReport
 from hiveacid.jobs.stage_jobs import is_name, require_plain_checks
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.proofs import digest_of
-from hiveacid.records.signatures import SignedRecord, SigningKey
+from hiveacid.records.signatures import SigningKey
+from hiveacid.records.store import Kind, RecordStore, SignedRecord
 from hiveacid.rules.cleaning import has_ended
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import STAGED_CHANGES, TableIdentity, TableRef
@@ -43,7 +35,7 @@ from hiveacid.storage.folder import ReadOnlyStorage, Storage
 MANIFEST = "manifest.json"
 # The name of a manifest after its change was discarded: no publication begins without a manifest.
 WITHDRAWN = "discarded.json"
-# About 100,000 files; a larger file is not read.
+# About 100,000 files.
 LARGEST_MANIFEST = 32 << 20
 # A publication that began before the expiry can end before the files are removed.
 GRACE = timedelta(hours=1)
@@ -225,6 +217,10 @@ class StagedChange(SignedRecord):
         checks: The checks of the written rows.
     """
 
+    record_kind = Kind(
+        title="the manifest of a staged change", folder=STAGED_CHANGES, largest=LARGEST_MANIFEST
+    )
+
     run_token: str
     run_id: str | None
     txn_id: int
@@ -300,33 +296,14 @@ class StagedChange(SignedRecord):
             warnings=tuple(each.warning for each in self.statements if each.warning),
         )
 
-    def to_bytes(self, table: HiveTable) -> bytes:
-        """Return the content of the manifest's file in the folder of one of the tables."""
-        key = SigningKey.configured()
-        return codec.to_bytes(self.signed(_place(table.folder, self.name), key))
-
     @classmethod
-    def parse(cls, content: bytes, folder: str, name: str, key: SigningKey | None) -> Self:
-        """Parse a manifest.
+    def signed_place(cls, place: str) -> str:
+        """Return the folder of the change: a manifest is renamed when its change is discarded."""
+        return place.rpartition("/")[0]
 
-        Args:
-            content: The content of its file.
-            folder: The folder of its table.
-            name: The name of its folder.
-            key: The key of the installation, if its signature must be valid.
-
-        Raises:
-            StagedChangeRefused: It is no manifest, that of another change, or a forged one.
-            NewerRecord: A newer version has written it.
-        """
-        try:
-            change = cls.parse_signed(content, _place(folder, name), key)
-            change._require_valid(name)
-        except (InvalidJob, MalformedName, ValueError, OverflowError) as error:
-            raise malformed(name, f"content that cannot be read: {error}") from error
-        return change
-
-    def _require_valid(self, name: str) -> None:
+    def require_sound(self, place: str) -> None:
+        """See the base class."""
+        name = place.split("/")[-2]
         if not self.statements:
             raise malformed(name, "no statement")
         tables = [TableRef.parse(each).full_name for each in self.tables]
@@ -346,10 +323,6 @@ class StagedChange(SignedRecord):
             if lacking := {*statement.reads} - read:
                 raise malformed(name, f"no definition of {min(lacking)}")
         require_plain_checks(self.checks)
-
-
-def _place(folder: str, name: str) -> str:
-    return f"{folder}/{STAGED_CHANGES}/{name}"
 
 
 def name_of(run_token: str, txn_id: int) -> str:
@@ -432,7 +405,8 @@ class StagedChangeFolder:
     def __init__(self, table: HiveTable, *, only_shows: bool = False) -> None:
         self._storage = Storage.of(table.folder)
         self._table = table
-        self._key = SigningKey.readable() if only_shows else SigningKey.configured()
+        key = SigningKey.readable() if only_shows else SigningKey.configured()
+        self._store = RecordStore(StagedChange, self._storage, key)
 
     def names(self) -> list[str]:
         """List the names of the staged changes."""
@@ -481,22 +455,25 @@ class StagedChangeFolder:
                 of another table.
             NewerRecord: A newer version has written it.
         """
-        file = WITHDRAWN if withdrawn else MANIFEST
+        path = f"{name}/{WITHDRAWN if withdrawn else MANIFEST}"
         try:
-            content = manifest_of(self._storage, name, file)
-        except NotAFile as error:
-            raise malformed(name, "another object in its place") from error
-        if content is None:
+            change = self._store.read(path)
+        except CorruptFile as error:
+            raise malformed(name, f"content of no use: {error.what}") from error
+        if change is None:
             return None
-        if self._storage.is_link(f"{STAGED_CHANGES}/{name}/{file}"):
+        if self._storage.is_link(f"{STAGED_CHANGES}/{path}"):
             raise malformed(name, "a symbolic link above it")
-        change = StagedChange.parse(content, self._table.folder, name, self._key)
         if self._table.ref.full_name not in change.tables:
             raise StagedChangeRefused(
                 f"The staged change {name} in the folder of {self._table.ref} is one of"
                 f" {change.tables[0]}: the table was renamed, or the folder was copied."
             )
         return change
+
+    def content(self, change: StagedChange) -> bytes:
+        """Return the content of the manifest of a change in this folder."""
+        return self._store.content(f"{change.name}/{MANIFEST}", change)
 
     def age(self, name: str) -> timedelta | None:
         """Return the age of a manifest by the clock of the storage; None if it is missing."""
@@ -571,9 +548,7 @@ class StagedChangeFolder:
 
 def names_below(storage: ReadOnlyStorage) -> list[str]:
     """List the names of the staged changes in the folder of a table."""
-    return [
-        each for each in storage.list_directories(STAGED_CHANGES, missing_ok=True) if is_name(each)
-    ]
+    return list(filter(is_name, storage.list_directories(STAGED_CHANGES, missing_ok=True)))
 
 
 def is_abandoned(name: str, txns: ValidTxnList, min_open: int) -> bool:
@@ -585,14 +560,3 @@ def is_abandoned(name: str, txns: ValidTxnList, min_open: int) -> bool:
         min_open: The smallest open transaction of any kind at that time.
     """
     return has_ended(int(name.rpartition("_")[2]), txns, min_open)
-
-
-def manifest_of(storage: ReadOnlyStorage, name: str, file: str = MANIFEST) -> bytes | None:
-    """Read a manifest, or return None if it is missing.
-
-    Args:
-        storage: The folder of the table.
-        name: The staged change.
-        file: The name of the manifest.
-    """
-    return storage.read_small(f"{STAGED_CHANGES}/{name}/{file}", LARGEST_MANIFEST)

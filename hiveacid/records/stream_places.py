@@ -1,22 +1,19 @@
 """Files of a table with the positions and the states of streams."""
 
-import re
 from dataclasses import dataclass
 
 from hiveacid.errors import (
     InvalidJob,
-    NewerRecord,
     NotAFile,
     PositionMismatch,
-    StorageError,
     StreamOvertaken,
     TooLarge,
 )
 from hiveacid.jobs import codec
 from hiveacid.jobs.stream_job import StreamJob, StreamProgress, stream_token
-from hiveacid.records.numbered_file import NumberedFile
 from hiveacid.records.proofs import NoteName, digest_of
-from hiveacid.records.signatures import SignedRecord, SigningKey
+from hiveacid.records.signatures import SigningKey
+from hiveacid.records.store import NUMBERED, Kind, RecordStore, SignedRecord
 from hiveacid.rules.formats import Evidence
 from hiveacid.rules.names import RUN_NOTES, STREAM_PLACES, UNFINISHED_PREFIX
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
@@ -101,12 +98,26 @@ class StreamPlace(SignedRecord):
         offsets: A digest of the offsets of that batch; None before the first batch.
     """
 
+    record_kind = Kind(
+        title="the place of a stream",
+        folder=STREAM_PLACES,
+        files=rf"[^/]+/{NUMBERED}",
+        is_numbered=True,
+        remedy="Restore it; without it the applied batches are unknown. If it was written before the key of"
+        " signatures, remove it, and set reset_query to the query of the checkpoint.",
+    )
+
     name: str
     query_id: str
     batch_id: int
     number: int
     checkpoint: str = ""
     offsets: str | None = None
+
+    def require_sound(self, place: str) -> None:
+        """See the base class."""
+        if not place.endswith(f"/{self.name}/{self.number}.json"):
+            raise ValueError("It belongs to another place.")
 
     @property
     def next_token(self) -> str:
@@ -198,7 +209,6 @@ def require_same_place(
 
 _STOP = "stop"
 _TOO_LARGE = "unknown, its state is too large for this page"
-_PLACE = re.compile(rf"{STREAM_PLACES}/[^/]+/[0-9]{{1,18}}\.json")
 # Real tables have fewer; a hostile folder may have more.
 _MOST_STATES = 100
 
@@ -215,32 +225,22 @@ class StreamPlaces:
         self._storage = storage
         self._name = name
         self._folder = f"{STREAM_PLACES}/{name}"
-        self._file = NumberedFile(storage, self._folder)
         # Outside the folder, where writing a position removes unknown files.
         self._state_path = f"{self._folder}.json"
+
+    @property
+    def _store(self) -> RecordStore[StreamPlace]:
+        return RecordStore(StreamPlace, self._storage, SigningKey.configured())
 
     def read(self) -> StreamPlace | None:
         """Return the position of the stream; None if the table has none.
 
         Raises:
-            StorageError: The newest position cannot be read.
+            CorruptFile: The newest position cannot be read.
             NewerRecord: A newer version has written it.
         """
-        found = self._file.read()
-        if found is None:
-            return None
-        number, content = found
-        path = f"{self._storage.location}/{self._file.path(number)}"
-        key = SigningKey.configured()
-        try:
-            return StreamPlace.parse_signed(content, path, key)
-        except InvalidJob as error:
-            raise StorageError(
-                f"{path} cannot be read as the place of a stream"
-                + (", signed by this installation." if key is not None else "."),
-                remedy="Restore it; without it the applied batches are unknown. If it was written before the"
-                " key of signatures, remove it, and set reset_query to the query of the checkpoint.",
-            ) from error
+        newest = self._store.newest(self._name)
+        return None if newest is None else newest[1]
 
     def required(self) -> StreamPlace:
         """Return the position of a stream that has one.
@@ -263,11 +263,11 @@ class StreamPlaces:
             StreamOvertaken: Another driver has done so.
             PositionMismatch: The place before it has vanished with its table.
         """
-        path = f"{self._storage.location}/{self._file.path(place.number)}"
-        signed = place.signed(path, SigningKey.configured())
-        if not self._file.write(place.number, codec.to_bytes(signed), follows=place.number > 0):
+        store, follows = self._store, place.number > 0
+        if not store.succeed(place.number, place, self._name, follows=follows):
             self.required()
-            raise StreamOvertaken(f"Another driver of stream {place.name} has written {path}.")
+            where = store.place(f"{self._name}/{place.number}.json")
+            raise StreamOvertaken(f"Another driver of stream {place.name} has written {where}.")
 
     def read_state(self) -> StreamState | None:
         """Return the last state that the stream's driver reported."""
@@ -328,17 +328,10 @@ def digests_of_next_batches(storage: ReadOnlyStorage) -> set[str]:
     Args:
         storage: The folder of a table.
     """
-    digests, key = set(), SigningKey.configured()
-    for path, size, _ in storage.walk(STREAM_PLACES):
-        if size is None or not _PLACE.fullmatch(path):
-            continue
-        try:
-            content = storage.read_small(path)
-            place = StreamPlace.parse_signed(content, f"{storage.location}/{path}", key)
-            digests.add(digest_of(place.next_token))
-        except (InvalidJob, NewerRecord):
-            notes = (
-                NoteName.parse(note.rpartition("/")[2]) for note, *_ in storage.walk(RUN_NOTES)
-            )
-            digests |= {note.digest for note in notes if note is not None}
-    return digests
+    store = RecordStore(StreamPlace, storage, SigningKey.configured())
+    entries = store.entries().values()
+    places = [entry for entry in entries if isinstance(entry, StreamPlace)]
+    if len(places) == len(entries):
+        return {digest_of(place.next_token) for place in places}
+    notes = (NoteName.parse(path.rpartition("/")[2]) for path, *_ in storage.walk(RUN_NOTES))
+    return {note.digest for note in notes if note is not None}

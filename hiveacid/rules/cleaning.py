@@ -5,15 +5,13 @@ began before the newer one appeared. Later transactions do not read the old dire
 request an earlier version: files for such versions are kept for the retention time.
 """
 
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from hiveacid.errors import MalformedName, UnsupportedTable, VersionGone
-from hiveacid.foreign.text import parse_json
 from hiveacid.rules.directory import AcidDirectory
 from hiveacid.rules.formats import Obligation
 from hiveacid.rules.names import (
@@ -126,29 +124,7 @@ class ReaderNote(Obligation):
     """
 
     high_watermark: int
-    locks: tuple[int, ...] = ()
-
-    def to_json(self) -> str:
-        """Return the content of the note's file."""
-        return json.dumps({"format": self.record_format, **asdict(self)})
-
-    @classmethod
-    def parse(cls, text: str | bytes, where: str = "A note on readers") -> Self | None:
-        """Parse a note; None for an incomplete one.
-
-        Args:
-            text: The content of its file.
-            where: The file, for errors.
-
-        Raises:
-            NewerRecord: A newer version has written it.
-        """
-        try:
-            note = parse_json(text)
-            cls.require_known(note, where, [each.name for each in fields(cls)])
-            return cls(int(note["high_watermark"]), tuple(map(int, note["locks"])))
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-            return None
+    locks: tuple[int, ...]
 
     def remaining(self, blockers: Iterable[Blocker]) -> list[Blocker]:
         """Return those of the present transactions and locks that existed at that time."""

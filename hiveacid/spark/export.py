@@ -10,8 +10,7 @@ from functools import partial
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from hiveacid.errors import InvalidJob, StorageError
-from hiveacid.jobs import codec
+from hiveacid.errors import InvalidJob, NewerRecord, StorageError
 from hiveacid.jobs.export_job import ExportChangesJob, ranges_of
 from hiveacid.jobs.report import ChangesRange, RunReport
 from hiveacid.jobs.sources import CHANGE, DELETE, INSERT
@@ -20,7 +19,8 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import check_kind, located
 from hiveacid.metastore.txn.transaction import ExclusiveTable, Transaction
 from hiveacid.progress import Phase, PhaseClock, PhaseObserver
-from hiveacid.records.consumers import ExportedRange
+from hiveacid.records.exported_ranges import ExportedRange, range_file, range_folder
+from hiveacid.records.store import RecordStore
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef, plain_location
 from hiveacid.rules.sql_names import quoted
@@ -32,8 +32,6 @@ from hiveacid.spark.session import scan_session
 from hiveacid.storage.folder import Storage
 from hiveacid.tables.locations import require_free
 
-# Marks a folder as complete, and describes its contents. Readers of folders ignore such names.
-RANGE_FILE = "_range.json"
 # Precedes the name of a staged folder while it is deleted.
 _REMOVED = "_removed"
 # Spark writes milliseconds by default.
@@ -84,7 +82,10 @@ class _Export:
         self._phases = phases
         self._range: ChangesRange = ranges[0]
         self._storage = Storage.of(client.allowed_locations.require(job.path))
-        self._name = f"changes_after_{self._range.after}"
+        self._ranges = RecordStore(ExportedRange, self._storage)
+        self._name = range_folder(self._range.after)
+        # It makes the folder complete.
+        self._file = range_file(self._range.after)
         self._path = f"{self._job.path.rstrip('/')}/{self._name}"
         self._staged = f"_{self._name}_{uuid.uuid4().hex[:8]}"
 
@@ -142,32 +143,34 @@ class _Export:
             seconds=self._phases.seconds,
         )
         exported = ExportedRange(table=located(table), consumer=self._job.consumer, report=report)
-        content = codec.to_bytes(exported)
         if self._storage.renames_at_once:
-            self._storage.write_file(f"{self._staged}/{RANGE_FILE}", content)
+            self._ranges.write(self._file.replace(self._name, self._staged), exported)
             exclusive.confirm_alive()
             # It fails if another attempt, after this one has lost its lock, has removed the files.
             self._storage.rename(self._staged, self._name)
         else:
             exclusive.confirm_alive()
             self._storage.rename(self._staged, self._name)
-            self._storage.write_file(f"{self._name}/{RANGE_FILE}", content)
+            self._ranges.write(self._file, exported)
         return report
 
     def _earlier_report(self, table: HiveTable) -> RunReport | None:
         """The report of the run that has written the folder; None without a complete folder."""
-        where = f"{self._path}/{RANGE_FILE}"
-        content = self._storage.read_small(f"{self._name}/{RANGE_FILE}")
-        if content is not None:
-            exported = ExportedRange.parse(content, where)
-            exported.require_of(located(table), self._job.consumer, self._range.after, where)
+        try:
+            exported = self._ranges.read(self._file)
+        except NewerRecord as error:
+            # Another program may use the name of the file as well.
+            error.remedy += " If another program has written it, move that folder away."
+            raise
+        if exported is not None:
+            place = self._ranges.place(self._file)
+            exported.require_of(located(table), self._job.consumer, place)
             return replace(exported.report, already_done=True)
         # Only an object store shows a folder before it is complete.
-        only = "" if self._storage.renames_at_once else f"/{RANGE_FILE}"
-        if self._storage.exists(f"{self._name}{only}"):
+        if self._storage.renames_at_once and self._storage.exists(self._name):
             raise StorageError(
-                f"{self._path} exists, but has no {RANGE_FILE} that can be read.",
-                remedy="Export to another path, or move that folder away.",
+                f"{self._path} exists, but has no {self._file.rpartition('/')[2]}.",
+                remedy=ExportedRange.record_kind.remedy,
             )
         return None
 

@@ -6,20 +6,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
-from hiveacid.errors import CorruptFile, DataError, NewerRecord, NotAFile, StagedChangeRefused
+from hiveacid.errors import CorruptFile, DataError, NewerRecord, StagedChangeRefused
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.proofs import NoteName, RunOutcome
 from hiveacid.records.run_notes import NoteFile, RunNoteFolder
 from hiveacid.records.signatures import SigningKey
-from hiveacid.records.staged_changes import (
-    MANIFEST,
-    StagedChange,
-    is_abandoned,
-    manifest_of,
-    names_below,
-)
+from hiveacid.records.staged_changes import MANIFEST, StagedChange, is_abandoned, names_below
+from hiveacid.records.store import RecordStore
 from hiveacid.records.stream_places import digests_of_next_batches
 from hiveacid.rules.cleaning import (
     CONSUMER_RETENTION,
@@ -242,25 +237,21 @@ class Inspection:
         self, storage: ReadOnlyStorage, garbage: list[Garbage], keep: list[KeptPath]
     ) -> None:
         """Find staged changes that have expired, and the rest of those that were removed."""
-        key = SigningKey.configured()
+        staged = RecordStore(StagedChange, storage, SigningKey.configured())
         for name in names_below(storage):
             path = f"{STAGED_CHANGES}/{name}"
             if storage.is_link(path):
                 continue
             try:
-                content = manifest_of(storage, name)
-            except NotAFile:
-                content = None
-            if content is not None or storage.exists(f"{path}/{MANIFEST}"):
-                try:
-                    change = StagedChange.parse(content or b"", storage.location, name, key)
-                except NewerRecord:
-                    keep.append(KeptPath(path, _NEWER, waits_for=_STAGED))
-                    continue
-                except StagedChangeRefused as refused:
-                    why = f"{refused.what} `hiveacid staged` discards it."
-                    keep.append(KeptPath(path, why, waits_for=_STAGED))
-                    continue
+                change = staged.read(f"{name}/{MANIFEST}")
+            except NewerRecord:
+                keep.append(KeptPath(path, _NEWER, waits_for=_STAGED))
+                continue
+            except (CorruptFile, StagedChangeRefused) as refused:
+                why = f"{refused.what} `hiveacid staged` discards it."
+                keep.append(KeptPath(path, why, waits_for=_STAGED))
+                continue
+            if change is not None:
                 age = self._age(storage, f"{path}/{MANIFEST}")
                 if not change.is_removable(age) and not self._is_published(storage, name):
                     keep.append(

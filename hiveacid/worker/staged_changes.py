@@ -15,8 +15,9 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.progress import PhaseClock, PhaseObserver
+from hiveacid.records.earlier_attempts import AlreadyApplied, EarlierAttempts
 from hiveacid.records.proofs import RunOutcome, digest_of
-from hiveacid.records.run_notes import AlreadyApplied, EarlierAttempts, RunNoteFolder
+from hiveacid.records.run_notes import RunNoteFolder
 from hiveacid.records.staged_changes import StagedChange, StagedChangeFolder
 from hiveacid.rules.names import TableRef
 from hiveacid.storage.folder import ReadOnlyStorage

@@ -26,10 +26,9 @@ from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.metastore.write_events import AddedFile, AddedFiles, add_write_events
 from hiveacid.progress import Phase, PhaseClock, PhaseObserver
+from hiveacid.records.earlier_attempts import AlreadyApplied, EarlierAttempts
 from hiveacid.records.overlaps import Overlaps, written_by
 from hiveacid.records.run_notes import (
-    AlreadyApplied,
-    EarlierAttempts,
     NoteFile,
     RunNote,
     mark_committed,

@@ -152,7 +152,9 @@ def keep_change(
             ),
             checks=options.checks,
         )
-        contents = {table.folder: change.to_bytes(table) for table in tables.values()}
+        contents = {
+            table.folder: StagedChangeFolder(table).content(change) for table in tables.values()
+        }
         if max(map(len, contents.values())) > LARGEST_MANIFEST:
             raise UnsupportedTable(
                 f"The change of {change.tables[0]} has too many files to be staged.",

@@ -120,7 +120,7 @@ def test_a_damaged_record_does_not_hide_other_requests(shop):
     record.write_text("{")
     damaged, whole = shop.listed()
     assert (damaged["request"], damaged["tables"]) == ("r1", [])
-    assert "no readable record" in damaged["problem"]
+    assert "cannot be read as the record of a request" in damaged["problem"]
     assert (whole["request"], whole["problem"]) == ("r2", "")
 
 

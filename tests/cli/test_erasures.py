@@ -208,7 +208,7 @@ def test_one_foreign_request_stops_neither_the_list_nor_the_others(
     assert "3 requests" in printed
     assert "foreign: os:" in printed
     assert "may not erase other.t" in printed
-    assert "damaged has no readable record" in printed
+    assert "damaged/record/1.json cannot be read as the record of a request" in printed
     assert "waits: reader" in printed
     assert shell.erasures("foreign")[0] == AccessRefused.exit_code
     status, printed = shell.erasures("--continue")

@@ -8,7 +8,7 @@ import pytest
 
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.metastore.txn.owner import Owner, open_transaction
-from hiveacid.records.run_notes import EarlierAttempts
+from hiveacid.records.earlier_attempts import EarlierAttempts
 from hiveacid.rules.names import STAGING_PREFIX
 from hiveacid.rules.run_tokens import source_token
 from hiveacid.upkeep.table_cleaning import clean

@@ -29,7 +29,7 @@ from hiveacid.jobs.write_jobs import RowJob, TransactionJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import abort_open_transactions
 from hiveacid.progress import PhaseObserver
-from hiveacid.records.run_notes import require_same_statements
+from hiveacid.records.earlier_attempts import require_same_statements
 from hiveacid.rules.names import TableRef
 from hiveacid.tables.definitions.databases import create_database, drop_database, drop_table
 from hiveacid.tables.definitions.partitions import change_partitions

@@ -7,6 +7,7 @@ import pytest
 from airflow_hiveacid import ChangesSource
 from hiveacid.errors import (
     ConflictError,
+    CorruptFile,
     InvalidJob,
     PositionMismatch,
     StorageError,
@@ -234,7 +235,7 @@ def test_a_cursor_does_not_move_in_a_table_that_was_created_again(client, folder
 def test_a_cursor_that_cannot_be_read_is_not_a_new_consumer(folders, client):
     consumer(folders).advance(2)
     files(folders)[0].write_text('{"format": 1')
-    with pytest.raises(StorageError, match="of a consumer cannot be read") as raised:
+    with pytest.raises(CorruptFile, match="cannot be read as the cursor of a consumer") as raised:
         consumer(folders)
     assert "forget" in raised.value.remedy
     # Cleanings keep all that it may need.

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,21 +10,29 @@ import pytest
 from hiveacid.errors import CorruptFile, PositionMismatch
 from hiveacid.jobs import codec
 from hiveacid.jobs.report import ChangesRange, RunReport
-from hiveacid.records.consumers import ExportedRange
+from hiveacid.records.exported_ranges import ExportedRange, range_file
+from hiveacid.records.store import RecordStore
 from hiveacid.rules.names import LocatedTable, TableIdentity
+from hiveacid.storage.folder import Storage
 
 IDENTITY = TableIdentity(created=7, id=3)
 TABLE = LocatedTable(name="a.t", location="file:/w/a.db/t", identity=IDENTITY)
 RANGE = ChangesRange(table="a.t", after=3, up_to=9)
 REPORT = RunReport(job="export", target="a.t", changes=(RANGE,))
 EXPORTED = ExportedRange(table=TABLE, consumer="lake", report=REPORT)
-PATH = "s3a://lake/feed/changes_after_3/_range.json"
+PATH = "changes_after_3/_range.json"
 
 
-def test_a_range_is_read_as_it_was_written() -> None:
-    exported = ExportedRange.parse(codec.to_bytes(EXPORTED), PATH)
-    assert exported == EXPORTED
-    exported.require_of(TABLE, "lake", 3, PATH)
+@pytest.fixture
+def store(tmp_path: Path) -> RecordStore[ExportedRange]:
+    return RecordStore(ExportedRange, Storage.of(str(tmp_path)))
+
+
+def test_a_range_is_read_as_it_was_written(store: RecordStore[ExportedRange]) -> None:
+    assert range_file(3) == PATH
+    store.write(PATH, EXPORTED)
+    assert store.read(PATH) == EXPORTED
+    EXPORTED.require_of(TABLE, "lake", PATH)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +54,7 @@ def test_a_range_of_another_owner_is_refused(
     table: dict[str, Any], consumer: str, says: str
 ) -> None:
     with pytest.raises(PositionMismatch, match=says) as raised:
-        EXPORTED.require_of(replace(TABLE, **table), consumer, 3, PATH)
+        EXPORTED.require_of(replace(TABLE, **table), consumer, PATH)
     assert PATH in raised.value.what
     assert "Move that folder away" in raised.value.remedy
 
@@ -61,16 +70,15 @@ def changed(**more: Any) -> bytes:
         b"[]",
         changed(table="a.t"),
         changed(consumer=None),
+        changed(report=codec.encode(replace(REPORT, changes=(replace(RANGE, after=4),)))),
         changed(report=codec.encode(replace(REPORT, changes=()))),
         changed(report=codec.encode(replace(REPORT, changes=(replace(RANGE, table="a.u"),)))),
     ],
 )
-def test_a_range_without_its_owner_is_an_error(content: bytes) -> None:
-    with pytest.raises(CorruptFile, match=f"{PATH} does not identify") as raised:
-        ExportedRange.parse(content, PATH)
+def test_a_range_without_its_owner_or_of_another_folder_is_an_error(
+    store: RecordStore[ExportedRange], tmp_path: Path, content: bytes
+) -> None:
+    Storage.of(str(tmp_path)).write_file(PATH, content)
+    with pytest.raises(CorruptFile, match=f"{PATH} cannot be read as the description") as raised:
+        store.read(PATH)
     assert "another path" in raised.value.remedy
-
-
-def test_a_range_of_another_folder_is_an_error() -> None:
-    with pytest.raises(CorruptFile, match="do not begin after version 4"):
-        EXPORTED.require_of(TABLE, "lake", 4, PATH)

@@ -21,7 +21,7 @@ from hiveacid.upkeep.table_cleaning import clean
 from hiveacid.worker.staged_changes import discard_change
 from tests.fakes.metastore import FakeMetastore
 from tests.places import place_of
-from tests.worker.newer_version import ACT, RUN, WRITE, Place, newer_version, outcomes, outcomes_of
+from tests.records.newer_version import ACT, RUN, WRITE, Place, newer_version, outcomes, outcomes_of
 
 DONE = dict.fromkeys(WRITE, "")
 

@@ -6,12 +6,12 @@ import pytest
 
 from hiveacid.errors import UnprovenRun
 from hiveacid.metastore.thrift.answers import TxnState
-from hiveacid.records.run_notes import AlreadyApplied, EarlierAttempts
+from hiveacid.records.earlier_attempts import AlreadyApplied, EarlierAttempts
 from hiveacid.records.table_history import table_history
 from tests.fakes.metastore import REAL_AND_FAKE
+from tests.records.forged_notes import RUN, forge_note
 from tests.silent_host import silent_host
 from tests.upkeep.acid_folders import AcidFolders
-from tests.upkeep.forged_notes import RUN, forge_note
 
 FAKES = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.errors import PositionMismatch, StorageError, StreamOvertaken
+from hiveacid.errors import CorruptFile, PositionMismatch, StorageError, StreamOvertaken
 from hiveacid.jobs import codec
 from hiveacid.jobs.stream_job import StreamProgress
 from hiveacid.records.proofs import NoteName
@@ -127,7 +127,7 @@ def test_a_place_that_cannot_be_written_is_an_error_of_the_storage(
 def test_a_place_that_cannot_be_read_is_no_new_stream(places: StreamPlaces, tmp_path: Path) -> None:
     places.write(FIRST)
     (tmp_path / "_hiveacid_streams" / "s" / "7.json").write_text('{"format": 1')
-    with pytest.raises(StorageError, match=r"7\.json cannot be read as the place of a stream"):
+    with pytest.raises(CorruptFile, match=r"7\.json cannot be read as the place of a stream"):
         places.read()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.errors import HiveAcidError, StagedChangeRefused, StorageError
+from hiveacid.errors import CorruptFile, HiveAcidError, StagedChangeRefused
 from hiveacid.jobs.sources import ChangesSource
 from hiveacid.jobs.stage_jobs import StageReport
 from hiveacid.metastore.client import MetastoreClient
@@ -93,7 +93,7 @@ class OfCursor(Kind):
             source = ChangesSource(self.warehouse.t, after="0")
             with_targets = Consumer(self.client, self.warehouse.t, "log")
             assert with_targets.next_after(source) == 1
-        except StorageError:
+        except CorruptFile:
             assert consumer_versions(self.table) == {"log": 0}
             return False
         return consumer_versions(self.table) == {"log": 1}
@@ -123,7 +123,7 @@ class OfStream(Kind):
         kept = digests_of_next_batches(Storage.of(self.table.folder))
         try:
             place = self.places.read()
-        except StorageError:
+        except CorruptFile:
             assert note.digest in kept
             return False
         assert place is not None
@@ -237,7 +237,7 @@ def test_a_copied_position_does_not_start_a_stream_of_another_table(
     shutil.copytree(stream.path.parent, warehouse.folder("u") / STREAM_PLACES / "clicks")
     other = stream.client.get_table(TableRef.parse(warehouse.u))
     places = StreamPlaces(Storage.of(other.folder), "clicks")
-    with pytest.raises(StorageError, match="signed by this installation"):
+    with pytest.raises(CorruptFile, match="with the signature of this installation"):
         places.read()
     monkeypatch.delenv(KEY_FILE)
     assert places.read() == stream.places.read()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import StorageError
+from hiveacid.jobs import codec
 from hiveacid.records.run_notes import NoteFile, RunNote, mark_committed, write_note
 from hiveacid.storage.folder import Storage
 
@@ -13,9 +14,7 @@ GOLDEN = Path(__file__).parents[1] / "data" / "records" / "run_note.json"
 
 @pytest.fixture
 def note() -> NoteFile:
-    note = RunNote.parse(GOLDEN.read_bytes())
-    assert note is not None
-    return NoteFile.new(note)
+    return NoteFile.new(codec.read_obligation(RunNote, GOLDEN.read_bytes(), "note"))
 
 
 def test_a_note_that_another_process_has_marked_is_marked(note: NoteFile, tmp_path: Path) -> None:

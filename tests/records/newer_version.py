@@ -249,7 +249,7 @@ def outcomes_of(version: Path, place: Place, work: str) -> dict[str, str]:
     """Return the outcomes of the work in another version; see ``outcomes``."""
     path = os.pathsep.join(map(str, (version, ROOT)))
     done = subprocess.run(
-        [sys.executable, "-m", "tests.worker.newer_version", work, *place.arguments],
+        [sys.executable, "-m", "tests.records.newer_version", work, *place.arguments],
         env={**os.environ, "PYTHONPATH": path},
         cwd=version,
         capture_output=True,
