@@ -18,21 +18,18 @@ from hiveacid.orc.format.streams import StripeFooter, describe_stream, new_foote
 from hiveacid.orc.format.tail import OrcTail, Stripe
 
 
-def read_columns(
-    source: Source, names: Sequence[str], length: int | None = None
-) -> Generator[Any, None, None]:
+def read_columns(source: Source, names: Sequence[str]) -> Generator[Any, None, None]:
     """Read columns outside of others as batches, with the names and in the order that are given.
 
     Args:
         source: The file; see ``read_batches``.
         names: The names, in any case.
-        length: The number of valid bytes; by default all.
 
     Raises:
         CorruptFile: The file does not decode, or has no such column.
         BeyondArrow: A value is not representable in Arrow.
     """
-    tail = OrcTail.read(source, length)
+    tail = OrcTail.read(source)
     numbers = Message.decode(tail.types[0]).all_numbers(TypeField.SUBTYPES)
     stored = [name.decode(errors="replace") for name in field_names(tail.types[0])]
     places = {name.lower(): place for place, name in reversed([*enumerate(stored)])}

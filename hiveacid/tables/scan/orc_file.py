@@ -23,7 +23,7 @@ from hiveacid.orc.format.envelope import (
     with_column_names,
 )
 from hiveacid.orc.format.protobuf import Message
-from hiveacid.orc.format.statistics import COUNT, INTEGERS
+from hiveacid.orc.format.statistics import COUNT, integer_range
 from hiveacid.orc.format.streams import UTC, Integers
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.key_stream import read_keys
@@ -260,13 +260,10 @@ def _clocks(source: Source, tail: OrcTail) -> list[str | None]:
 def _shows_all(tail: OrcTail, write_ids: WriteIdList) -> bool:
     """Return whether all rows of a file with row ids are visible, as its statistics prove."""
     written = tail.file_statistics[EnvelopeColumn.CURRENT_TRANSACTION :][:1]
-    by = Message.decode(written[0]) if written else Message()
-    bounds = by.message(INTEGERS)
-    if by.number(COUNT) != tail.rows or bounds is None:
+    if not written or Message.decode(written[0]).number(COUNT) != tail.rows:
         return False
-    if not (bounds.has(1) and bounds.has(2)):
-        return False
-    return write_ids.range_valid(bounds.signed(1), bounds.signed(2)) is Range.ALL
+    bounds = integer_range(written[0])
+    return bounds is not None and write_ids.range_valid(*bounds) is Range.ALL
 
 
 def _columns_of(tail: OrcTail, root: int, names: Collection[str] | None) -> list[int]:
