@@ -668,6 +668,7 @@ def test_a_killed_reader_of_a_table_of_keys_does_not_delay_the_certificate(tmp_p
 
 
 @pytest.mark.faults
+@pytest.mark.timeout(3600)
 def test_a_kill_at_every_change(tmp_path: Path):
     for place in range(_killed(tmp_path / "counted", None)):
         _killed(tmp_path / str(place), place)
