@@ -122,14 +122,14 @@ def _through_query(sql: str, origins: _Origins) -> _Origins:
 
 def _parse(sql: str) -> dict[str, list[Origin]]:
     """Return the columns of a query, with the tables and columns that each of them reads."""
-    parsed = import_module("openlineage_sql").parse([sql], dialect="spark")
+    lineage = import_module("openlineage_sql").parse([sql], dialect="spark")
     return {
         column.descendant.name.lower(): [
             _origin(read.origin.qualified_name, read.name)
             for read in column.lineage
             if read.origin is not None
         ]
-        for column in (parsed.column_lineage if parsed else ())
+        for column in (lineage.column_lineage if lineage else ())
     }
 
 

@@ -74,8 +74,8 @@ def _lines(context: "Context") -> Iterator[str]:
     report = _report(exception)
     if report is not None:
         yield f"Problem: {report.id}: {_line(report.message)}"
-    if named := _object(context.get("task")):
-        yield f"Object: {_line(named)}"
+    if subject := _object(context.get("task")):
+        yield f"Object: {_line(subject)}"
     if report is not None and report.remedy:
         yield f"Remedy: {_line(report.remedy)}"
     if report is not None and ours:

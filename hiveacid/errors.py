@@ -64,19 +64,19 @@ _SHORTEST = 4
 _Value = TypeVar("_Value")
 
 
-def without_secrets(text: str, known: Iterable[str] = ()) -> str:
+def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
     """Return a text without its secrets.
 
     Args:
         text: Any text.
-        known: Secrets that the text may quote in any place, also encoded for addresses or JSON.
+        secrets: Secrets that the text may quote in any place, also encoded for addresses or JSON.
     """
-    for secret in sorted(set(known), key=len, reverse=True):
+    for secret in sorted(set(secrets), key=len, reverse=True):
         if len(secret) >= _SHORTEST:
             for form in dict.fromkeys(_encoded(secret)):
                 text = text.replace(form, HIDDEN)
     text = _PAIR.sub(_without_value, address_without_secrets(text))
-    return _FORMS.sub(lambda found: f"{found['before'] or ''}{HIDDEN}", text)
+    return _FORMS.sub(lambda match: f"{match['before'] or ''}{HIDDEN}", text)
 
 
 def address_without_secrets(text: str) -> str:
@@ -131,25 +131,27 @@ def _login(address: re.Match[str]) -> tuple[str, str, str]:
 
     A password may contain slashes: the user and the password end at the last "@".
     """
-    scheme, rest = address["scheme"].lower(), address["rest"]
-    login, at, place = rest.rpartition("@")
-    host = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    if not at or ("@" not in host and ":" not in host):
-        return scheme, "", rest
+    scheme, remainder = address["scheme"].lower(), address["rest"]
+    login, at_sign, place = remainder.rpartition("@")
+    host = re.split(r"[/?#]", remainder, maxsplit=1)[0]
+    if not at_sign or ("@" not in host and ":" not in host):
+        return scheme, "", remainder
     if "@" not in host and scheme in _WITHOUT_PASSWORDS and _PORT.fullmatch(host):
-        return scheme, "", rest
+        return scheme, "", remainder
     return scheme, login, place
 
 
 def _without_login(address: re.Match[str]) -> str:
-    scheme, login, rest = _login(address)
+    scheme, login, remainder = _login(address)
     user, colon, _ = login.partition(":")
     if not colon and scheme not in _WITH_KEYS:
         return address[0]
     if not login:
         return address[0]
-    shown = HIDDEN if scheme in _WITH_KEYS and not (colon and scheme.startswith("http")) else user
-    return f"{address['scheme']}://{shown}{colon and f':{HIDDEN}'}@{rest}"
+    visible_login = (
+        HIDDEN if scheme in _WITH_KEYS and not (colon and scheme.startswith("http")) else user
+    )
+    return f"{address['scheme']}://{visible_login}{colon and f':{HIDDEN}'}@{remainder}"
 
 
 def _without_value(pair: re.Match[str]) -> str:
@@ -171,21 +173,23 @@ class HiveAcidError(Exception):
     exit_code: ClassVar[int] = 1
     default_remedy: ClassVar[str] = ""
 
-    def __init__(self, what: str, *, remedy: str | None = None) -> None:
-        self.what = without_secrets(what)  # Servers quote what they were given, such as passwords.
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        self.what = without_secrets(
+            message
+        )  # Servers quote what they were given, such as passwords.
         self.remedy = self.default_remedy if remedy is None else without_secrets(remedy)
         super().__init__(self.what)
 
     def __str__(self) -> str:
         return f"{self.what} {self.remedy}".strip()
 
-    def after(self, done: str) -> None:
+    def after(self, sentence: str) -> None:
         """Add the earlier commits of a job with several steps to the error of a later step.
 
         Args:
-            done: A sentence; "" adds nothing.
+            sentence: A sentence; "" adds nothing.
         """
-        self.what = f"{self.what} {done}".strip()
+        self.what = f"{self.what} {sentence}".strip()
 
     @property
     def id(self) -> str:

@@ -17,12 +17,14 @@ def homes(package: str) -> dict[str, str]:
 
     # The package may be in a zip file, as it is in Spark's executors.
     stub = ast.parse(files(package).joinpath("__init__.pyi").read_text(encoding="utf-8"))
-    found: dict[str, str] = {}
+    modules_by_name: dict[str, str] = {}
     for node in stub.body:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             for alias in node.names:
-                found |= homes(node.module) if alias.name == "*" else {alias.name: node.module}
-    return found
+                modules_by_name |= (
+                    homes(node.module) if alias.name == "*" else {alias.name: node.module}
+                )
+    return modules_by_name
 
 
 def loaders(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:

@@ -60,8 +60,8 @@ def package_zip(folder: Path) -> Path:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(path for kind in _SHIPPED for path in _LIBRARY.rglob(kind)):
-            inside = file.relative_to(_LIBRARY.parent)
-            entry = zipfile.ZipInfo(inside.as_posix(), _ZIP_TIME)
+            path_in_archive = file.relative_to(_LIBRARY.parent)
+            entry = zipfile.ZipInfo(path_in_archive.as_posix(), _ZIP_TIME)
             archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
     content = buffer.getvalue()
     path = folder / f"{_LIBRARY.name}-{hashlib.sha256(content).hexdigest()[:16]}.zip"

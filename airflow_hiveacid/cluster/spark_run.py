@@ -122,11 +122,11 @@ def abort_run(
     if metastore is None or not tokens:
         return
     try:
-        aborted = abort_transactions(metastore, tokens)
+        txn_ids = abort_transactions(metastore, tokens)
     except HiveAcidError as error:
         log.warning("The transaction is left to the metastore's timeout: %s", error)
     else:
-        log.info("Aborted transactions: %s", aborted or "none was open")
+        log.info("Aborted transactions: %s", txn_ids or "none was open")
 
 
 def abort_transactions(metastore: MetastoreOptions, tokens: Sequence[str]) -> list[int]:
@@ -142,6 +142,6 @@ def abort_transactions(metastore: MetastoreOptions, tokens: Sequence[str]) -> li
     from hiveacid.metastore.txn.owner import abort_open_transactions
 
     with MetastoreClient(metastore) as client:
-        aborted = abort_open_transactions(client, *tokens)
+        txn_ids = abort_open_transactions(client, *tokens)
         leave_queues(client, *tokens)
-        return aborted
+        return txn_ids

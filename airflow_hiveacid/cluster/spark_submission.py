@@ -141,11 +141,11 @@ def properties(conf: Mapping[str, str]) -> str:
 
 
 def _require_names(
-    field: str, values: Mapping[str, Any], allowed: re.Pattern[str], what: str
+    field: str, values: Mapping[str, Any], allowed: re.Pattern[str], meaning: str
 ) -> None:
     for name in values:
         if not isinstance(name, str) or not allowed.fullmatch(name):
-            raise InvalidJob(f"{field}: {name!r} cannot be {what}.")
+            raise InvalidJob(f"{field}: {name!r} cannot be {meaning}.")
         if not isinstance(values[name], str):
             # The value may be a secret.
             kind = type(values[name]).__name__

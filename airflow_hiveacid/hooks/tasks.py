@@ -137,7 +137,7 @@ def _violations(report: Mapping[str, Any]) -> Iterator[str]:
         for statement in report["statements"]:
             yield from _violations(statement["run"] or statement["compaction"])
     elif not report.get("already_done"):
-        yield from (each["table"] for each in report.get("checks") or () if not each["passed"])
+        yield from (check["table"] for check in report.get("checks") or () if not check["passed"])
 
 
 def _work(report: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:

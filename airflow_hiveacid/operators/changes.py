@@ -123,11 +123,11 @@ class HiveAcidChangesOperator(HiveAcidJobOperator[Job]):
             self._reads.begin(self._range.after)
         record = {**codec.to_record(self._range), "read": codec.encode(self._reads.table)}
         context["ti"].xcom_push(key=_XCOM, value=record)
-        after, up_to = self._range.after, self._range.up_to
+        start, up_to = self._range.after, self._range.up_to
         if isinstance(job, ExportChangesJob):
             job = dataclasses.replace(job, consumer=self.consumer)
-        token = self._reads.token(after)
-        return dataclasses.replace(reading_changes(job, after, up_to), run_token=token)
+        token = self._reads.token(start)
+        return dataclasses.replace(reading_changes(job, start, up_to), run_token=token)
 
     def _deferred(self, context: "Context") -> Job:
         job, record = self._named(context), self._stored(_XCOM, context)
@@ -168,8 +168,8 @@ class HiveAcidChangesOperator(HiveAcidJobOperator[Job]):
         record = self._stored(_XCOM, context)
         if not record:
             return None
-        given = {key: value for key, value in record.items() if key != "read"}
-        read = codec.read_obligation(ChangesRange, given, f"The XCom {_XCOM!r}")
+        fields = {key: value for key, value in record.items() if key != "read"}
+        read = codec.read_obligation(ChangesRange, fields, f"The XCom {_XCOM!r}")
         if record["read"] != codec.encode(self._reads.table):
             raise TableReplaced(f"{read.table} was dropped and created again meanwhile.")
         return read

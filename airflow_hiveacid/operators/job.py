@@ -382,8 +382,8 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
                 f"once_per of {type(self).__name__} {self.task_id!r} is empty in this run.",
                 remedy="{{ partition_key }}, for example, is there in runs of partitions only.",
             )
-        again = str(self.apply_again).strip()
-        return task_token(ti, f"{once_per}+{again}" if again else once_per)
+        repetition = str(self.apply_again).strip()
+        return task_token(ti, f"{once_per}+{repetition}" if repetition else once_per)
 
     def _named(self, context: "Context") -> JobT:
         """Return the job with the name of its run, without any connection."""

@@ -229,7 +229,9 @@ class HiveAcidMaintainOperator(NamedTemplateFields):
         patterns = [tables] if isinstance(tables, str) else tables
         settings = (self.policy, self.budget, self.worker)
         # Values of mappings may become numbers when they are rendered, as native objects.
-        rendered_later = any(isinstance(given, Mapping) or is_template(given) for given in settings)
+        rendered_later = any(
+            isinstance(setting, Mapping) or is_template(setting) for setting in settings
+        )
         if not rendered_later and not is_template(patterns) and not any(map(is_template, patterns)):
             self._maintenance().validate()
 
@@ -297,9 +299,11 @@ class HiveAcidMaintainOperator(NamedTemplateFields):
         )
 
     def _log(self, report: MaintenanceReport, seconds: float) -> None:
-        for each in report.skipped:
+        for skipped_table in report.skipped:
             self.log.info(
-                "Skipped %s: %s", "/".join(filter(None, (each.table, each.partition))), each.reason
+                "Skipped %s: %s",
+                "/".join(filter(None, (skipped_table.table, skipped_table.partition))),
+                skipped_table.reason,
             )
         for group in report.on_spark:
             self.log.info(

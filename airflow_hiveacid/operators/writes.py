@@ -202,13 +202,13 @@ class _HiveAcidStagedOperator(HiveAcidWorkerOperator[StagedT]):
         self.staged = staged
 
     def _complete(self, job: StagedT) -> StagedT:
-        named = type(job).of(self.staged)
+        staged_job = type(job).of(self.staged)
         return dataclasses.replace(
             job,
-            target=named.target,
-            staged=named.staged,
-            others=named.others,
-            of_run=named.of_run,
+            target=staged_job.target,
+            staged=staged_job.staged,
+            others=staged_job.others,
+            of_run=staged_job.of_run,
         )
 
 

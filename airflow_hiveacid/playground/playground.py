@@ -77,13 +77,13 @@ def fill_shop(
     Raises:
         JobFailed: It did not work.
     """
-    done = folder / "tables-are-filled"
-    if done.exists():
+    marker = folder / "tables-are-filled"
+    if marker.exists():
         return
     command = [sys.executable, "-m", "hiveacid.cli.main", "sql", SQL]
     command += ["--database", "shop", "--metastore", metastore_uri, "--master", master]
     run_program("hiveacid sql", command, environment=environment, log=folder / "tables.log")
-    done.touch()
+    marker.touch()
 
 
 DAGS = Path(__file__).parent / "dags"

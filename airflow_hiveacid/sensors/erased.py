@@ -101,15 +101,15 @@ class HiveAcidErasedSensor(ConditionSensor):
     def _condition(self, context: "Context") -> Erased:
         return Erased(self.request, self.folder or setting("erasures"), user_of(self.dag_id))
 
-    def _value(self, found: Any) -> Any:
+    def _value(self, state: Any) -> Any:
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
         from hiveacid.erasure.requests import Eraser
         from hiveacid.metastore.client import MetastoreClient
 
         options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
         with MetastoreClient(options).patient() as client:
-            eraser = Eraser(client, found["folder"], user=user_of(self.dag_id))
-            report = eraser.advance(found["request"]).report()
+            eraser = Eraser(client, state["folder"], user=user_of(self.dag_id))
+            report = eraser.advance(state["request"]).report()
         for wait in report.waits:
             self.log.info("%s waits for a %s: %s", wait.table, wait.kind, wait.reason)
         return None if report.certificate is None else report.to_dict()

@@ -153,59 +153,64 @@ def explained_locks(
         if table.kind is not TableKind.NOT_ACID
     )
     targets = [effect.target for effect in effects]
-    asked = transaction_components(client.features.has_excl_write, targets, reads)
-    written = {target.ref for target in targets}
+    components = transaction_components(client.features.has_excl_write, targets, reads)
+    target_refs = {target.ref for target in targets}
     locks: dict[str, Cell] = {}
-    by_ref = by_table(asked)
-    for ref in sorted(by_ref, key=lambda ref: (ref not in written, ref)):
-        own = [effect for effect in effects if effect.target.ref == ref]
-        locks[ref.full_name] = _described_locks(by_ref[ref], own, alone=len(effects) == 1)
-    return {"locks": locks, **locks_in_the_way(client, (*asked, *ticket_components(asked)))}
+    by_ref = by_table(components)
+    for ref in sorted(by_ref, key=lambda ref: (ref not in target_refs, ref)):
+        table_effects = [effect for effect in effects if effect.target.ref == ref]
+        locks[ref.full_name] = _described_locks(by_ref[ref], table_effects, alone=len(effects) == 1)
+    return {
+        "locks": locks,
+        **locks_in_the_way(client, (*components, *ticket_components(components))),
+    }
 
 
 def locks_in_the_way(
-    client: MetastoreClient, asked: Sequence[LockComponent]
+    client: MetastoreClient, components: Sequence[LockComponent]
 ) -> dict[str, Mapping[str, Cell]]:
     """Describe the locks that a request would wait for at the moment, if there are any."""
-    locks = [lock for ref in sorted(by_table(asked)) for lock in client.show_locks(ref)]
-    waits = [lock for lock in locks if collides(client.features, lock, asked)]
-    described = {f"lock {lock.lock_id}": describe(lock) for lock in waits}
-    return {"in the way now": described} if waits else {}
+    locks = [lock for ref in sorted(by_table(components)) for lock in client.show_locks(ref)]
+    waits = [lock for lock in locks if collides(client.features, lock, components)]
+    descriptions = {f"lock {lock.lock_id}": describe(lock) for lock in waits}
+    return {"in the way now": descriptions} if waits else {}
 
 
-def by_table(asked: Iterable[LockComponent]) -> dict[TableRef, list[LockComponent]]:
+def by_table(components: Iterable[LockComponent]) -> dict[TableRef, list[LockComponent]]:
     """Return the components of a request by their tables."""
-    found: dict[TableRef, list[LockComponent]] = defaultdict(list)
-    for each in asked:
-        found[TableRef(each.database, each.table)].append(each)
-    return found
+    components_by_table: dict[TableRef, list[LockComponent]] = defaultdict(list)
+    for component in components:
+        components_by_table[TableRef(component.database, component.table)].append(component)
+    return components_by_table
 
 
-def described_place(components: Sequence[LockComponent], below: Collection[str]) -> str:
+def described_place(components: Sequence[LockComponent], listed_names: Collection[str]) -> str:
     """Describe what is locked in a table; ``below`` are the partitions that the answer lists."""
-    partitions = [each.partition for each in components if each.partition is not None]
+    partitions = [
+        component.partition for component in components if component.partition is not None
+    ]
     if not partitions:
         return "on the table"
-    if {*partitions} == {*below}:
+    if {*partitions} == {*listed_names}:
         return "on the partitions below"
     return f"on the partitions {first_names(partitions)}"
 
 
 def tables_read(client: MetastoreClient, inputs: Iterable[Source]) -> list[HiveTable]:
     """Return the tables and views that inputs name, and the tables below the views."""
-    found: dict[str, HiveTable] = {}
+    tables_by_name: dict[str, HiveTable] = {}
     pending = [*inputs]
     while pending:
         source = pending.pop(0)
         if not isinstance(source, TableSource | ChangesSource):
             continue
         ref = TableRef.parse(source.name)
-        if ref.full_name not in found:
-            table = found[ref.full_name] = existing_table(client, ref)
+        if ref.full_name not in tables_by_name:
+            table = tables_by_name[ref.full_name] = existing_table(client, ref)
             if table.is_view:
                 query = view_query(table.view_text, database_of(table), ref.full_name)
                 pending += query.inputs.values()
-    return [*found.values()]
+    return [*tables_by_name.values()]
 
 
 def _described_locks(
@@ -213,9 +218,9 @@ def _described_locks(
 ) -> str:
     """Describe the locks on a table that some statements write, or that others read."""
     wheres = dict.fromkeys(effect.where for effect in effects if effect.where)
-    known = [effect for effect in effects if not effect.where]
+    certain_effects = [effect for effect in effects if not effect.where]
     # Those that lock the whole table determine it.
-    if wheres and all(effect.target.partitions is not None for effect in known):
+    if wheres and all(effect.target.partitions is not None for effect in certain_effects):
         where = "; ".join(wheres)
     else:
         where = described_place(components, effects[0].partitions if alone and effects else ())
@@ -239,8 +244,8 @@ def _by_restore(
     job: RestoreJob, client: MetastoreClient, table: HiveTable, names: Sequence[str]
 ) -> _Affected:
     if table.kind is TableKind.INSERT_ONLY and table.partition_keys:
-        most = MAX_PARTITION_LOCKS
-        where = f"on the partitions that differ; on the table if none or more than {most} do"
+        limit = MAX_PARTITION_LOCKS
+        where = f"on the partitions that differ; on the table if none or more than {limit} do"
         return names, names, where
     return names, None, ""
 
@@ -251,10 +256,10 @@ def _by_condition(
 ) -> _Affected:
     assigned = [*job.set] if isinstance(job, UpdateJob) else []
     scope = ChangeScope(table, job.target_alias, params=job.params)
-    chosen = partitions_to_change(job.where, assigned, scope, lambda: names)
-    if chosen is None:
+    selection = partitions_to_change(job.where, assigned, scope, lambda: names)
+    if selection is None:
         return names, None, ""
-    return chosen.names, chosen.names, "" if chosen.certain else _OF_CONDITION
+    return selection.names, selection.names, "" if selection.certain else _OF_CONDITION
 
 
 @_affected.register
@@ -263,12 +268,14 @@ def _by_insert(
 ) -> _Affected:
     specified = InsertMapping.of(job).specified(table)
     if specified is not None:
-        named = names_of_partitions(table, specified)
-        if named is None:
+        named_partitions = names_of_partitions(table, specified)
+        if named_partitions is None:
             return names, names, "on the partitions that it names"
-        written = partitions_of_insert(client, table, named, replaces=job.overwrite)
-        known = {*names}
-        return [name for name in written if name in known], written, ""
+        written_names = partitions_of_insert(
+            client, table, named_partitions, replaces=job.overwrite
+        )
+        existing_names = {*names}
+        return [name for name in written_names if name in existing_names], written_names, ""
     if not job.static:
         return names, None, ""
     clause = [KeyComparison(key, value) for key, value in job.static.items()]
@@ -281,8 +288,8 @@ def _by_insert(
 def _by_truncation(
     job: TruncateJob, client: MetastoreClient, table: HiveTable, names: Sequence[str]
 ) -> _Affected:
-    chosen = partitions_to_truncate(client, table, job.partition)
-    return chosen, None if job.partition is None else chosen, ""
+    partition_names = partitions_to_truncate(client, table, job.partition)
+    return partition_names, None if job.partition is None else partition_names, ""
 
 
 @_affected.register
@@ -294,7 +301,7 @@ def _by_merge(
     types = None
     if isinstance(job.source, TableSource):
         source = existing_table(client, TableRef.parse(job.source.name))
-        types = {each.name: each.type for each in (*source.columns, *source.partition_keys)}
+        types = {column.name: column.type for column in (*source.columns, *source.partition_keys)}
     change = MergeChange.of(job, table, None if types is None else [*types])
     # A row that cannot meet the condition is a row without a source.
     by_source = bool(change.not_matched_by_source)
@@ -332,8 +339,8 @@ def partitions_to_read(
     """
     places: list[tuple[str | None, Location]] = [(None, table.folder)]
     if names is not None:
-        known = partition_locations(client, table) if names else {}
-        places = [(name, known[name]) for name in sorted(names) if name in known]
+        locations = partition_locations(client, table) if names else {}
+        places = [(name, locations[name]) for name in sorted(names) if name in locations]
     snapshot = Snapshot.take(client, [table.ref])
     write_ids = snapshot.write_ids[table.ref.full_name]
     rules = Rules.of(client.features.hides_compactions)
@@ -350,10 +357,10 @@ def partitions_to_read(
         return (*cells, ranges(_chosen_buckets(state))) if bucketed else cells
 
     with Threads(_LISTERS) as pool:
-        listed = [*zip(places, pool.map(cells_of, places), strict=True)]
-    rows: Rows = [found for _, found in listed if not isinstance(found, str)]
+        listings = [*zip(places, pool.map(cells_of, places), strict=True)]
+    rows: Rows = [listing for _, listing in listings if not isinstance(listing, str)]
     problems: dict[str, Cell] = {
-        name or "table": found for (name, _), found in listed if isinstance(found, str)
+        name or "table": listing for (name, _), listing in listings if isinstance(listing, str)
     }
     columns = (*_COLUMNS, "buckets") if bucketed else _COLUMNS
     return Answer(columns, rows, {"cannot be read": problems} if problems else {})
@@ -372,12 +379,12 @@ def _sizes(state: AcidDirectory) -> tuple[Cell, ...]:
 
 
 def _chosen_buckets(state: AcidDirectory) -> set[int]:
-    found = {original_bucket(file.path) for file in state.files("")}
+    buckets = {original_bucket(file.path) for file in state.files("")}
     for name in filter(None, (state.base, *state.deltas)):
         for file in state.files(name):
-            named = parse_file(file.path.rpartition("/")[2])
-            found.add(None if named is None else named.bucket)
-    return {bucket for bucket in found if bucket is not None}
+            file_name = parse_file(file.path.rpartition("/")[2])
+            buckets.add(None if file_name is None else file_name.bucket)
+    return {bucket for bucket in buckets if bucket is not None}
 
 
 def ranges(numbers: Iterable[int]) -> str:
@@ -430,14 +437,16 @@ def explain_definition(client: MetastoreClient, job: Job) -> Answer:
         return Answer((), [], details)
     names = None
     if table.partition_keys:
-        given = job.partitions if isinstance(job, AnalyzeJob | CompactJob) else None
-        known = client.get_partition_names(ref)
-        if given is not None:
-            meant = find_partitions(given, known, table.key_types, lenient=True)
-            names = [name for name in known if name in meant]
+        clauses = job.partitions if isinstance(job, AnalyzeJob | CompactJob) else None
+        partition_names = client.get_partition_names(ref)
+        if clauses is not None:
+            matching_names = find_partitions(
+                clauses, partition_names, table.key_types, lenient=True
+            )
+            names = [name for name in partition_names if name in matching_names]
         else:
-            names = known
-        statement["partitions"] = f"at most {len(names)} of {len(known)}"
+            names = partition_names
+        statement["partitions"] = f"at most {len(names)} of {len(partition_names)}"
     read = partitions_to_read(client, table, names)
     return Answer(read.columns, read.rows, {**details, **read.details})
 
@@ -448,13 +457,13 @@ def _locks_of_compaction(
     renumbers = renumbers_rows(None if job.type is None else CompactionType(job.type), table.kind)
     # The name of a partition does not matter.
     partition = "any" if table.partition_keys else None
-    asked = compaction_components(client.features, table.ref, partition, renumbers=renumbers)
+    components = compaction_components(client.features, table.ref, partition, renumbers=renumbers)
     where = "on the partitions below, one after the other" if partition else "on the table"
     return {
-        ref.full_name: f"{each.type.name} {where}"
+        ref.full_name: f"{component.type.name} {where}"
         if ref == table.ref
-        else f"{each.type.name}, against other compactions"
-        for ref, (each,) in by_table(asked).items()
+        else f"{component.type.name}, against other compactions"
+        for ref, (component,) in by_table(components).items()
     }
 
 
@@ -476,9 +485,9 @@ def explain_partitions(client: MetastoreClient, job: PartitionsJob) -> Answer:
         places = partition_locations(client, table) if touched else {}
     else:
         values = [values_of_partition(clause, table.key_types) for clause in job.partitions]
-        added, _ = partitions_to_add(table, names, values, lenient=job.lenient)
-        places = {name: new.folder for name, new in added.items()}
-        touched = sorted(added)
+        new_partitions, _ = partitions_to_add(table, names, values, lenient=job.lenient)
+        places = {name: new.folder for name, new in new_partitions.items()}
+        touched = sorted(new_partitions)
 
     def cells_of(name: str) -> tuple[Cell, ...]:
         files = ReadOnlyStorage.of(places[name]).list_files(recursive=True, missing_ok=True)
@@ -487,12 +496,12 @@ def explain_partitions(client: MetastoreClient, job: PartitionsJob) -> Answer:
     with Threads(_LISTERS) as pool:
         rows: Rows = [*pool.map(cells_of, [name for name in touched if name in places])]
     drops = job.action == "drop"
-    asked: Sequence[LockComponent] = ()
+    components: Sequence[LockComponent] = ()
     if touched or not drops:
-        asked = definition_components(table.ref, job.definition_lock, touched if drops else ())
+        components = definition_components(table.ref, job.definition_lock, touched if drops else ())
     locks: dict[str, Cell] = {
-        ref.full_name: f"{job.definition_lock.name} {described_place(each, touched)}"
-        for ref, each in by_table(asked).items()
+        ref.full_name: f"{job.definition_lock.name} {described_place(table_components, touched)}"
+        for ref, table_components in by_table(components).items()
     }
     details: dict[str, Mapping[str, Cell]] = {
         "statement": {
@@ -503,7 +512,7 @@ def explain_partitions(client: MetastoreClient, job: PartitionsJob) -> Answer:
             "bytes": sum(int(str(row[2])) for row in rows),
         },
         "locks": locks or {"none": None},
-        **locks_in_the_way(client, asked),
+        **locks_in_the_way(client, components),
     }
     return Answer(("partition", "files", "bytes"), rows, details)
 
@@ -615,8 +624,11 @@ def _selection(client: MetastoreClient, question: Select) -> Answer:
         names = client.get_partition_names(table.ref) if table.partition_keys else None
         read = partitions_to_read(client, table, names)
         sizes = [dict(zip(read.columns, row, strict=True)) for row in read.rows]
-        size = sum(_number(each["base_bytes"]) + _number(each["delta_bytes"]) for each in sizes)
-        files = sum(_number(each["files"]) for each in sizes)
+        size = sum(
+            _number(partition_size["base_bytes"]) + _number(partition_size["delta_bytes"])
+            for partition_size in sizes
+        )
+        files = sum(_number(partition_size["files"]) for partition_size in sizes)
         rows.append((table.ref.full_name, None if names is None else len(names), files, size))
     details: dict[str, Mapping[str, Cell]] = {
         "statement": {"does": Operation.SELECT.value},
@@ -660,8 +672,8 @@ def _clauses_of_merge(job: MergeJob) -> Iterator[tuple[str, Cell]]:
     yield "ON", job.on
     for number, clause in enumerate(job.when, start=1):
         condition = "" if clause.condition is None else f" AND {clause.condition}"
-        when, then = _clause(clause)
-        yield f"{number}. WHEN {when}{condition}", then
+        match_kind, action = _clause(clause)
+        yield f"{number}. WHEN {match_kind}{condition}", action
 
 
 @_clauses.register
@@ -691,19 +703,21 @@ def _assigned(values: Mapping[str, str]) -> str:
 def _creation(client: MetastoreClient, job: CreateTableAsJob) -> Answer:
     """Explain CREATE TABLE ... AS: the table first, then its rows in a transaction."""
     ref = TableRef.parse(job.target)
-    there = find_table(client, ref) is not None
-    if there and not job.if_not_exists:
+    table_exists = find_table(client, ref) is not None
+    if table_exists and not job.if_not_exists:
         raise TableExists(f"{ref.full_name} is there already.")
     keys = job.partition_keys
     kind = TableKind.INSERT_ONLY if job.insert_only else TableKind.FULL_ACID
     statement: dict[str, Cell] = {
-        "does": "nothing: the table is there" if there else "creates the table, then inserts",
+        "does": "nothing: the table is there"
+        if table_exists
+        else "creates the table, then inserts",
         "table": ref.full_name,
         "kind": kind.value,
         "buckets": _buckets(job.bucket_columns, job.num_buckets),
         "partitions": f"by {', '.join(keys)}" if keys else "none",
     }
-    if there:
+    if table_exists:
         return Answer((), [], {"statement": statement})
     target = Target(ref, Operation.INSERT, bool(keys))
     effect = Effect(target, sources=tables_read(client, job.insert.inputs_read.values()))

@@ -59,7 +59,7 @@ def scanned(question: Select, metastore: MetastoreOptions, limit: int | None) ->
 
 def _has_bounds(table: HiveTable, total: Total) -> bool:
     """Whether Arrow orders the values of a column as Spark does; counts need no order."""
-    types = {each.name.lower(): each.type for each in (*table.columns, *table.partition_keys)}
+    types = {column.name.lower(): column.type for column in (*table.columns, *table.partition_keys)}
     ordered = r"tinyint|smallint|int|bigint|date|string|decimal.*"
     return total.function == "count" or bool(
         re.fullmatch(ordered, types.get(total.column or "", ""))
@@ -69,8 +69,8 @@ def _has_bounds(table: HiveTable, total: Total) -> bool:
 def _totals(scan: TableScan, totals: Sequence[Total]) -> pa.Table:
     """Read the counts, and the least and greatest values of columns."""
     if all(total.column is None for total in totals):
-        counted = scan.count_rows()
-        return pa.table([[counted]] * len(totals), names=[total.name for total in totals])
+        row_count = scan.count_rows()
+        return pa.table([[row_count]] * len(totals), names=[total.name for total in totals])
     rows = scan.batches()
     counts = Counter[Total]()
     bounds: dict[Total, list[Any]] = {total: [] for total in totals}

@@ -396,7 +396,7 @@ class AcidTable(TableChanges[RunReport]):
             target=self.ref.full_name,
             rows_inserted=sum(partition.deleted for partition in counts),
             rows_deleted=sum(partition.inserted for partition in counts),
-            partitions=tuple(one.partition for one in counts if one.partition is not None),
+            partitions=tuple(count.partition for count in counts if count.partition is not None),
             warnings=tuple(warnings),
         )
 

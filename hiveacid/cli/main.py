@@ -77,12 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import argcomplete
 
         argcomplete.autocomplete(parser)
-    parsed = parser.parse_args(arguments)
-    if parsed.command is None:
+    options = parser.parse_args(arguments)
+    if options.command is None:
         parser.print_help()
         return 0
     with without_pandas():
-        return {command.name: command for command in COMMANDS}[parsed.command].execute(parsed)
+        return {command.name: command for command in COMMANDS}[options.command].execute(options)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -24,20 +24,20 @@ def selected(question: "Select", arguments: argparse.Namespace) -> "Answer":
 
     limit = arguments.limit if question.limit is None else question.limit
     # One additional row shows whether more rows exist.
-    wanted = limit + (question.limit is None)
+    row_limit = limit + (question.limit is None)
     metastore = target.metastore(arguments)
-    found = scanned(question, metastore, wanted)
-    if found is None:
-        found = _queried(question, metastore, wanted, arguments.master)
-    if len(found) > limit:
+    answer_table = scanned(question, metastore, row_limit)
+    if answer_table is None:
+        answer_table = _queried(question, metastore, row_limit, arguments.master)
+    if len(answer_table) > limit:
         print(
             f"hiveacid: there are more than {plural(limit, 'row')}; --limit N shows more",
             file=sys.stderr,
         )
-        found = found.slice(0, limit)
-    columns = [json_values(column.combine_chunks()) for column in found.columns]
+        answer_table = answer_table.slice(0, limit)
+    columns = [json_values(column.combine_chunks()) for column in answer_table.columns]
     rows: list[tuple[Any, ...]] = [*zip(*columns, strict=True)] if columns else []
-    return Answer(tuple(found.schema.names), rows)
+    return Answer(tuple(answer_table.schema.names), rows)
 
 
 def print_answer(answer: "Answer") -> None:
@@ -52,9 +52,9 @@ def print_answer(answer: "Answer") -> None:
         for number in range(len(answer.columns))
         if any(isinstance(row[number], int | float) for row in answer.rows)
     ]
-    asked = answer.columns[:1] != ("col_name",)
+    is_query = answer.columns[:1] != ("col_name",)
     rows = [
-        ["" if value is None and not asked else text_value(value) for value in row]
+        ["" if value is None and not is_query else text_value(value) for value in row]
         for row in answer.rows
     ]
     if answer.columns:
@@ -62,8 +62,10 @@ def print_answer(answer: "Answer") -> None:
     for topic, values in answer.details.items():
         print()
         print(topic.replace("_", " "))
-        shown = [(name, "" if value is None else str(value)) for name, value in values.items()]
-        print_table(("name", "value"), shown)
+        detail_rows = [
+            (name, "" if value is None else str(value)) for name, value in values.items()
+        ]
+        print_table(("name", "value"), detail_rows)
 
 
 def _queried(question: "Select", metastore: "MetastoreOptions", limit: int, master: str) -> "Table":

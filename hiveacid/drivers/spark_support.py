@@ -49,9 +49,9 @@ def require_supported_packages() -> None:
     :raises SoftwareMissing: A package is missing, or its version is unsupported.
     """
     for name, oldest in OLDEST_PACKAGES.items():
-        needed = f"{name} {'.'.join(map(str, oldest))} or later"
+        requirement = f"{name} {'.'.join(map(str, oldest))} or later"
         remedy = (
-            f"Install {needed} for the Python in spark.pyspark.python, or send an environment that "
+            f"Install {requirement} for the Python in spark.pyspark.python, or send an environment that "
             "contains it in spark.archives."
         )
         try:
@@ -67,7 +67,7 @@ def require_supported_packages() -> None:
             and tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < oldest
         ):
             raise SoftwareMissing(
-                f"The driver has {name} {version}; this package needs {needed}.", remedy=remedy
+                f"The driver has {name} {version}; this package needs {requirement}.", remedy=remedy
             )
 
 
@@ -89,8 +89,8 @@ def _homes(program: str, environment: Mapping[str, str]) -> list[Path]:
     """The folders that spark-submit regards as its own, in its order."""
     if home := environment.get("SPARK_HOME"):
         return [Path(home)]
-    found = shutil.which(program, path=environment.get("PATH", os.defpath))
-    homes = [] if found is None else [Path(found).resolve().parent.parent]
+    executable = shutil.which(program, path=environment.get("PATH", os.defpath))
+    homes = [] if executable is None else [Path(executable).resolve().parent.parent]
     spec = importlib.util.find_spec("pyspark")
     if spec is not None and spec.origin is not None:
         homes.append(Path(spec.origin).parent)

@@ -158,9 +158,9 @@ class Certificate(Obligation):
 
     def is_of(self, erasure: Erasure) -> bool:
         """Whether it states what the record of a request states now."""
-        other = certificate_of(erasure, {}, (), self.issued_at, None)
+        certificate = certificate_of(erasure, {}, (), self.issued_at, None)
         names = ("request", "user", "requested_at", "deadline", "transactions", "salt", "keys")
-        return all(getattr(self, name) == getattr(other, name) for name in (*names, "tables"))
+        return all(getattr(self, name) == getattr(certificate, name) for name in (*names, "tables"))
 
     @property
     def text(self) -> str:
@@ -286,10 +286,10 @@ def _lines(certificate: Certificate) -> Iterator[str]:
     yield f"{plural(len(certificate.keys), 'key')}, by their salted hashes in the JSON file"
     for erased in certificate.tables:
         name, rows = erased.table.name, plural(erased.rows_deleted, "row")
-        joined = f" = {erased.join} of these rows" if erased.join else ""
-        yield f"  {name}, column {erased.column}{joined}: {rows} deleted"
-        if later := certificate.rows_written_later.get(name):
-            yield f"    {plural(later, 'row')} with these keys were written after the erasure"
+        condition = f" = {erased.join} of these rows" if erased.join else ""
+        yield f"  {name}, column {erased.column}{condition}: {rows} deleted"
+        if rows_later := certificate.rows_written_later.get(name):
+            yield f"    {plural(rows_later, 'row')} with these keys were written after the erasure"
     yield ""
     yield f"{plural(len(certificate.files), 'file')} that held keys, with the times of removal"
     for file in certificate.files:

@@ -131,7 +131,7 @@ class Statistics:
             write_id = self.client.allocate_write_id(txn.txn_id, ref)
             snapshot = Snapshot.take(self.client, [ref], txn.txn_id)
             writer = Writer(write_id, snapshot.write_ids[self.holder.name], txn.confirm_alive)
-            stored = [
+            statistics = [
                 StoredStatistics(
                     partition=name,
                     rows=0,
@@ -145,5 +145,5 @@ class Statistics:
                 )
                 for name, columns in stale.items()
             ]
-            StatisticsWriter(self.client, self.holder.table, writer).store_columns(stored)
+            StatisticsWriter(self.client, self.holder.table, writer).store_columns(statistics)
             txn.commit()

@@ -117,11 +117,11 @@ class Copies:
                 )
 
     def _held_by(self, mirror: MirrorSearch) -> Iterator[Wait]:
-        if held := mirror.run().held:
-            first = held[0]
+        if held_files := mirror.run().held:
+            first = held_files[0]
             yield self._wait(
                 "mirror",
-                f"{plural(len(held), 'file')} in the mirror {mirror.location} may hold keys:"
+                f"{plural(len(held_files), 'file')} in the mirror {mirror.location} may hold keys:"
                 f" expire the snapshots, and remove orphan files. The first is {first.path}:"
                 f" {first.problem or 'It holds keys.'}",
             )

@@ -56,11 +56,11 @@ def waits_of_writers(
     for erased in erasure.tables:
         name, deleted_by = erased.table.name, erased.write_id or 0
         if before := [write_id for write_id in write_ids[name].open if write_id < deleted_by]:
-            listed = ", ".join(map(str, before[:_MOST_NAMED]))
+            write_ids_in_words = ", ".join(map(str, before[:_MOST_NAMED]))
             yield Wait(
                 kind="writer",
                 table=name,
-                reason=f"Writers that began before the delete have not ended: write id {listed}.",
+                reason=f"Writers that began before the delete have not ended: write id {write_ids_in_words}.",
             )
 
 
@@ -94,17 +94,17 @@ def waits_of_others(
 
 
 def waits_of_files(
-    table: HiveTable, held: Iterable[HeldFile], kept: Sequence[KeptDirectory]
+    table: HiveTable, files: Iterable[HeldFile], directories: Sequence[KeptDirectory]
 ) -> Iterator[Wait]:
     """Yield the reasons why files hold keys: those for which a cleaning has kept directories."""
     causes = {
         _location(table, directory.path): (directory.waits_for or "file", directory.reason)
-        for directory in kept
+        for directory in directories
     }
     named: dict[tuple[str, str], str] = {}
-    for file in held:
-        above = [location for location in causes if is_below(location, file.path)]
-        cause = causes[max(above, key=len)] if above else ("file", file.problem)
+    for file in files:
+        covering = [location for location in causes if is_below(location, file.path)]
+        cause = causes[max(covering, key=len)] if covering else ("file", file.problem)
         if cause[1]:
             named.setdefault(cause, file.path.removeprefix(f"{table.folder.rstrip('/')}/"))
     for (kind, reason), path in named.items():
@@ -112,11 +112,11 @@ def waits_of_files(
 
 
 def files_outside(
-    table: HiveTable, held: Iterable[HeldFile], paths: Iterable[str]
+    table: HiveTable, files: Iterable[HeldFile], paths: Iterable[str]
 ) -> list[HeldFile]:
     """Return the files that are in none of some directories in the report of a cleaning."""
     folders = [_location(table, path) for path in paths]
-    return [file for file in held if not any(is_below(folder, file.path) for folder in folders)]
+    return [file for file in files if not any(is_below(folder, file.path) for folder in folders)]
 
 
 def _location(table: HiveTable, path: str) -> str:

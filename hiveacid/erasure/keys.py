@@ -190,12 +190,12 @@ class KeySet:
         if self._arrays is not None:
             hits = pc.is_in(key_texts(values, padded=padded), self._arrays[1])
             return np.asarray(pc.and_(hits, values.is_valid()))
-        encoded = values.dictionary_encode()
-        texts = key_texts(encoded.dictionary, padded=padded).to_pylist()
+        dictionary = values.dictionary_encode()
+        texts = key_texts(dictionary.dictionary, padded=padded).to_pylist()
         matches = np.array(
             [text is not None and text in self for text in texts] + [False], np.bool_
         )
-        mask: Mask = matches[np.asarray(encoded.indices.fill_null(len(texts)))]
+        mask: Mask = matches[np.asarray(dictionary.indices.fill_null(len(texts)))]
         return mask
 
     def is_named_in(self, content: bytes) -> bool:

@@ -84,11 +84,11 @@ class MirrorSearch(TableSearch):
         return "" if is_metadata and "format-version" in _parsed(content) else _UNKNOWN
 
     def _is_in_parquet(self, storage: ReadOnlyStorage, path: str) -> bool:
-        wanted = self.holder.column.name.lower()
+        column_name = self.holder.column.name.lower()
         with storage.open_input(path) as source:
-            opened = ParquetInput(source, path)
-            names = [name for name in opened.names if name.lower() == wanted]
-            batches = opened.batches(names) if names else ()
+            parquet = ParquetInput(source, path)
+            names = [name for name in parquet.names if name.lower() == column_name]
+            batches = parquet.batches(names) if names else ()
             return any(
                 self.holder.keys.mask(values).any() for batch in batches for values in batch.columns
             )
@@ -108,9 +108,9 @@ class MirrorSearch(TableSearch):
         """Return why a file of statistics counts: they are made of all values of a column."""
         end = len(content) - _PUFFIN_END
         size = int.from_bytes(content[end : end + 4], "little")
-        described = parse_json(content[max(end - size, 0) : end], most=_MOST_VALUES)
+        statistics = parse_json(content[max(end - size, 0) : end], limit=_MOST_VALUES)
         snapshots = {
-            blob["snapshot-id"] for blob in described["blobs"] if blob["type"] != _POSITIONS
+            blob["snapshot-id"] for blob in statistics["blobs"] if blob["type"] != _POSITIONS
         }
         versions = (self._summaries.get(snapshot, {}).get(_VERSION, -1) for snapshot in snapshots)
         return "" if all(int(version) >= self.deleted_by for version in versions) else _SKETCHES
@@ -153,5 +153,5 @@ def _parsed(content: bytes) -> dict[str, Any]:
     """Parse the metadata of a table, which may be compressed; return nothing for other content."""
     if content.startswith(_GZIP):
         content = gunzipped(content, min(_LARGEST_PLAIN + _RATIO * len(content), _LARGEST))
-    metadata = parse_json(content, most=_MOST_VALUES)
+    metadata = parse_json(content, limit=_MOST_VALUES)
     return metadata if isinstance(metadata, dict) else {}

@@ -219,8 +219,8 @@ class Eraser:
         table = existing_table(self.client, TableRef.parse(name))
         column = key_column(self.client, table, wanted.column)
         if wanted.table is not None:
-            other = existing_table(self.client, TableRef.parse(wanted.table))
-            key_column(self.client, other, wanted.equal)
+            other_table = existing_table(self.client, TableRef.parse(wanted.table))
+            key_column(self.client, other_table, wanted.equal)
         return ErasedTable(
             table=located(table), column=column.name, type=column.type, join=wanted.join
         )

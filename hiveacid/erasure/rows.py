@@ -89,11 +89,11 @@ def _refusing_what_needs_spark(table: HiveTable) -> Iterator[None]:
 
 
 def matching_rows(
-    client: MetastoreClient, txn: Transaction, holder: KeyHolder, *more: HiveColumn
+    client: MetastoreClient, txn: Transaction, holder: KeyHolder, *further_columns: HiveColumn
 ) -> Iterator[pa.RecordBatch]:
     """Yield the column of the keys, and more columns, of the visible rows that have a key."""
     visible = see_table(client, txn, holder.table)
-    columns = TableColumns([holder.column, *more])
+    columns = TableColumns([holder.column, *further_columns])
     for partition in visible.partitions:
         for _, batch in visible.part(partition).rows(columns, needs_ids=False):
             mask = holder.mask(batch.column(0))

@@ -151,8 +151,8 @@ class TableSearch:
         return result
 
     def _once(self) -> SearchResult:
-        held: list[HeldFile] = []
-        later = files = size = 0
+        held_files: list[HeldFile] = []
+        rows_later = files = size = 0
         for location, partitions in self._roots().items():
             held_in = partial(self._held, location, partitions)
             listing = Listing.of(location)
@@ -161,13 +161,13 @@ class TableSearch:
                 paths, in_threads(partial(self.look, listing), paths), strict=True
             ):
                 bytes_ = listing.sizes[path]
-                files, size, later = files + 1, size + bytes_, later + findings.later
+                files, size, rows_later = files + 1, size + bytes_, rows_later + findings.later
                 if findings.rows or findings.problem:
-                    held.append(held_in(path, bytes_, findings))
+                    held_files.append(held_in(path, bytes_, findings))
             uploads = Uploads.of(location)
             for pending in () if uploads is None else uploads.pending():
-                held.append(held_in(pending.path, 0, FileFindings(problem=_PENDING)))
-        return SearchResult(tuple(held), later, files, size)
+                held_files.append(held_in(pending.path, 0, FileFindings(problem=_PENDING)))
+        return SearchResult(tuple(held_files), rows_later, files, size)
 
     def _roots(self) -> Mapping[Location, Sequence[tuple[str, str]]]:
         """Return the folders to walk, each with the partitions below it: the path and the name."""
@@ -191,10 +191,12 @@ class TableSearch:
         bytes_: int,
         findings: FileFindings,
     ) -> HeldFile:
-        inside = [name for top, name in partitions if not top or path.startswith(f"{top}/")]
+        partition_names = [
+            name for top, name in partitions if not top or path.startswith(f"{top}/")
+        ]
         return HeldFile(
             table=self.holder.name,
-            partition=inside[0] if inside else None,
+            partition=partition_names[0] if partition_names else None,
             path=f"{location.rstrip('/')}/{path}",
             bytes=bytes_,
             rows=findings.rows,
@@ -257,7 +259,7 @@ class TableSearch:
     def _search_orc(self, storage: ReadOnlyStorage, file: DataFile) -> FileFindings:
         is_later = self._is_later(file.path.rpartition("/")[0])
         tail = read_tail(storage, file.path, file.size)
-        rows = later = 0
+        rows = rows_later = 0
         later_texts: set[str] = set()
         for mapping in self._mappings(tail):
             for write_ids, values in self._batches(OrcFile(storage, file, mapping), tail):
@@ -267,15 +269,15 @@ class TableSearch:
                 new = np.full(len(hits), is_later)
                 if not is_later and write_ids is not None and self.after is not None:
                     new = write_ids > self.after
-                later += int((hits & new).sum())
+                rows_later += int((hits & new).sum())
                 rows += int((hits & ~new).sum())
                 new_values = values.filter(pa.array(hits & new))
                 later_texts |= {*key_texts(new_values, padded=self.holder.is_padded).to_pylist()}
         if rows:
-            return FileFindings(rows, later)
+            return FileFindings(rows, rows_later)
         bounds = {*self._bounds(storage, file, tail)} - later_texts
         is_bound = any(text in self.holder.keys for text in bounds)
-        return FileFindings(0, later, _BOUND if is_bound else "")
+        return FileFindings(0, rows_later, _BOUND if is_bound else "")
 
     def _batches(self, file: OrcFile, tail: OrcTail) -> Iterator[tuple[Int64s | None, pa.Array]]:
         """Yield the values of the column, with the write ids of their rows where these have some."""
@@ -294,8 +296,8 @@ class TableSearch:
         """Return all rules by which an engine may find the column in a file, if they differ."""
         mapped = self.holder.table.mapped_columns
         mapped = replace(mapped, mapping=mapped.mapping or ColumnMapping.POSITION)
-        stored = column_names(tail.types)
-        return [mapped] if mapped.renamed(stored) == stored else [mapped, AS_STORED]
+        stored_names = column_names(tail.types)
+        return [mapped] if mapped.renamed(stored_names) == stored_names else [mapped, AS_STORED]
 
     def _bounds(self, storage: ReadOnlyStorage, file: DataFile, tail: OrcTail) -> Iterator[str]:
         """Yield the smallest and largest values in the statistics of the file, as keys."""
@@ -313,8 +315,10 @@ class TableSearch:
                 for stream in StripeFooter.read(source, tail, stripe).index:
                     if stream.column in numbers and stream.kind == StreamKind.ROW_INDEX:
                         source.seek(stream.offset)
-                        encoded = source.read(stream.length)
-                        index = Message.decode(tail.compression.decompress(encoded, _LARGEST_INDEX))
+                        index_bytes = source.read(stream.length)
+                        index = Message.decode(
+                            tail.compression.decompress(index_bytes, _LARGEST_INDEX)
+                        )
                         for entry in index.all_data(1):
                             statistics = Message.decode(entry).data(2)
                             if statistics is not None:

@@ -94,11 +94,11 @@ class Steps:
             return self.erasure
         for _ in range(MOST_ROUNDS + 1):
             try:
-                waits, again = self._pass()
+                waits, must_repeat = self._pass()
             except HiveAcidError as error:
                 error.after(self._done)
                 raise
-            if not again:
+            if not must_repeat:
                 break
         if self.erasure.certificate is None:
             self._store(waits=_distinct(waits), checked_at=self._now())
@@ -125,8 +125,8 @@ class Steps:
             return _distinct(waits)
         waits += waits_of_writers(self.client, self.erasure, tables)
         for name, table in tables.items():
-            if held := [file for file in self._held(name) if self._exists(file)]:
-                waits += waits_of_files(table, held, self._clean(table, dry_run=True).kept)
+            if files := [file for file in self._held(name) if self._exists(file)]:
+                waits += waits_of_files(table, files, self._clean(table, dry_run=True).kept)
             waits += self._copies(table).lags()
         return _distinct([*waits, *self._others(tables, waits)])
 
@@ -146,8 +146,8 @@ class Steps:
                 write_id = txn.snapshot.write_ids[name].high_watermark + 1
                 self._change(name, rows_deleted=rows, write_id=write_id)
             last = txn.snapshot.txns.high_watermark
-        held = [file for table in tables.values() for file in self._search_table(table, None).held]
-        self.erasure = replace(self.erasure.with_files(held), txn_ids=(last,))
+        files = [file for table in tables.values() for file in self._search_table(table, None).held]
+        self.erasure = replace(self.erasure.with_files(files), txn_ids=(last,))
         return replace(self.erasure, waits=self.delays())
 
     @property
@@ -207,9 +207,9 @@ class Steps:
         txn_ids = erasure.txn_ids[:-1]
         try:
             EarlierAttempts(self.client, map(TableRef.parse, names), token).end()
-        except AlreadyApplied as applied:
-            txn_ids = (*txn_ids, applied.report.txn_id or 0)
-            for name, write_id in applied.report.write_ids.items():
+        except AlreadyApplied as outcome:
+            txn_ids = (*txn_ids, outcome.report.txn_id or 0)
+            for name, write_id in outcome.report.write_ids.items():
                 self._change(name, write_id=write_id)
         self.erasure = replace(self.erasure, txn_ids=txn_ids)
 
@@ -230,17 +230,17 @@ class Steps:
         if self.erasure.needs_delete:
             try:
                 self._delete()
-            except (LockTimeout, WriteConflict) as other:
-                reason = f"The rows are not deleted yet: {other.what}"
-                return [self._wait("writer", reason)], isinstance(other, WriteConflict)
+            except (LockTimeout, WriteConflict) as error:
+                reason = f"The rows are not deleted yet: {error.what}"
+                return [self._wait("writer", reason)], isinstance(error, WriteConflict)
         if self.erasure.searched_at is None:
             self._search(tables)
         waits += waits_of_writers(self.client, self.erasure, tables)
         live: list[HeldFile] = []
         for name, table in tables.items():
             if self._held(name):
-                more, unexplained = self._rewrite_and_clean(table, is_free=not waits)
-                waits, live = waits + more, live + unexplained
+                new_waits, unexplained = self._rewrite_and_clean(table, is_free=not waits)
+                waits, live = waits + new_waits, live + unexplained
         if not waits and live:
             return self._delete_again(live)
         waits += self._others(tables, waits)
@@ -286,25 +286,25 @@ class Steps:
         ]
         names = [erased.table.name for erased in self.erasure.tables]
         options = WriteOptions(run_token=marked_token(self.erasure.run_tokens[-1], names))
-        done = run_statements(ArrowEngine(), self.client, options, self.observers, statements)
+        report = run_statements(ArrowEngine(), self.client, options, self.observers, statements)
         # At once: an error from now on must not deny the commit.
-        self.erasure = replace(self.erasure, txn_ids=(*self.erasure.txn_ids, done.txn_id or 0))
+        self.erasure = replace(self.erasure, txn_ids=(*self.erasure.txn_ids, report.txn_id or 0))
         self._store(
-            tables=tuple(self._deleted(erased, done) for erased in self.erasure.tables),
+            tables=tuple(self._deleted(erased, report) for erased in self.erasure.tables),
             deleted_at=self._now(),
             searched_at=None,
             statistics_at=None,
         )
 
-    def _deleted(self, erased: ErasedTable, done: RunReport) -> ErasedTable:
+    def _deleted(self, erased: ErasedTable, report: RunReport) -> ErasedTable:
         name = erased.table.name
-        write_id = done.write_ids.get(name)
+        write_id = report.write_ids.get(name)
         if write_id is None:  # No row had a key.
             ref = TableRef.parse(name)
             write_id = Snapshot.take(self.client, [ref]).write_ids[name].high_watermark
-        rows = sum(part.rows_deleted for part in done.tables if part.table == name)
-        if not done.tables and done.target == name:
-            rows = done.rows_deleted
+        rows = sum(part.rows_deleted for part in report.tables if part.table == name)
+        if not report.tables and report.target == name:
+            rows = report.rows_deleted
         return replace(erased, write_id=write_id, rows_deleted=erased.rows_deleted + rows)
 
     def _delete_again(self, live: Sequence[HeldFile]) -> tuple[list[Wait], bool]:
@@ -357,11 +357,11 @@ class Steps:
 
     def _renew_statistics(self, tables: Tables) -> None:
         """Replace the statistics of columns, whose bounds remain after a delete."""
-        replaced = [*self.erasure.statistics]
+        renewed = [*self.erasure.statistics]
         for name, table in tables.items():
             partitions = {file.partition for file in self.erasure.files if file.table == name}
-            replaced += self._statistics(table).renew(frozenset(partitions))
-        self._store(statistics=_distinct(replaced), statistics_at=self._now())
+            renewed += self._statistics(table).renew(frozenset(partitions))
+        self._store(statistics=_distinct(renewed), statistics_at=self._now())
 
     def _statistics(self, table: HiveTable) -> Statistics:
         return Statistics(self.client, self._holder(table), self.erasure.run_tokens[-1])
@@ -375,8 +375,8 @@ class Steps:
             for name, table in tables.items()
         }
         self._note_gone()
-        held = [file for result in results.values() for file in result.held]
-        self._store(files=self.erasure.with_files(held).files, searched_at=self._now())
+        files = [file for result in results.values() for file in result.held]
+        self._store(files=self.erasure.with_files(files).files, searched_at=self._now())
         return results
 
     def _search_table(self, table: HiveTable, after: int | None) -> SearchResult:
@@ -401,9 +401,9 @@ class Steps:
             waits += self._compact(table)
         report = self._clean(table)
         self._note_gone(report)
-        held = self._held(name)
-        waits += waits_of_files(table, held, report.kept)
-        return waits, [] if waits else held
+        files = self._held(name)
+        waits += waits_of_files(table, files, report.kept)
+        return waits, [] if waits else files
 
     def _compact(self, table: HiveTable) -> list[Wait]:
         name, client = table.ref.full_name, self.client
@@ -451,17 +451,17 @@ class Steps:
 
     def _note_gone(self, report: CleanReport | None = None) -> None:
         """Note which files do not exist any more."""
-        gone = {file.path for file in self.erasure.held if not self._exists(file)}
-        if not gone:
+        removed_paths = {file.path for file in self.erasure.held if not self._exists(file)}
+        if not removed_paths:
             return
         removed = [] if report is None else [directory.path for directory in report.removed]
 
         def noted(file: HeldFile) -> HeldFile:
-            if file.gone_at is not None or file.path not in gone:
+            if file.gone_at is not None or file.path not in removed_paths:
                 return file
             folder = self._erased(file.table).table.location.rstrip("/")
-            inside = file.path.removeprefix(f"{folder}/")
-            is_cleaned = any(is_below(path, inside) for path in removed)
+            path_in_table = file.path.removeprefix(f"{folder}/")
+            is_cleaned = any(is_below(path, path_in_table) for path in removed)
             removed_by = report.txn_id if is_cleaned and report is not None else None
             return replace(file, gone_at=self._now(), removed_by=removed_by)
 
@@ -474,13 +474,13 @@ class Steps:
 
     def _copies(self, table: HiveTable) -> Copies:
         name = table.ref.full_name
-        others = {erased.table.name for erased in self.erasure.tables} - {name}
+        other_tables = {erased.table.name for erased in self.erasure.tables} - {name}
         return Copies(
             client=self.client,
             holder=self._holder(table),
             deleted_by=self._erased(name).write_id or 0,
             mirrors=self.erasure.mirrors,
-            others=frozenset(others),
+            others=frozenset(other_tables),
         )
 
     # Certificate
@@ -498,7 +498,7 @@ class Steps:
     def _issue(self, certificate: Certificate) -> None:
         """Write a certificate, unless another process has done so."""
         counting = self.record.issue(
-            certificate.content, lambda other: self._issued(other) is not None
+            certificate.content, lambda content: self._issued(content) is not None
         )
         issued = Certificate.parse(counting, self._certificate)
         self.record.write_text(issued.text)

@@ -100,7 +100,7 @@ def verify_certificate(
         )
     # Without the key, the keys themselves are compared.
     keys = KeySet.of(secret or bytes.fromhex(certificate.salt), texts)
-    replaced: list[str] = []
+    replaced_tables: list[str] = []
     searches: list[TableSearch] = []
     for erased in certificate.tables:
         name, deleted_by = erased.table.name, erased.write_id or 0
@@ -108,11 +108,11 @@ def verify_certificate(
         joined = KeySet(keys.salt, erased.key_hashes)
         holder = KeyHolder.of(table, erased.column, joined if erased.join else keys)
         is_same = table.identity.is_same(erased.table.identity)
-        replaced += [] if is_same else [name]
+        replaced_tables += [] if is_same else [name]
         # The write ids of a table that was created again have another meaning.
         searches.append(TableSearch(client, holder, deleted_by if is_same else None))
-        others = frozenset(names) - {name}
-        searches += Copies(client, holder, deleted_by, mirrors, others).searches()
+        sibling_tables = frozenset(names) - {name}
+        searches += Copies(client, holder, deleted_by, mirrors, sibling_tables).searches()
     results = [search.run() for search in searches]
     for search, result in zip(searches, results, strict=True):
         if isinstance(search, MirrorSearch) and not result.files:
@@ -128,6 +128,6 @@ def verify_certificate(
         files=sum(result.files for result in results),
         bytes=sum(result.bytes for result in results),
         rows_written_later=sum(result.later for result in results),
-        replaced=tuple(replaced),
+        replaced=tuple(replaced_tables),
         held=tuple(file for result in results for file in result.held),
     )

@@ -45,7 +45,7 @@ class AvroFile:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield the records; logical types are left as they are stored."""
-        schema = parse_json(self.header["avro.schema"], most=_MOST_TYPES)
+        schema = parse_json(self.header["avro.schema"], limit=_MOST_TYPES)
         codec = self.header.get("avro.codec", b"null").decode()
         cursor = _Cursor(self._content, self._begin)
         values = _MOST_VALUES + _VALUES_OF_A_BYTE * len(self._content)
@@ -58,9 +58,9 @@ class AvroFile:
                 raise ValueError("the length of a block is wrong")
             for _ in range(block.limited(count)):
                 block.values = min(values, _MOST_OF_RECORD)
-                before = block.values
+                values_before = block.values
                 yield block.value(schema)
-                values -= before - block.values
+                values -= values_before - block.values
             if size_left < 0:
                 raise ValueError("its blocks are too large")
             if block.at != len(block.data):
@@ -70,8 +70,8 @@ class AvroFile:
 class _Cursor:
     """Reads values one after the other."""
 
-    def __init__(self, data: bytes, at: int) -> None:
-        self.data, self.at = data, at
+    def __init__(self, data: bytes, position: int) -> None:
+        self.data, self.at = data, position
         # That may still be read.
         self.values = _MOST_OF_RECORD
 

@@ -57,7 +57,7 @@ def lag_of(client: MetastoreClient, job: IcebergExportJob, version: int | None) 
         now,
         complete_at=_complete_at(state, table, iceberg.location()),
         # The clock that every run of a mirror has told the time by.
-        at=metastore_now(client).timestamp(),
+        moment=metastore_now(client).timestamp(),
         up_to=version,
     )
 

@@ -106,12 +106,12 @@ def compare_with_iceberg(
 
 
 @contextmanager
-def _secrets_hidden(job: IcebergJob, what: str) -> Iterator[None]:
+def _secrets_hidden(job: IcebergJob, subject: str) -> Iterator[None]:
     """Check a job, and remove the secrets of its catalog from errors, in any form a server quotes."""
     job.validate()
     if importlib.util.find_spec("pyiceberg") is None:
         raise SoftwareMissing(
-            f"{what} requires pyiceberg.", remedy="pip install 'hiveacid[iceberg]'"
+            f"{subject} requires pyiceberg.", remedy="pip install 'hiveacid[iceberg]'"
         )
     from hiveacid.iceberg.catalogs import checked_options
 
@@ -126,9 +126,9 @@ def _secrets_hidden(job: IcebergJob, what: str) -> Iterator[None]:
 
 def _options(job: IcebergJob) -> dict[str, object]:
     """Return the options of the catalog, with those of a readable configuration of pyiceberg."""
-    known: Mapping[str, object] = {}
+    configuration: Mapping[str, object] = {}
     with suppress(Exception):
         from pyiceberg.utils.config import Config
 
-        known = Config().get_catalog_config(job.catalog) or {}
-    return {**known, **job.catalog_options}
+        configuration = Config().get_catalog_config(job.catalog) or {}
+    return {**configuration, **job.catalog_options}

@@ -50,8 +50,8 @@ class KeyColumn:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse "customer", or "order_id = sales.orders.id"."""
-        found = _JOINED.fullmatch(text)
-        return cls(text.strip()) if found is None else cls(found[1], found[2], found[3].strip())
+        match = _JOINED.fullmatch(text)
+        return cls(text.strip()) if match is None else cls(match[1], match[2], match[3].strip())
 
     @property
     def join(self) -> str:
@@ -242,15 +242,19 @@ class EraseJob(Job):
 
     def _require_order(self) -> None:
         """Refuse a table whose keys are in a table that does not stand before it."""
-        known: set[str] = set()
+        earlier_tables: set[str] = set()
         for table, text in self.columns.items():
-            other = KeyColumn.parse(text).table
-            if other is not None and other.lower() not in known and not awaits_rendering(text):
+            key_table = KeyColumn.parse(text).table
+            if (
+                key_table is not None
+                and key_table.lower() not in earlier_tables
+                and not awaits_rendering(text)
+            ):
                 raise InvalidJob(
-                    f"columns[{table!r}] needs the erased rows of {other}, which is not before it.",
+                    f"columns[{table!r}] needs the erased rows of {key_table}, which is not before it.",
                     remedy="Name first the tables that have the keys of the request.",
                 )
-            known.add(table.lower())
+            earlier_tables.add(table.lower())
 
 
 def require_request(name: object) -> None:
@@ -273,11 +277,11 @@ def require_folder(folder: str) -> None:
     require_location(folder, "folder")
 
 
-def require_location(folder: str, what: str) -> None:
+def require_location(folder: str, subject: str) -> None:
     """Refuse a location without its file system."""
     if ":/" not in folder and not awaits_rendering(folder):
         raise InvalidJob(
-            f"{what} {folder!r} does not name its file system.",
+            f"{subject} {folder!r} does not name its file system.",
             remedy=f"Write file:{folder}, for example.",
         )
 

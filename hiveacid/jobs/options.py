@@ -39,8 +39,8 @@ _OF_KERBEROS = ("kerberos_principal", "kerberos_keytab", "kerberos_ccache")
 
 def settings_of_environment() -> dict[str, Any]:
     """Return the settings of a connection that the environment of this process has."""
-    given = {name: os.environ.get(f"HIVEACID_{name.upper()}") for name in FROM_ENVIRONMENT}
-    return {name: value for name, value in given.items() if value}
+    settings = {name: os.environ.get(f"HIVEACID_{name.upper()}") for name in FROM_ENVIRONMENT}
+    return {name: value for name, value in settings.items() if value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,14 +111,14 @@ class MetastoreOptions:
     allowed_locations: str | None = None
 
     @classmethod
-    def of(cls, given: "str | MetastoreOptions") -> "MetastoreOptions":
+    def of(cls, options_or_uri: "str | MetastoreOptions") -> "MetastoreOptions":
         """Return valid options from options or from a bare uri.
 
         They allow no location that the configuration of this process forbids.
         """
         # First of all: nothing is done with a limit that cannot be read.
         limit = AllowedLocations.parse(configured := setting("allowed_locations"))
-        options = cls(uris=given) if isinstance(given, str) else given
+        options = cls(uris=options_or_uri) if isinstance(options_or_uri, str) else options_or_uri
         options.validate()
         if configured:
             allowed = AllowedLocations.parse(options.allowed_locations or "").within(limit)

@@ -54,15 +54,15 @@ def _done(report: Mapping[str, Any]) -> str:
 def _written(report: Mapping[str, Any]) -> str:
     """Return the changes to each table as text."""
     tables = report["tables"] or [{**report, "table": report["target"]}]
-    done = [_sentence(table["table"], _changed(table, report["job"])) for table in tables]
+    sentences = [_sentence(table["table"], _changed(table, report["job"])) for table in tables]
     if checks := report.get("checks"):
         passed = sum(check["passed"] for check in checks)
-        done.append(f"{passed} of {plural(len(checks), 'check')} passed")
-    return "; ".join(done)
+        sentences.append(f"{passed} of {plural(len(checks), 'check')} passed")
+    return "; ".join(sentences)
 
 
 def _changed(table: Mapping[str, Any], job: str) -> Iterator[str]:
-    counts = [f"{table[key]} {done}" for key, done in _CHANGES if table[key]]
+    counts = [f"{table[key]} {verb}" for key, verb in _CHANGES if table[key]]
     if job == "export":
         yield f"{table['rows_inserted']} exported"
     elif counts:
@@ -77,16 +77,18 @@ def _changed(table: Mapping[str, Any], job: str) -> Iterator[str]:
 
 
 def _compacted(partitions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    done = [partition for partition in partitions if partition["outcome"] == "compacted"]
-    for kind in dict.fromkeys(partition["type"] for partition in done):
-        number = sum(partition["type"] == kind for partition in done)
+    compacted_partitions = [
+        partition for partition in partitions if partition["outcome"] == "compacted"
+    ]
+    for kind in dict.fromkeys(partition["type"] for partition in compacted_partitions):
+        number = sum(partition["type"] == kind for partition in compacted_partitions)
         yield f"{plural(number, f'{kind} compaction')}"
-    if done:
-        read, written = (
-            bytes_in_words(sum(partition[key] for partition in done))
+    if compacted_partitions:
+        read, bytes_after = (
+            bytes_in_words(sum(partition[key] for partition in compacted_partitions))
             for key in ("bytes_read", "bytes_written")
         )
-        yield f"{read} made {written}"
+        yield f"{read} made {bytes_after}"
     for end in ("skipped", "failed"):
         if number := sum(partition["outcome"] == end for partition in partitions):
             yield f"{number} {end}"

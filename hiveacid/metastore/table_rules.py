@@ -129,38 +129,38 @@ def column_of(table: HiveTable, name: str) -> HiveColumn:
     raise UnknownColumn(f"{table.ref} has no column {name}.")
 
 
-def find_columns(table: HiveTable, names: Sequence[str], what: str) -> list[str]:
+def find_columns(table: HiveTable, names: Sequence[str], subject: str) -> list[str]:
     """The table's own spelling of some column names.
 
     Raises:
         UnknownColumn: The table has no such column.
     """
-    known = {name.lower(): name for name in column_names(table)}
-    unknown = [name for name in names if unquoted(name).lower() not in known]
-    if unknown:
+    columns_by_name = {name.lower(): name for name in column_names(table)}
+    unknown_names = [name for name in names if unquoted(name).lower() not in columns_by_name]
+    if unknown_names:
         raise UnknownColumn(
-            f"{what} sets {', '.join(unknown)}, but {table.ref.full_name} has no such column.",
-            remedy=columns_there(unknown, known.values()),
+            f"{subject} sets {', '.join(unknown_names)}, but {table.ref.full_name} has no such column.",
+            remedy=columns_there(unknown_names, columns_by_name.values()),
         )
-    return [known[unquoted(name).lower()] for name in names]
+    return [columns_by_name[unquoted(name).lower()] for name in names]
 
 
-def columns_of_row(names: Sequence[str], exclude: Collection[str], what: str) -> list[str]:
+def columns_of_row(names: Sequence[str], exclude: Collection[str], subject: str) -> list[str]:
     """Return the columns of a source that are part of its rows, without excluded ones.
 
     Args:
         names: The columns of the source.
         exclude: The names of its excluded columns, in any case.
-        what: The name of the operation, at the beginning of the message.
+        subject: The name of the operation, at the beginning of the message.
 
     Raises:
         UnknownColumn: The source lacks an excluded column.
     """
-    known, without = {name.lower() for name in names}, {name.lower() for name in exclude}
-    if unknown := [name for name in exclude if name.lower() not in known]:
+    source_names, without = {name.lower() for name in names}, {name.lower() for name in exclude}
+    if unknown_names := [name for name in exclude if name.lower() not in source_names]:
         raise UnknownColumn(
-            f"{what} excludes {', '.join(unknown)}, but the source has no such column.",
-            remedy=columns_there(unknown, names),
+            f"{subject} excludes {', '.join(unknown_names)}, but the source has no such column.",
+            remedy=columns_there(unknown_names, names),
         )
     return [name for name in names if name.lower() not in without]
 
@@ -168,9 +168,9 @@ def columns_of_row(names: Sequence[str], exclude: Collection[str], what: str) ->
 def require_all_columns(
     table: HiveTable,
     names: Sequence[str],
-    what: str,
+    subject: str,
     *,
-    some: bool = False,
+    keys_only: bool = False,
     exclude: Collection[str] = (),
 ) -> None:
     """Reject a source without one of the columns of a table.
@@ -178,8 +178,8 @@ def require_all_columns(
     Args:
         table: The table.
         names: The columns of the source that are part of its rows.
-        what: The name of the operation, at the beginning of the message.
-        some: Require only the partition keys.
+        subject: The name of the operation, at the beginning of the message.
+        keys_only: Require only the partition keys.
         exclude: The excluded columns of the source, which are not required unless they are
             partition keys.
 
@@ -188,12 +188,14 @@ def require_all_columns(
     """
     have = {name.lower() for name in names}
     optional = {name.lower() for name in exclude} - table.key_types.keys()
-    wanted = [key.name for key in table.partition_keys] if some else column_names(table)
-    if missing := [name for name in wanted if name.lower() not in have | optional]:
+    required_names = (
+        [key.name for key in table.partition_keys] if keys_only else column_names(table)
+    )
+    if missing := [name for name in required_names if name.lower() not in have | optional]:
         keys = [name for name in missing if name.lower() in table.key_types]
         grown = "" if keys else "; with merge_schema=True of the job, updates keep such columns"
         raise UnknownColumn(
-            f"{what} takes all columns from the source, which has no {', '.join(missing)}.",
+            f"{subject} takes all columns from the source, which has no {', '.join(missing)}.",
             remedy=f"Add them to the source or name the columns{grown}; it has {', '.join(names)}.",
         )
 
@@ -209,27 +211,28 @@ def require_full_row(table: HiveTable, row: Sequence[str] | None) -> None:
         )
 
 
-def require_columns(text: str, alias: str, known: Collection[str], what: str) -> None:
+def require_columns(text: str, alias: str, column_names: Collection[str], subject: str) -> None:
     """Reject an expression with a column that the table certainly lacks.
 
     Args:
         text: The expression.
         alias: The table's name in it.
-        known: The columns of the table.
-        what: A description of the expression for the beginning of the message.
+        column_names: The columns of the table.
+        subject: A description of the expression for the beginning of the message.
 
     Raises:
         UnknownColumn: The table lacks a column of the expression.
     """
-    have = {name.lower() for name in known}
+    have = {name.lower() for name in column_names}
     # A name that begins with an underscore may be a column that Spark adds to files.
-    unknown = [
+    unknown_names = [
         name for name in columns_of(text, alias) if name not in have and not name.startswith("_")
     ]
-    if unknown and alias.lower() not in have:
-        named = ", ".join(f"{alias}.{name}" for name in unknown)
+    if unknown_names and alias.lower() not in have:
+        qualified_names = ", ".join(f"{alias}.{name}" for name in unknown_names)
         raise UnknownColumn(
-            f"{what} names an unknown column: {named}.", remedy=columns_there(unknown, known)
+            f"{subject} names an unknown column: {qualified_names}.",
+            remedy=columns_there(unknown_names, column_names),
         )
 
 
@@ -319,8 +322,8 @@ def specified_partitions(
     for key, value in (static or {}).items():
         require_value(table, key, value)
     if partitions is None and static:
-        given = {key.lower() for key in static}
-        return [static] if given == table.key_types.keys() else None
+        static_keys = {key.lower() for key in static}
+        return [static] if static_keys == table.key_types.keys() else None
     return partitions
 
 
@@ -343,13 +346,13 @@ def names_of_partitions(
     names: list[str] | None = []
     for spec in specs:
         require_partition_keys(table, spec)
-        given = {key.lower(): value for key, value in spec.items()}
+        values_by_key = {key.lower(): value for key, value in spec.items()}
         for key, type_ in keys.items():
-            require_value(table, key, given[key])
-            if not has_one_meaning(given[key], type_):
+            require_value(table, key, values_by_key[key])
+            if not has_one_meaning(values_by_key[key], type_):
                 names = None
         if names is not None:
-            names.append(named_partition([given[key] for key in keys], keys))
+            names.append(named_partition([values_by_key[key] for key in keys], keys))
     return names and list(dict.fromkeys(names))
 
 
@@ -384,24 +387,28 @@ def partitions_of_insert(
             rows to the first.
     """
     equal = equal_partitions_of(client, table, names)
-    most = None if replaces else 1
-    return [each for name in names for each in equal[name][:most] or [name]]
+    limit = None if replaces else 1
+    return [partition for name in names for partition in equal[name][:limit] or [name]]
 
 
 def partitions_to_empty(
-    client: MetastoreClient, table: HiveTable, named: Sequence[str] | None, *, whole_table: bool
+    client: MetastoreClient,
+    table: HiveTable,
+    partition_names: Sequence[str] | None,
+    *,
+    whole_table: bool,
 ) -> Sequence[str | None]:
     """Return the partitions whose rows an overwrite replaces even by none.
 
     Args:
         client: The metastore.
         table: The table.
-        named: The partitions that the overwrite names, if any.
+        partition_names: The partitions that the overwrite names, if any.
         whole_table: Whether it replaces all rows of the table.
     """
     if not table.partition_keys:
         return [None]
-    return client.get_partition_names(table.ref) if whole_table else named or ()
+    return client.get_partition_names(table.ref) if whole_table else partition_names or ()
 
 
 def partitions_to_truncate(
@@ -413,17 +420,17 @@ def partitions_to_truncate(
         UserError: A key is unknown, a value is invalid, or no partition has the values.
     """
     keys = table.key_types
-    if unknown := {key.lower() for key in partition or ()} - keys.keys():
-        raise UserError(f"{table.ref.full_name} has no partition key {min(unknown)}.")
+    if unknown_keys := {key.lower() for key in partition or ()} - keys.keys():
+        raise UserError(f"{table.ref.full_name} has no partition key {min(unknown_keys)}.")
     names = client.get_partition_names(table.ref) if keys else []
     if not partition:
         return names
     clause = [KeyComparison(key, value) for key, value in partition.items()]
-    (chosen,) = matching_partitions([clause], keys, values_by_name(names, keys))
-    if not chosen:
-        wanted = " AND ".join(map(str, clause))
-        raise UserError(f"{table.ref.full_name} has no partition where {wanted}.")
-    return chosen
+    (matching_names,) = matching_partitions([clause], keys, values_by_name(names, keys))
+    if not matching_names:
+        condition = " AND ".join(map(str, clause))
+        raise UserError(f"{table.ref.full_name} has no partition where {condition}.")
+    return matching_names
 
 
 def _require_insert_keys(table: HiveTable, static: Iterable[str], dynamic: Sequence[str]) -> None:
@@ -440,18 +447,21 @@ def _require_insert_keys(table: HiveTable, static: Iterable[str], dynamic: Seque
     Raises:
         UserError: A key is unknown, missing, or out of order.
     """
-    what = f"The insert into {table.ref.full_name}"
+    subject = f"The insert into {table.ref.full_name}"
     keys = [key.name.lower() for key in table.partition_keys]
-    given, named = [name.lower() for name in static], [name.lower() for name in dynamic]
-    if unknown := [name for name in given if name not in keys]:
+    static_keys, dynamic_keys = (
+        [name.lower() for name in static],
+        [name.lower() for name in dynamic],
+    )
+    if unknown_keys := [name for name in static_keys if name not in keys]:
         raise UserError(
-            f"{what} has a value for {unknown[0]}, which is not one of the partition keys "
+            f"{subject} has a value for {unknown_keys[0]}, which is not one of the partition keys "
             f"{', '.join(keys)}."
         )
-    first = len(given)
-    if named and (named != keys[first:] or {*given} != {*keys[:first]}):
+    first = len(static_keys)
+    if dynamic_keys and (dynamic_keys != keys[first:] or {*static_keys} != {*keys[:first]}):
         raise UserError(
-            f"{what} names the partition keys {', '.join([*given, *named])}, but the table is "
+            f"{subject} names the partition keys {', '.join([*static_keys, *dynamic_keys])}, but the table is "
             f"partitioned by {', '.join(keys) or 'nothing'}.",
             remedy="Name all partition keys in the order of the table, those with values first.",
         )
@@ -462,10 +472,12 @@ def column_names(table: HiveTable) -> list[str]:
     return [column.name for column in (*table.columns, *table.partition_keys)]
 
 
-def columns_there(unknown: Sequence[str], known: Collection[str]) -> str:
+def columns_there(unknown_names: Sequence[str], column_names: Collection[str]) -> str:
     """Return the remedy for unknown columns: similar ones, and all that exist."""
-    meant = did_you_mean(unquoted(unknown[0]), known) if len(unknown) == 1 else ""
-    return f"{meant} The columns are {', '.join(known)}.".strip()
+    suggestion = (
+        did_you_mean(unquoted(unknown_names[0]), column_names) if len(unknown_names) == 1 else ""
+    )
+    return f"{suggestion} The columns are {', '.join(column_names)}.".strip()
 
 
 def _meant(client: MetastoreClient, ref: TableRef) -> str:
@@ -477,7 +489,7 @@ def _meant(client: MetastoreClient, ref: TableRef) -> str:
         tables = client.get_tables(ref.database)
     except MetastoreError:
         return ""
-    return did_you_mean(ref.name, tables, before=f"{ref.database}.")
+    return did_you_mean(ref.name, tables, prefix=f"{ref.database}.")
 
 
 # Parameters of views that Spark has stored: its text alone does not define a view of Spark
@@ -588,7 +600,10 @@ class PartitionStorage:
             TableNotFound: The table was dropped meanwhile.
         """
         if not client.features.takes_requests:
-            return {each.name: cls.of(each) for each in client.get_partitions(table, names)}
+            return {
+                partition.name: cls.of(partition)
+                for partition in client.get_partitions(table, names)
+            }
         try:
             specs = [
                 spec
@@ -604,9 +619,9 @@ class PartitionStorage:
             raise
         keys = [key.name for key in table.partition_keys]
         return {
-            partition_name(keys, each.values): cls._from_thrift(each, storage, location)
+            partition_name(keys, partition.values): cls._from_thrift(partition, storage, location)
             for spec in specs
-            for each, storage, location in partitions_of(spec)
+            for partition, storage, location in partitions_of(spec)
         }
 
 
@@ -671,10 +686,10 @@ def _require_same_write_id(
     numbered = now.identity.id is not None and table.identity.id is not None
     if allocated is not None and not numbered:
         txn, write_id = allocated
-        if (other := client.allocate_write_id(txn, table.ref)) != write_id:
+        if (current_write_id := client.allocate_write_id(txn, table.ref)) != write_id:
             raise TableReplaced(
                 f"{table.ref} was dropped and created again meanwhile: transaction {txn} had write"
-                f" id {write_id}, and has {other}."
+                f" id {write_id}, and has {current_write_id}."
             )
 
 
@@ -747,24 +762,26 @@ def require_same_definition(
         return now
     present = PartitionStorage.read(client, now, [partition.name for partition in partitions])
     for partition in partitions:
-        current, before = present.get(partition.name), PartitionStorage.of(partition)
-        what = f"The partition {partition.name} of {table.ref}"
+        current, old_storage = present.get(partition.name), PartitionStorage.of(partition)
+        subject = f"The partition {partition.name} of {table.ref}"
         remedy = "Nothing was published; run the job again."
         if current is None:
             # A metastore has not added a partition that it takes for another one.
-            known = [*present, *client.get_partition_names(table.ref)]
-            require_different_values(table.ref.full_name, [partition.name], known)
-            raise TableReplaced(f"{what} was dropped meanwhile.", remedy=remedy)
-        if not same_place(current.location, before.location):
+            partition_names = [*present, *client.get_partition_names(table.ref)]
+            require_different_values(table.ref.full_name, [partition.name], partition_names)
+            raise TableReplaced(f"{subject} was dropped meanwhile.", remedy=remedy)
+        if not same_place(current.location, old_storage.location):
             raise TableReplaced(
-                f"{what} was moved from {before.location} to {current.location} meanwhile.",
+                f"{subject} was moved from {old_storage.location} to {current.location} meanwhile.",
                 remedy=remedy,
             )
-        if before.created and current.created != before.created:
-            raise TableReplaced(f"{what} was dropped and added again meanwhile.", remedy=remedy)
-        if replace(current, location=None, created=0) != replace(before, location=None, created=0):
+        if old_storage.created and current.created != old_storage.created:
+            raise TableReplaced(f"{subject} was dropped and added again meanwhile.", remedy=remedy)
+        if replace(current, location=None, created=0) != replace(
+            old_storage, location=None, created=0
+        ):
             raise TableReplaced(
-                f"{what} has other buckets, another format, or other properties of the format than"
+                f"{subject} has other buckets, another format, or other properties of the format than"
                 " before.",
                 remedy=remedy,
             )
@@ -782,8 +799,8 @@ def require_described(now: HiveTable, table: HiveTable, *, may_grow: bool = Fals
     Raises:
         TableReplaced: The definitions differ.
     """
-    kept = now.columns[: len(table.columns)] if may_grow else now.columns
-    if _layout(now) != _layout(table) or _types(kept) != _types(table.columns):
+    common_columns = now.columns[: len(table.columns)] if may_grow else now.columns
+    if _layout(now) != _layout(table) or _types(common_columns) != _types(table.columns):
         raise TableReplaced(
             f"The columns of {table.ref}, its storage, or a property that decides how its files are"
             " read, were changed meanwhile.",
@@ -844,11 +861,11 @@ def tables_of(client: MetastoreClient, pattern: str) -> list[TableRef]:
     Raises:
         TableNotFound: The database does not exist.
     """
-    wanted = TableRef.parse(pattern)
-    if "*" not in wanted.name:
-        return [wanted]
-    database = existing_database(client, wanted.database).name
-    names = [name for name in client.get_tables(database) if fnmatchcase(name, wanted.name)]
+    pattern_ref = TableRef.parse(pattern)
+    if "*" not in pattern_ref.name:
+        return [pattern_ref]
+    database = existing_database(client, pattern_ref.database).name
+    names = [name for name in client.get_tables(database) if fnmatchcase(name, pattern_ref.name)]
     return sorted(
         TableRef(table.dbName, table.tableName)
         for table in projected_tables(client, database, names, _WANTED)

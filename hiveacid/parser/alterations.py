@@ -90,8 +90,8 @@ def add_columns(alter: Alteration) -> AddColumnsJob:
             "ADD COLUMNS with IF NOT EXISTS is not supported.",
             "Leave it out: a retry of the task finds the columns that it has added.",
         )
-    given = words.brackets() if words.keyword == "(" else _bracketed(words.until(*_CASCADE))
-    columns = _columns(alter, given, "ADD COLUMNS", _IN_ORDER)
+    definitions = words.brackets() if words.keyword == "(" else _bracketed(words.until(*_CASCADE))
+    columns = _columns(alter, definitions, "ADD COLUMNS", _IN_ORDER)
     _cascade(alter, "ADD COLUMNS")
     return AddColumnsJob(target=alter.target, columns=columns)
 
@@ -124,11 +124,11 @@ def change_column(alter: Alteration) -> AlterColumnsJob:
 def alter_column(alter: Alteration) -> AlterColumnsJob:
     """ALTER [COLUMN] name TYPE type, COMMENT 'text', FIRST or AFTER name."""
     words = alter.words
-    at, column = words.next, words.name().lower()
+    position, column = words.next, words.name().lower()
     change = ColumnChange(column)
     if words.take("TYPE"):
-        named = [at, *words.until(*_AFTER_COLUMN, "COMMENT")]
-        change = replace(change, type=_column(alter, named, "ALTER COLUMN").type)
+        tokens = [position, *words.until(*_AFTER_COLUMN, "COMMENT")]
+        change = replace(change, type=_column(alter, tokens, "ALTER COLUMN").type)
     if words.take("COMMENT"):
         change = replace(change, comment=words.string())
     change = replace(change, **_place(alter))
@@ -191,15 +191,17 @@ def drop_partition(alter: Alteration) -> PartitionsJob:
 def compact(alter: Alteration) -> CompactJob:
     """COMPACT 'type' [AND WAIT] [ORDER BY ...]."""
     statement, words = alter.statement, alter.words
-    at = words.next
+    position = words.next
     kind = words.string().lower()
     if kind not in list(CompactionType):
-        statement.refuse(at, f"A compaction is 'minor', 'major' or 'rebalance', not {kind!r}.")
+        statement.refuse(
+            position, f"A compaction is 'minor', 'major' or 'rebalance', not {kind!r}."
+        )
     if words.take("AND"):
         words.expect("WAIT")
-    at, order_by = words.next, words.order_by()
+    position, order_by = words.next, words.order_by()
     if order_by and kind != CompactionType.REBALANCE:
-        statement.refuse(at, f"A {kind} compaction sorts nothing; 'rebalance' does.")
+        statement.refuse(position, f"A {kind} compaction sorts nothing; 'rebalance' does.")
     if not words.done:
         statement.refuse(words.next, f"COMPACT with {words.shown()} is not supported.")
     return CompactJob(
@@ -299,40 +301,42 @@ def alter_job(statement: SqlStatement) -> AlterJob:
     words.expect("TABLE")
     target = words.table()
     partition = words.partition_name() if words.take("PARTITION") else None
-    at = words.next
-    for keywords, (why, remedy) in _REFUSED.items():
+    position = words.next
+    for keywords, (reason, remedy) in _REFUSED.items():
         if words.take_all(*keywords):
             statement.refuse(
-                at, f"ALTER TABLE ... {' '.join(keywords)} is not supported. {why}", remedy
+                position, f"ALTER TABLE ... {' '.join(keywords)} is not supported. {reason}", remedy
             )
     for clause in CLAUSES:
         if (partition is None or clause.read is compact) and words.take_all(*clause.words):
-            return clause.read(Alteration(statement, words, target, at, partition))
-    known = sorted({clause.words[0] for clause in CLAUSES})
+            return clause.read(Alteration(statement, words, target, position, partition))
+    clauses = sorted({clause.words[0] for clause in CLAUSES})
     statement.refuse(
-        at, f"ALTER TABLE ... {words.shown()} is not supported.", did_you_mean(words.shown(), known)
+        position,
+        f"ALTER TABLE ... {words.shown()} is not supported.",
+        did_you_mean(words.shown(), clauses),
     )
 
 
 def _columns(
-    alter: Alteration, tokens: Sequence[Token], what: str, remedy: str
+    alter: Alteration, tokens: Sequence[Token], subject: str, remedy: str
 ) -> tuple[ColumnSpec, ...]:
     """The columns in brackets, read as those of a table that is created."""
     tokens = [*tokens_of("CREATE TABLE t"), *tokens]
     tree = replace(alter.statement, tokens=tokens).parse()
     if not isinstance(tree, exp.Create) or not isinstance(tree.this, exp.Schema):
-        alter.statement.refuse(alter.at, f"The columns of {what} cannot be read.")
+        alter.statement.refuse(alter.at, f"The columns of {subject} cannot be read.")
     for node in tree.this.find_all(exp.ColumnDef):
-        alter.statement.only(node, UNDERSTOOD[exp.ColumnDef], what, remedy)
+        alter.statement.only(node, UNDERSTOOD[exp.ColumnDef], subject, remedy)
     return tuple(columns_of(alter.statement, tree.this.expressions))
 
 
-def _column(alter: Alteration, tokens: Sequence[Token], what: str) -> ColumnSpec:
+def _column(alter: Alteration, tokens: Sequence[Token], subject: str) -> ColumnSpec:
     """A name with a type, and perhaps a comment."""
-    found = _columns(alter, _bracketed(tokens), what, "")
-    if len(found) != 1:
-        alter.statement.refuse(alter.at, f"{what} takes one column.")
-    return found[0]
+    columns = _columns(alter, _bracketed(tokens), subject, "")
+    if len(columns) != 1:
+        alter.statement.refuse(alter.at, f"{subject} takes one column.")
+    return columns[0]
 
 
 def _bracketed(tokens: Sequence[Token]) -> Sequence[Token]:
@@ -347,12 +351,12 @@ def _place(alter: Alteration) -> Mapping[str, Any]:
     return {"after": alter.words.name().lower()} if alter.words.take("AFTER") else {}
 
 
-def _cascade(alter: Alteration, what: str) -> None:
+def _cascade(alter: Alteration, subject: str) -> None:
     """Read CASCADE, which is the only way that columns change, up to the end."""
     if alter.words.take("RESTRICT"):
         alter.statement.refuse(
             alter.at,
-            f"{what} with RESTRICT is not supported.",
+            f"{subject} with RESTRICT is not supported.",
             "Partitions would keep other columns than the table: leave it out.",
         )
     alter.words.take("CASCADE")

@@ -48,7 +48,7 @@ def same_name(alias: str) -> str:
 def conjuncts_of(tokens: Sequence[Token]) -> list[Sequence[Token]]:
     """Split a condition at each AND that connects all of it; one with OR stays whole."""
     parts, start, nesting, betweens = [], 0, Nesting(), 0
-    for at, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         word = keyword_of(token) if nesting.is_outside else ""
         if word == "OR":
             return [tokens]
@@ -56,8 +56,8 @@ def conjuncts_of(tokens: Sequence[Token]) -> list[Sequence[Token]]:
         if word == "AND" and betweens:
             betweens -= 1
         elif word == "AND":
-            parts.append(tokens[start:at])
-            start = at + 1
+            parts.append(tokens[start:index])
+            start = index + 1
         nesting.pass_by(token)
     return [*parts, tokens[start:]]
 
@@ -89,7 +89,7 @@ class JoinedSources:
         relations: Sequence[exp.Expr],
     ) -> "JoinedSources":
         """Find the sources in the tree of a FROM or a USING."""
-        known = Relations(statement, tree)
+        relations_of_tree = Relations(statement, tree)
         names: dict[str, str] = {}
         for relation in _with_joins(relations):
             name = relation.alias_or_name
@@ -99,7 +99,7 @@ class JoinedSources:
                 statement.refuse(relation, same_name(name), "Name one AS s.")
             if name.lower() in names:
                 statement.refuse(relation, f"Two sources are called {name}.", "Name one AS s.")
-            names[name.lower()] = known.unique_name(relation) or name.lower()
+            names[name.lower()] = relations_of_tree.unique_name(relation) or name.lower()
         return cls(statement, tree, target, names, free_name("_joined", names_in(tree)))
 
     def require_named(self, parts: Sequence[Sequence[Token]], table: str) -> set[str]:
@@ -112,20 +112,20 @@ class JoinedSources:
         Returns:
             The names of the tables of all columns, in lower case.
         """
-        found = set()
-        own = self.target.lower()
+        sources = set()
+        target_name = self.target.lower()
         for column in self._columns(parts):
             names = [part.name.lower() for part in column.parts]
-            if names[0] not in (*self.names, own) and ".".join(names[:2]) == table:
-                names = [own]
-            if len(column.parts) == 1 or names[0] not in (*self.names, own):
+            if names[0] not in (*self.names, target_name) and ".".join(names[:2]) == table:
+                names = [target_name]
+            if len(column.parts) == 1 or names[0] not in (*self.names, target_name):
                 self.statement.refuse(
                     column,
                     f"The table of the column {column.name} is not clear.",
-                    f"Write {' or '.join(f'{name}.{column.name}' for name in (own, *self.names))}.",
+                    f"Write {' or '.join(f'{name}.{column.name}' for name in (target_name, *self.names))}.",
                 )
-            found.add(names[0])
-        return found
+            sources.add(names[0])
+        return sources
 
     def renamed(self, tokens: Sequence[Token], columns: dict[str, str]) -> Iterator[Edit]:
         """Let an expression read the columns of the sources from their join.
@@ -139,8 +139,8 @@ class JoinedSources:
             if source in self.names:
                 text = quoted(self.names[source], name)
                 if text not in columns:
-                    taken = {*map(unquoted, columns.values())}
-                    columns[text] = quoted(free_name(f"{source}__{name}", taken))
+                    used_names = {*map(unquoted, columns.values())}
+                    columns[text] = quoted(free_name(f"{source}__{name}", used_names))
                 start, end = column.parts[0].meta["start"], column.parts[1].meta["end"] + 1
                 yield Edit(start, end, f"{self.joined}.{columns[text]}")
 
@@ -149,7 +149,7 @@ class JoinedSources:
         ranges = [range(tokens[0].start, tokens[-1].end + 1) for tokens in parts if tokens]
         for column in self.tree.find_all(exp.Column):
             start = column.parts[0].meta.get("start")
-            if start is None or not any(start in each for each in ranges):
+            if start is None or not any(start in positions for positions in ranges):
                 continue
             is_default = len(column.parts) == 1 and column.name.upper() == "DEFAULT"
             is_read = column.parent_select is None and not _is_set(column, self.tree)
@@ -161,8 +161,8 @@ def _is_set(column: exp.Column, tree: exp.Expr) -> bool:
     """Whether a column gets a value of an UPDATE."""
     if not isinstance(tree, exp.Update):
         return False
-    targets = [each.this for each in tree.expressions if isinstance(each, exp.EQ)]
-    return any(column is each or column.parent is each for each in targets)
+    targets = [expression.this for expression in tree.expressions if isinstance(expression, exp.EQ)]
+    return any(column is target or column.parent is target for target in targets)
 
 
 def _with_joins(relations: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
@@ -250,11 +250,11 @@ def _update_from_several(
     """Return a merge whose source is the join of the tables."""
     sources = JoinedSources.of(statement, tree, target.written, [tree.args["from_"].this])
     inputs = Inputs(statement, tree)
-    own: list[Sequence[Token]] = []
+    target_parts: list[Sequence[Token]] = []
     of_sources: list[Sequence[Token]] = []
     for part in conjuncts_of(where):
         names = sources.require_named([part], target.name)
-        (own if target.written.lower() in names else of_sources).append(part)
+        (target_parts if target.written.lower() in names else of_sources).append(part)
     sources.require_named([assignments], target.name)
     columns: dict[str, str] = {}
 
@@ -263,7 +263,7 @@ def _update_from_several(
         return statement.slice(tokens, [*renamed, *target.edits])
 
     values = target.assignments(assignments, of_join)
-    on = " AND ".join(of_join(part) for part in own) or "true"
+    on = " AND ".join(of_join(part) for part in target_parts) or "true"
     selected = ", ".join(f"{text} AS {name}" for text, name in columns.items()) or "1 AS `1`"
     query = f"SELECT {selected} FROM {inputs.text(using)}"
     if of_sources:
@@ -303,8 +303,8 @@ def delete_job(statement: SqlStatement, tree: exp.Delete) -> DeleteJob:
             )
         sources = JoinedSources.of(statement, tree, target.written, tree.args["using"])
         sources.require_named([where], target.name)
-        chosen = target.expression(where, expressions.inputs)
-        condition = f"EXISTS ({expressions.query_from(using)} WHERE {chosen})"
+        text = target.expression(where, expressions.inputs)
+        condition = f"EXISTS ({expressions.query_from(using)} WHERE {text})"
     else:
         condition = expressions.text(where) if where else ""
     expressions.require_with_used()
@@ -425,17 +425,19 @@ class _Target:
         tree: exp.Expr,
         node: exp.Expr,
         words: Words,
-        what: str,
+        subject: str,
         *,
         renamed: bool = False,
     ) -> None:
         self._statement = statement
-        self.name = statement.table(node, what)
+        self.name = statement.table(node, subject)
         if node.args.get("partition") is not None:
-            statement.refuse(node, f"{what} a PARTITION is not supported.", "Name it in WHERE.")
+            statement.refuse(node, f"{subject} a PARTITION is not supported.", "Name it in WHERE.")
         self.written = node.alias or node.name
-        others = tree.find_all(exp.Table, exp.Subquery)
-        self._others = {each.alias_or_name.lower() for each in others if each is not node}
+        relations_of_tree = tree.find_all(exp.Table, exp.Subquery)
+        self._others = {
+            relation.alias_or_name.lower() for relation in relations_of_tree if relation is not node
+        }
         words.table()
         words.alias(node.alias)
         relations = Relations(statement, tree, node if renamed else None)
@@ -447,9 +449,9 @@ class _Target:
         edits = [] if inputs is None else inputs.edits(tokens)
         return self._statement.slice(tokens, self.with_edits(edits))
 
-    def with_edits(self, others: Iterable[Edit]) -> list[Edit]:
+    def with_edits(self, edits_of_parts: Iterable[Edit]) -> list[Edit]:
         """Add the edits of the whole statement to others, of which some may be the same."""
-        return [*{edit.start: edit for edit in (*others, *self.edits)}.values()]
+        return [*{edit.start: edit for edit in (*edits_of_parts, *self.edits)}.values()]
 
     def assignments(
         self, tokens: Sequence[Token], text: Callable[[Sequence[Token]], str]
@@ -465,7 +467,7 @@ class _Target:
             self._statement.refuse(None, "SET takes column = value.")
         for part in separated(tokens):
             words = Words(replace(self._statement, tokens=part or tokens))
-            if several := bool(part) and words.keyword == "(":
+            if has_brackets := bool(part) and words.keyword == "(":
                 names = self.columns(words.brackets()[1:-1])
             else:
                 names = [self._column(words)]
@@ -474,8 +476,12 @@ class _Target:
             for name in names:
                 if name in values:
                     self._statement.refuse(part[0], f"The column {name} is set twice.")
-            given = words.rest()
-            texts = self._several(names, given, text) if several else [text(given)]
+            tokens_of_value = words.rest()
+            texts = (
+                self._several(names, tokens_of_value, text)
+                if has_brackets
+                else [text(tokens_of_value)]
+            )
             values |= zip(names, texts, strict=True)
         return values
 
@@ -493,7 +499,7 @@ class _Target:
             columns = [quoted(f"_{number}") for number in range(1, len(names) + 1)]
             fields = ", ".join(f"'{unquoted(column)}', {column}" for column in columns)
             row = f"{text(tokens)} AS _row({', '.join(columns)})"
-            return [f"(SELECT named_struct({fields}) FROM {row}).{each}" for each in columns]
+            return [f"(SELECT named_struct({fields}) FROM {row}).{column}" for column in columns]
         values = separated(inner)
         if len(values) != len(names) or not all(values):
             self._statement.refuse(
@@ -517,24 +523,31 @@ class _Target:
         return names
 
     def _column(self, words: Words) -> str:
-        at = words.next
+        position = words.next
         *qualifier, name = words.dotted_name()
-        own = (self.name, self.written.lower())
-        if not qualifier or ".".join(qualifier).lower() in own:
+        target_names = (self.name, self.written.lower())
+        if not qualifier or ".".join(qualifier).lower() in target_names:
             return name.lower()
         if ".".join(qualifier).lower() in self._others:
             self._statement.refuse(
-                at,
+                position,
                 f"{'.'.join(qualifier)} is not the table that is changed.",
                 f"SET takes columns of {self.written}.",
             )
         path = ".".join([*qualifier, name]).lower()
         # Only one of them: a struct may have the name of its table.
-        prefix = next((f"{each}." for each in own if path.startswith(f"{each}.")), "")
+        prefix = next(
+            (
+                f"{target_name}."
+                for target_name in target_names
+                if path.startswith(f"{target_name}.")
+            ),
+            "",
+        )
         path = path.removeprefix(prefix)
         column, field = path.split(".")[:2]
         self._statement.refuse(
-            at,
+            position,
             f"SET takes a column, and {path} is a field of the struct {column}.",
             f"Set all of it: {column} = named_struct('{field}', <its value>, 'other', "
             f"{column}.other), with all fields in their order.",
@@ -576,11 +589,11 @@ def _merge_source(
 
 
 def _refuse_queries(
-    statement: SqlStatement, fragments: Sequence[Sequence[Token]], what: str, remedy: str
+    statement: SqlStatement, fragments: Sequence[Sequence[Token]], subject: str, remedy: str
 ) -> None:
     for tokens in fragments:
         for query in subqueries(statement, tokens):
-            statement.refuse(query[0] if query else tokens[0], what, remedy)
+            statement.refuse(query[0] if query else tokens[0], subject, remedy)
 
 
 def _clause(statement: SqlStatement, target: _Target, words: Words) -> Clause:
@@ -593,10 +606,10 @@ def _clause(statement: SqlStatement, target: _Target, words: Words) -> Clause:
         words.take_all("BY", "TARGET")
     condition = None
     if words.take("AND"):
-        given = words.until("THEN")
-        if not given:
+        tokens = words.until("THEN")
+        if not tokens:
             statement.refuse(words.next, "A condition is missing after AND.")
-        condition = target.expression(given)
+        condition = target.expression(tokens)
     words.expect("THEN")
     clause: Clause | None = None
     if words.take("DELETE") and (matched or by_source):
@@ -621,10 +634,10 @@ def _update_clause(
     matched: bool,
 ) -> Clause:
     words.expect("SET")
-    at = words.next
+    position = words.next
     if words.take("*"):
         if not matched:
-            statement.refuse(at, "UPDATE SET * needs a row of the source.")
+            statement.refuse(position, "UPDATE SET * needs a row of the source.")
         return MatchedUpdate(None, condition)
     values = target.assignments(words.until("WHEN", "WHERE"), target.expression)
     return (
@@ -635,21 +648,21 @@ def _update_clause(
 def _insert_clause(
     statement: SqlStatement, target: _Target, words: Words, condition: str | None
 ) -> NotMatchedInsert:
-    at = words.next
+    position = words.next
     if words.take("*"):
         return NotMatchedInsert(None, condition)
     columns = target.columns(words.brackets()[1:-1]) if words.keyword == "(" else None
     if not words.take("VALUES") or words.keyword != "(":
-        statement.refuse(at, "An INSERT in MERGE needs VALUES (...).")
-    given = words.brackets()[1:-1]
-    if not all(separated(given)):
-        statement.refuse(at, "A value of INSERT is missing.")
-    values = [target.expression(value) for value in separated(given)]
+        statement.refuse(position, "An INSERT in MERGE needs VALUES (...).")
+    tokens = words.brackets()[1:-1]
+    if not all(separated(tokens)):
+        statement.refuse(position, "A value of INSERT is missing.")
+    values = [target.expression(value) for value in separated(tokens)]
     if columns is None:
         return NotMatchedInsert(None, condition, row=tuple(values))
     if len(columns) != len(values):
         statement.refuse(
-            at,
+            position,
             f"The INSERT names {plural(len(columns), 'column')} and has {plural(len(values), 'value')}.",
         )
     return NotMatchedInsert(dict(zip(columns, values, strict=True)), condition)

@@ -36,19 +36,25 @@ def without_constraints(statement: SqlStatement) -> tuple[SqlStatement, tuple[Co
     start = _start_of_columns(tokens)
     if start is None:
         return statement, ()
-    kept: list[Token] = [*tokens[: start + 1]]
+    column_tokens: list[Token] = [*tokens[: start + 1]]
     constraints: list[Constraint] = []
     elements, end = _elements(tokens, start)
     for element in elements:
-        column, given, rest = _parted(element)
-        if given:
-            parser = _Parser(statement, given, column[0].text.lower() if column else None)
+        column, constraint_tokens, remaining_tokens = _parted(element)
+        if constraint_tokens:
+            parser = _Parser(
+                statement, constraint_tokens, column[0].text.lower() if column else None
+            )
             constraints += parser.all()
         if column:
-            kept += [*([_COMMA] if len(kept) > start + 1 else []), *column, *rest]
+            column_tokens += [
+                *([_COMMA] if len(column_tokens) > start + 1 else []),
+                *column,
+                *remaining_tokens,
+            ]
     if not constraints:
         return statement, ()
-    return replace(statement, tokens=[*kept, *tokens[end:]]), tuple(constraints)
+    return replace(statement, tokens=[*column_tokens, *tokens[end:]]), tuple(constraints)
 
 
 def _start_of_columns(tokens: Sequence[Token]) -> int | None:
@@ -56,29 +62,29 @@ def _start_of_columns(tokens: Sequence[Token]) -> int | None:
     words = [keyword_of(token) for token in tokens]
     if words[1:2] != ["TABLE"]:
         return None
-    at = 5 if words[2:5] == ["IF", "NOT", "EXISTS"] else 2
-    at += 1
-    while words[at : at + 1] == ["."]:
-        at += 2
-    is_bracket = at < len(tokens) and tokens[at].token_type is TokenType.L_PAREN
-    return at if is_bracket else None
+    index = 5 if words[2:5] == ["IF", "NOT", "EXISTS"] else 2
+    index += 1
+    while words[index : index + 1] == ["."]:
+        index += 2
+    is_bracket = index < len(tokens) and tokens[index].token_type is TokenType.L_PAREN
+    return index if is_bracket else None
 
 
 def _elements(tokens: Sequence[Token], start: int) -> tuple[list[list[Token]], int]:
     """Return the elements between a bracket's commas, and the position of its end."""
     elements: list[list[Token]] = [[]]
     depth = angles = 0
-    for at in range(start, len(tokens)):
-        kind = tokens[at].token_type
+    for index in range(start, len(tokens)):
+        kind = tokens[index].token_type
         depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
         if depth == 0:
-            return elements, at
+            return elements, index
         if depth == 1:
             angles += (kind is TokenType.LT) - (kind is TokenType.GT)
         if depth == 1 and angles == 0 and kind is TokenType.COMMA:
             elements.append([])
-        elif at > start:
-            elements[-1].append(tokens[at])
+        elif index > start:
+            elements[-1].append(tokens[index])
     return elements, len(tokens)
 
 
@@ -90,8 +96,8 @@ def _parted(element: list[Token]) -> tuple[list[Token], list[Token], list[Token]
         return [], element, []
     first = _first(element, _STARTS, angles=True)
     comment = _first(element, frozenset({"COMMENT"}), angles=False)
-    given = element[first:comment] if first < comment else []
-    return element[: min(first, comment)], given, element[comment:]
+    constraint_tokens = element[first:comment] if first < comment else []
+    return element[: min(first, comment)], constraint_tokens, element[comment:]
 
 
 def _first(element: Sequence[Token], words: frozenset[str], *, angles: bool) -> int:
@@ -103,12 +109,12 @@ def _first(element: Sequence[Token], words: frozenset[str], *, angles: bool) -> 
         angles: Whether angles are brackets, as in a type, or signs.
     """
     depth = 0
-    for at, token in enumerate(element):
+    for index, token in enumerate(element):
         if not angles and token.token_type in (TokenType.LT, TokenType.GT):
             continue
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
-        if at > 1 and depth == 0 and keyword_of(token) in words:
-            return at
+        if index > 1 and depth == 0 and keyword_of(token) in words:
+            return index
     return len(element)
 
 
@@ -161,7 +167,7 @@ class _Parser:
         self._statement.refuse(words.next, f"Expected a constraint before {words.shown()!r}.")
 
     def _value(self) -> str:
-        at, depth = self._words.next, 0
+        position, depth = self._words.next, 0
         value: list[Token] = []
         while not self._words.done:
             token = self._words.next
@@ -172,7 +178,7 @@ class _Parser:
             )
             value.append(self._words.skip())
         if not value:
-            self._statement.refuse(at, "DEFAULT needs a value.")
+            self._statement.refuse(position, "DEFAULT needs a value.")
         return self._text(value)
 
     def _key(self, kind: str, name: str | None) -> Key:
@@ -188,7 +194,7 @@ class _Parser:
         )
 
     def _foreign_key(self, columns: Sequence[str], name: str | None) -> Key:
-        other = TableRef.parse(self._words.table()).full_name
+        referenced_table = TableRef.parse(self._words.table()).full_name
         referenced = self._names()
         flags = self._flags()
         return Key(
@@ -198,7 +204,7 @@ class _Parser:
             enabled=bool(flags.enabled),
             validated=flags.validated,
             rely=bool(flags.rely),
-            references=other,
+            references=referenced_table,
             referenced_columns=referenced,
         )
 

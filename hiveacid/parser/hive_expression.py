@@ -194,7 +194,7 @@ def _tokens(text: str, params: Collection[str]) -> list[Token]:
         if (match := _TOKEN.match(text, place)) is None:
             raise UnsupportedTable(f"{text[place:][:20]!r} cannot be parsed.")
         kind, word, place = match.lastgroup or "", match.group(), match.end()
-        before = tokens[-1].token_type if tokens else None
+        previous = tokens[-1].token_type if tokens else None
         if kind == "identifier":
             tokens.append(Token(TokenType.IDENTIFIER, unquoted(word)))
         elif kind == "parameter":
@@ -203,10 +203,10 @@ def _tokens(text: str, params: Collection[str]) -> list[Token]:
             tokens.append(Token(TokenType.IDENTIFIER, PARAMETER + word[1:]))
         elif kind == "type":
             tokens += [Token(TokenType.COMMA, ","), Token(TokenType.RAW_STRING, word[2:])]
-        elif before is TokenType.DOT and kind in ("var", "number"):
+        elif previous is TokenType.DOT and kind in ("var", "number"):
             tokens.append(Token(TokenType.VAR, word))
         elif kind == "sign" or word.lower() in _WORDS:
-            if (before, word.lower()) in _NO_NEIGHBORS:
+            if (previous, word.lower()) in _NO_NEIGHBORS:
                 raise UnsupportedTable(f"{word!r} is not supported there.")
             tokens.append(Token(_KINDS[word.upper()], word))
         elif kind != "space":
@@ -244,14 +244,16 @@ class _Translation:
             node = node.this
         is_operand = chain and isinstance(chain[-1], _ARITHMETIC)
         value = self._operand(node) if is_operand else self._part(node)
-        for joined in reversed(chain):
-            if isinstance(joined, _ARITHMETIC):
-                value = arithmetic(value, _SIGNS[type(joined)], self._operand(joined.expression))
+        for operation in reversed(chain):
+            if isinstance(operation, _ARITHMETIC):
+                value = arithmetic(
+                    value, _SIGNS[type(operation)], self._operand(operation.expression)
+                )
                 continue
-            other = self.of(joined.expression)
-            require_kind(_CONDITION, value, other)
-            word = "AND" if isinstance(joined, exp.And) else "OR"
-            value = Value(f"({value.sql} {word} {other.sql})", Kind.BOOLEAN)
+            operand = self.of(operation.expression)
+            require_kind(_CONDITION, value, operand)
+            word = "AND" if isinstance(operation, exp.And) else "OR"
+            value = Value(f"({value.sql} {word} {operand.sql})", Kind.BOOLEAN)
         return value
 
     def _operand(self, node: exp.Expr) -> Value:
@@ -305,8 +307,10 @@ class _Translation:
                 # A literal on the left is already converted for each side.
                 return f"{negated}({low[0]} >= {low[1]} AND {high[0]} <= {high[1]})"
             case exp.In(expressions=[_, *_]):
-                pairs = [comparable(value, self._operand(each)) for each in node.expressions]
-                equal = " OR ".join(f"{left} = {right}" for left, right in pairs)
+                pairs = [
+                    comparable(value, self._operand(expression)) for expression in node.expressions
+                ]
+                equal = " OR ".join(f"{left_operand} = {right}" for left_operand, right in pairs)
                 return f"{negated}({equal})"
             case exp.Like() | exp.RegexpLike():
                 word = "LIKE" if isinstance(node, exp.Like) else "RLIKE"
@@ -317,8 +321,8 @@ class _Translation:
                 return f"{value.sql} {negated}{word} {pattern.sql}"
         if isinstance(node, exp.Is | exp.In):
             raise UnsupportedTable("IS takes NULL only, and IN a list of values.")
-        left, right = comparable(value, self._operand(node.expression))
-        return f"{left} {_SIGNS[type(node)]} {right}"
+        left_operand, right = comparable(value, self._operand(node.expression))
+        return f"{left_operand} {_SIGNS[type(node)]} {right}"
 
     def _signed(self, node: exp.Neg) -> Value:
         if isinstance(node.this, exp.Neg):
@@ -332,7 +336,7 @@ class _Translation:
         return Value(f"(- {value.sql})", value.kind)
 
     def _column(self, node: exp.Column | exp.Dot) -> Value:
-        if any(type(each) not in (exp.Column, exp.Dot, exp.Identifier) for each in node.walk()):
+        if any(type(part) not in (exp.Column, exp.Dot, exp.Identifier) for part in node.walk()):
             raise UnsupportedTable("A point is not supported there.")
         name, *path = [part.name for part in node.parts]
         word = "" if node.parts[0].args.get("quoted") else name.lower()
@@ -344,10 +348,10 @@ class _Translation:
         sql = quoted(name.lower())
         for part in path:
             fields = type_.fields if isinstance(type_, schema.Struct) else ()
-            found = [inner for inner in fields if inner[0].lower() == part.lower()]
-            if not found:
+            matches = [inner for inner in fields if inner[0].lower() == part.lower()]
+            if not matches:
                 raise UnsupportedTable(f"{name} has no field {part}.")
-            sql, type_ = f"{sql}.{quoted(found[0][0])}", found[0][1]
+            sql, type_ = f"{sql}.{quoted(matches[0][0])}", matches[0][1]
         kind = kind_of(type_)
         if kind in (Kind.FLOAT, Kind.DOUBLE):
             self.floating.add(sql)
@@ -360,12 +364,12 @@ class _Translation:
             condition = self._within(branch.this)
             if subject is None:
                 require_kind(_CONDITION, condition)
-                chosen = condition.sql
+                test = condition.sql
             else:
-                left, right = comparable(subject, condition)
-                chosen = f"({left} = {right})"
+                left_operand, right = comparable(subject, condition)
+                test = f"({left_operand} = {right})"
             results.append(self._within(branch.args["true"]))
-            branches += f" WHEN {chosen} THEN {results[-1].sql}"
+            branches += f" WHEN {test} THEN {results[-1].sql}"
         if not results:
             raise UnsupportedTable("CASE has no branch.")
         if (default := node.args.get("default")) is not None:
@@ -373,10 +377,10 @@ class _Translation:
             branches += f" ELSE {results[-1].sql}"
         return Value(f"CASE{branches} END", one_kind(results))
 
-    def _call(self, name: str, given: Sequence[exp.Expr]) -> Value:
-        if name == "cast" and len(given) == 2 and isinstance(given[1], exp.RawString):
-            return self._cast(self._within(given[0]), re.sub(r"\s", "", given[1].name))
-        values = [self._within(each) for each in given]
+    def _call(self, name: str, arguments: Sequence[exp.Expr]) -> Value:
+        if name == "cast" and len(arguments) == 2 and isinstance(arguments[1], exp.RawString):
+            return self._cast(self._within(arguments[0]), re.sub(r"\s", "", arguments[1].name))
+        values = [self._within(argument) for argument in arguments]
         match name, len(values):
             case (("current_date" | "current_timestamp" | "current_user"), 0):
                 return self._now(name)

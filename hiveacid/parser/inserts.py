@@ -68,13 +68,14 @@ def _require_values(
 ) -> None:
     """Refuse a row with another number of values than the named columns, or than the first row."""
     for row in rows:
-        number, expected = len(separated(row[1:-1])), len(separated(rows[0][1:-1]))
+        number, first_count = len(separated(row[1:-1])), len(separated(rows[0][1:-1]))
         if columns is not None and number != len(columns):
-            what = f"The row has {plural(number, 'value')}, and the INSERT names {plural(len(columns), 'column')}."
-            statement.refuse(row[0], what)
-        if number != expected:
+            subject = f"The row has {plural(number, 'value')}, and the INSERT names {plural(len(columns), 'column')}."
+            statement.refuse(row[0], subject)
+        if number != first_count:
             statement.refuse(
-                row[0], f"The row has {plural(number, 'value')}, and the first row has {expected}."
+                row[0],
+                f"The row has {plural(number, 'value')}, and the first row has {first_count}.",
             )
 
 
@@ -96,7 +97,9 @@ class _Defaults:
     def of(cls, rows: Sequence[Sequence[Token]]) -> "_Defaults":
         """Find it in the rows of a VALUES, each with its brackets."""
         parts = [separated(row[1:-1]) for row in rows]
-        places = sorted({at for row in parts for at, value in enumerate(row) if _is_default(value)})
+        places = sorted(
+            {index for row in parts for index, value in enumerate(row) if _is_default(value)}
+        )
         if not places:
             return cls()
         edits = []
@@ -104,7 +107,7 @@ class _Defaults:
             for value in values:
                 if _is_default(value):
                     edits.append(Edit(value[0].start, value[0].end + 1, "NULL"))
-            marks = (at < len(values) and _is_default(values[at]) for at in places)
+            marks = (place < len(values) and _is_default(values[place]) for place in places)
             end = row[-1].start
             edits.append(Edit(end, end, "".join(f", {mark}".upper() for mark in marks)))
         return cls(tuple(places), edits)
@@ -173,9 +176,9 @@ class _Branch:
         """
         places = (self._with, self._source, self._body)
         edits = [edit for tokens in places for edit in self._inputs.edits(tokens)]
-        taken = names_in(self._tree)
+        used_names = names_in(self._tree)
         for subquery in self._subqueries() if keep else ():
-            name = free_name(f"_common_{len(self._common) + 1}", {*self._common, *taken})
+            name = free_name(f"_common_{len(self._common) + 1}", {*self._common, *used_names})
             self._common[name] = query_with(
                 self._statement, self._tree, self._with, subquery[1:-1], edits
             )
@@ -211,10 +214,10 @@ class _Branch:
 def _insert(statement: SqlStatement, tree: exp.Insert, words: Words) -> InsertJob:
     """Read an INSERT up to its query."""
     statement.only(tree, _PARTS, "INSERT")
-    given = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
-    if isinstance(given, exp.Directory):
-        statement.refuse(given, "INSERT OVERWRITE DIRECTORY is not supported.")
-    target = statement.table(given, "Inserting into")
+    destination = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    if isinstance(destination, exp.Directory):
+        statement.refuse(destination, "INSERT OVERWRITE DIRECTORY is not supported.")
+    target = statement.table(destination, "Inserting into")
     words.expect("INSERT")
     overwrite = words.take("OVERWRITE")
     if not overwrite:

@@ -156,9 +156,9 @@ def unknown_name_of_condition(
         inputs: The tables that subqueries can read.
     """
     # In a subquery, the alias may be the name of an input.
-    own = next(name for name in ("_own", "_own_2") if name not in inputs)
+    table_name = next(name for name in ("_own", "_own_2") if name not in inputs)
     return unknown_name(
-        f"SELECT ({text}\n) FROM {own} AS {quoted(alias)}", {**inputs, own: columns}
+        f"SELECT ({text}\n) FROM {table_name} AS {quoted(alias)}", {**inputs, table_name: columns}
     )
 
 
@@ -200,18 +200,18 @@ def _unknown(tree: exp.Expr, tables: Columns) -> Iterator[UnknownName]:
         for select in selects:
             if id(select) not in scopes:
                 scopes[id(select)] = _relations(select, tables)
-        relations = [each for select in selects for each in scopes[id(select)]]
-        if not relations or any(each.columns is None for each in relations):
+        relations = [scope for select in selects for scope in scopes[id(select)]]
+        if not relations or any(relation.columns is None for relation in relations):
             continue
-        if not any(_may_mean(parts, each) for each in relations):
-            known = [name for each in relations for name in each.columns or ()]
-            yield UnknownName(".".join(part.name for part in column.parts), known)
+        if not any(_may_mean(parts, relation) for relation in relations):
+            columns = [name for relation in relations for name in relation.columns or ()]
+            yield UnknownName(".".join(part.name for part in column.parts), columns)
 
 
 def _selects(column: exp.Expr, tables: Columns) -> list[exp.Select] | None:
     """The queries around a column whose relations it can name; None if it can name other columns."""
-    found: list[exp.Select] = []
-    node, hidden = column, False
+    selects: list[exp.Select] = []
+    node, is_hidden = column, False
     while (parent := node.parent) is not None:
         if isinstance(parent, exp.CTE) and parent.parent is not None:
             # A query that WITH defines does not see the relations of the query after it.
@@ -224,12 +224,12 @@ def _selects(column: exp.Expr, tables: Columns) -> list[exp.Select] | None:
         if isinstance(parent, exp.Select):
             if node.arg_key in _BEHIND and _outputs(parent, tables) is None:
                 return None
-            if not hidden:
-                found.append(parent)
-            hidden = False
-        hidden |= isinstance(parent, exp.Subquery) and isinstance(parent.parent, _FROM)
+            if not is_hidden:
+                selects.append(parent)
+            is_hidden = False
+        is_hidden |= isinstance(parent, exp.Subquery) and isinstance(parent.parent, _FROM)
         node = parent
-    return found
+    return selects
 
 
 def _is_defined(column: exp.Column, name: str) -> bool:
@@ -241,14 +241,14 @@ def _is_defined(column: exp.Column, name: str) -> bool:
     inner: exp.Expr = column
     while (around := inner.parent) is not None:
         # A column is not defined by its own expression.
-        defined = [each for each in around.expressions if each is not inner]
+        defined = [expression for expression in around.expressions if expression is not inner]
         inner = around
         if not isinstance(around, exp.Lambda | exp.Select):
             continue
         if isinstance(around, exp.Lambda):
-            names = {each.name.lower() for each in defined}
+            names = {definition.name.lower() for definition in defined}
         else:
-            names = {alias.lower() for each in defined for alias in _aliases(each)}
+            names = {alias.lower() for definition in defined for alias in _aliases(definition)}
         if name in names:
             return True
     return False
@@ -285,19 +285,21 @@ def _relations(select: exp.Expr, tables: Columns) -> list[_Relation]:
     if not all(isinstance(view, exp.TableAlias) and view.columns for view in views):
         return unclear
     sources = [first.this, *(join.this for join in select.args.get("joins") or ())]
-    found = [_relation(source, tables) for source in sources]
-    generated = [_Relation(each.name.lower(), [c.name for c in each.columns]) for each in views]
-    return [*found, *generated]
+    relations = [_relation(source, tables) for source in sources]
+    generated = [_Relation(view.name.lower(), [c.name for c in view.columns]) for view in views]
+    return [*relations, *generated]
 
 
 def _relation(source: exp.Expr, tables: Columns) -> _Relation:
     alias = source.args.get("alias")
-    named = [column.name for column in alias.columns] if isinstance(alias, exp.TableAlias) else []
+    column_names = (
+        [column.name for column in alias.columns] if isinstance(alias, exp.TableAlias) else []
+    )
     name = source.alias_or_name.lower()
-    if any(source.args.get(each) for each in _OTHER_COLUMNS):
+    if any(source.args.get(argument) for argument in _OTHER_COLUMNS):
         return _Relation(name, None)
-    if named:
-        return _Relation(name, named)
+    if column_names:
+        return _Relation(name, column_names)
     if isinstance(source, exp.Subquery):
         return _Relation(name, _outputs(source.this, tables))
     if not isinstance(source, exp.Table) or not isinstance(source.this, exp.Identifier):
@@ -316,9 +318,9 @@ def _outputs_of_with(
     ctes: Sequence[exp.CTE], source: exp.Table, tables: Columns
 ) -> Sequence[str] | None:
     """The columns of a query of WITH; None unless a table certainly means it."""
-    (cte, *others), clause = ctes, ctes[0].parent
+    (cte, *more_ctes), clause = ctes, ctes[0].parent
     around = source.find_ancestor(exp.CTE)
-    if others or clause is None or clause.parent is None or around is not None:
+    if more_ctes or clause is None or clause.parent is None or around is not None:
         return None  # Another query of WITH may see other tables.
     node: exp.Expr | None = source
     while node is not None and node is not clause.parent:

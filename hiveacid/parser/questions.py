@@ -337,9 +337,9 @@ def _show(statement: SqlStatement, words: Words) -> Question:
         return ShowColumns(_table(words))
     if words.take("TBLPROPERTIES"):
         table = _table(words)
-        at, names = words.next, () if words.done else words.strings()
+        position, names = words.next, () if words.done else words.strings()
         if len(names) > 1:
-            statement.refuse(at, "One property can be asked for, or all.")
+            statement.refuse(position, "One property can be asked for, or all.")
         return ShowProperties(table, next(iter(names), None))
     if words.take_all("CREATE", "TABLE"):
         return ShowCreateTable(_table(words))
@@ -407,27 +407,29 @@ def select_of(statement: SqlStatement, tree: exp.Expr) -> Select:
 
 def _totals(tree: exp.Expr) -> tuple[Total, ...]:
     """Return the counts and bounds of all rows of one table, if a query selects nothing else."""
-    asked = tree.expressions if isinstance(tree, exp.Select) else ()
-    found = [total for each in asked if (total := _total(each)) is not None]
-    if not found or len(found) < len(asked) or tree.args.get("limit") is not None:
+    expressions = tree.expressions if isinstance(tree, exp.Select) else ()
+    totals = [total for expression in expressions if (total := _total(expression)) is not None]
+    if not totals or len(totals) < len(expressions) or tree.args.get("limit") is not None:
         return ()
     rows = tree.copy()
     rows.set("expressions", [exp.Star()])
-    return tuple(found) if _is_plain(rows) else ()
+    return tuple(totals) if _is_plain(rows) else ()
 
 
-def _total(each: exp.Expr) -> Total | None:
-    call = each.this if isinstance(each, exp.Alias) else each
+def _total(expression: exp.Expr) -> Total | None:
+    call = expression.this if isinstance(expression, exp.Alias) else expression
     if not isinstance(call, exp.Anonymous) or len(call.expressions) != 1:
         return None
     function, (argument,) = call.name.lower(), call.expressions
     if isinstance(argument, exp.Column) and not argument.table:
         if function not in ("count", "min", "max"):
             return None
-        return Total(function, argument.name.lower(), each.alias or f"{function}({argument.name})")
+        return Total(
+            function, argument.name.lower(), expression.alias or f"{function}({argument.name})"
+        )
     counts_rows = isinstance(argument, exp.Star) or argument == exp.Literal.number(1)
     return (
-        Total("count", None, each.alias or "count(1)")
+        Total("count", None, expression.alias or "count(1)")
         if function == "count" and counts_rows
         else None
     )
@@ -451,9 +453,9 @@ _PLAIN: Mapping[type[exp.Expr], tuple[str, ...]] = {
 def _is_plain(tree: exp.Expr) -> bool:
     """Whether a query selects only unchanged columns of one table."""
     # A version is read with the table.
-    for node in tree.walk(prune=lambda each: isinstance(each, exp.Version)):
-        given = {name for name, value in node.args.items() if value}
-        if not given <= {*_PLAIN.get(type(node), ())} or type(node) not in _PLAIN:
+    for node in tree.walk(prune=lambda child: isinstance(child, exp.Version)):
+        arguments = {name for name, value in node.args.items() if value}
+        if not arguments <= {*_PLAIN.get(type(node), ())} or type(node) not in _PLAIN:
             return False
     columns = all(isinstance(column, exp.Column) for column in tree.expressions)
     limited = tree.args.get("limit") is None or _literal_limit(tree) is not None

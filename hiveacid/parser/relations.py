@@ -65,17 +65,17 @@ def query_with(
     words = Words(replace(statement, tokens=body))
     words.expect("WITH")
     recursive = words.take("RECURSIVE")
-    own = Words(replace(statement, tokens=words.rest()))
+    words_of_with = Words(replace(statement, tokens=words.rest()))
     while True:
-        at = own.next
-        if own.name().lower() in names:
-            statement.refuse(at, f"{at.text} is defined twice.")
-        own.until("(", "AS")
-        if own.keyword == "(":
-            own.brackets()
-        own.expect("AS")
-        own.brackets()
-        if not own.take(","):
+        position = words_of_with.next
+        if words_of_with.name().lower() in names:
+            statement.refuse(position, f"{position.text} is defined twice.")
+        words_of_with.until("(", "AS")
+        if words_of_with.keyword == "(":
+            words_of_with.brackets()
+        words_of_with.expect("AS")
+        words_of_with.brackets()
+        if not words_of_with.take(","):
             break
     if recursive and keyword_of(outer[1]) != "RECURSIVE":
         first = first.replace(outer[0].text, f"{outer[0].text} RECURSIVE", 1)
@@ -129,8 +129,8 @@ class _Reference:
         """Whether the last part alone could mean another relation, or a struct."""
         if len(self.parts) == 1 or not self.relations[0].is_input:
             return False  # The name has no database to lose.
-        others = len({each.path for each in self.namesakes}) > 1
-        return others or self.is_outer or self.is_inner
+        is_ambiguous = len({namesake.path for namesake in self.namesakes}) > 1
+        return is_ambiguous or self.is_outer or self.is_inner
 
 
 class Relations:
@@ -152,8 +152,8 @@ class Relations:
         self._scopes: dict[int, list[_Relation]] = defaultdict(list)
         for scope, relation in _relations(tree, statement.database):
             self._scopes[id(scope)].append(relation)
-        found = map(self._reference, tree.find_all(exp.Column))
-        references = [each for each in found if each is not None]
+        references_of_tree = map(self._reference, tree.find_all(exp.Column))
+        references = [reference for reference in references_of_tree if reference is not None]
         self._unique = _unique_names(tree, references, renamed)
         self.edits = [*self._of_references(references), *self._of_aliases()]
 
@@ -165,20 +165,24 @@ class Relations:
         """Find the relation of a column; None if the column names no relation of the statement."""
         names = tuple(part.name.lower() for part in column.parts[:-1])
         scopes = [*self._visible(column)] if names else []
-        for at, scope in enumerate(scopes):
+        for depth, scope in enumerate(scopes):
             # As in Spark, a table of a database precedes the field of a struct.
             for length in range(len(names), 0, -1):
-                named = [each for each in scope if each.path[-length:] == names[:length]]
-                if named:
+                namesakes = [
+                    relation for relation in scope if relation.path[-length:] == names[:length]
+                ]
+                if namesakes:
                     last = names[length - 1]
                     return _Reference(
                         column.parts[:length],
-                        named,
-                        namesakes=[each for each in chain(*scopes) if each.path[-1] == last],
-                        is_outer=any(scopes[:at]),
+                        namesakes,
+                        namesakes=[
+                            relation for relation in chain(*scopes) if relation.path[-1] == last
+                        ],
+                        is_outer=any(scopes[:depth]),
                         is_inner=any(
-                            each.path[-fewer:] == names[:fewer]
-                            for each in chain(*scopes[at + 1 :])
+                            relation.path[-fewer:] == names[:fewer]
+                            for relation in chain(*scopes[depth + 1 :])
                             for fewer in range(1, length)
                         ),
                     )
@@ -186,27 +190,29 @@ class Relations:
 
     def _visible(self, node: exp.Expr) -> Iterator[Sequence[_Relation]]:
         """The relations that an expression can name, from the innermost scope to the outermost one."""
-        hidden = False
+        is_hidden = False
         while (parent := node.parent) is not None:
             if isinstance(node, exp.CTE) and parent.parent is not None:
                 # A query that WITH defines does not see the relations of the query after it.
                 node = parent.parent
                 continue
-            hidden |= isinstance(node, exp.Subquery) and _is_source(node)
+            is_hidden |= isinstance(node, exp.Subquery) and _is_source(node)
             if isinstance(parent, _SCOPES):
-                if not hidden:
+                if not is_hidden:
                     yield self._scopes[id(parent)]
-                hidden = False
+                is_hidden = False
             node = parent
 
     def _of_references(self, references: Sequence[_Reference]) -> Iterator[Edit]:
         for reference in references:
             first, last = reference.parts[0].meta, reference.parts[-1].meta
-            relation, *others = reference.relations
+            relation, *alternatives = reference.relations
             unique = self.unique_name(relation.node)
-            if others and any(self.unique_name(each.node) for each in reference.relations):
+            if alternatives and any(
+                self.unique_name(relation.node) for relation in reference.relations
+            ):
                 name = ".".join(part.name for part in reference.parts)
-                paths = sorted({".".join(each.path) for each in reference.relations})
+                paths = sorted({".".join(relation.path) for relation in reference.relations})
                 self._statement.refuse(
                     reference.parts[0],
                     f"{name} may be any of the tables {', '.join(paths)}.",
@@ -234,20 +240,20 @@ def is_of_metastore(table: exp.Table) -> bool:
     return table.name.lower() not in _defined_above(table)
 
 
-def free_name(base: str, taken: Container[str]) -> str:
+def free_name(base: str, used_names: Container[str]) -> str:
     """Return a name that differs from others in more than case.
 
     Args:
         base: The name, to which a number is added if it is taken.
-        taken: The other names, in lower case.
+        used_names: The other names, in lower case.
     """
     names = chain([base], (f"{base}_{number}" for number in count(2)))
-    return next(name for name in names if name.lower() not in taken)
+    return next(name for name in names if name.lower() not in used_names)
 
 
 def names_in(tree: exp.Expr) -> set[str]:
     """All names in a tree, in lower case."""
-    return {each.name.lower() for each in tree.find_all(exp.Identifier)}
+    return {identifier.name.lower() for identifier in tree.find_all(exp.Identifier)}
 
 
 def _relations(tree: exp.Expr, database: str) -> Iterator[tuple[exp.Expr, _Relation]]:
@@ -290,19 +296,22 @@ def _unique_names(
     All relations that are visible to a reference get unique names together. A column that names one
     of them by its last name then means the innermost one, as in Spark, or does not exist.
     """
-    taken = names_in(tree)
+    used_names = names_in(tree)
     unique: dict[int, str] = {}
-    named = [
-        (each.node, each.path[-1]) for one in references if one.is_crowded for each in one.namesakes
+    named_nodes = [
+        (namesake.node, namesake.path[-1])
+        for reference in references
+        if reference.is_crowded
+        for namesake in reference.namesakes
     ]
     if renamed is not None:
-        named.append((renamed, renamed.alias_or_name))
-    for node, last in named:
+        named_nodes.append((renamed, renamed.alias_or_name))
+    for node, last in named_nodes:
         if id(node) not in unique:
             base = re.sub(r"\W", "_", last, flags=re.ASCII)
             names = (f"_{base}_{number}" for number in count(1))
-            name = next(name for name in names if name.lower() not in taken)
-            taken.add(name.lower())
+            name = next(name for name in names if name.lower() not in used_names)
+            used_names.add(name.lower())
             unique[id(node)] = name
     return unique
 
@@ -400,12 +409,12 @@ class Inputs:
             first: The place of its first token.
             name: The name of its input; None if Spark knows the table by its own name.
         """
-        tokens, at = self._statement.tokens, first
-        while at + 1 < len(tokens) and tokens[at + 1].token_type is TokenType.DOT:
-            at += 2
+        tokens, index = self._statement.tokens, first
+        while index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.DOT:
+            index += 2
         if table.args.get("version") is not None:
-            at = self._end_of_version(at)
-        start, end = tokens[first].start, tokens[at].end + 1
+            index = self._end_of_version(index)
+        start, end = tokens[first].start, tokens[index].end + 1
         name = self._statement.text[start:end] if name is None else name
         only_named = first > 0 and keyword_of(tokens[first - 1]) == "TABLE"
         if table.alias or only_named:
@@ -414,30 +423,32 @@ class Inputs:
         # Its columns are known by the name of the table.
         own_name = quoted(table.name)
         alias = f" AS {self._relations.unique_name(table) or own_name}"
-        following = keyword_of(tokens[at + 1]) if at + 1 < len(tokens) else ""
+        following = keyword_of(tokens[index + 1]) if index + 1 < len(tokens) else ""
         if following != "TABLESAMPLE":
             yield Edit(start, end, f"{name}{alias}")
             return
         yield Edit(start, end, name)
-        words = Words(replace(self._statement, tokens=tokens[at + 2 :]))
+        words = Words(replace(self._statement, tokens=tokens[index + 2 :]))
         sample = words.brackets()
         if words.take("REPEATABLE"):
             sample = words.brackets()
         end = sample[-1].end + 1
         yield Edit(end, end, alias)
 
-    def _end_of_version(self, at: int) -> int:
+    def _end_of_version(self, index: int) -> int:
         """Return the place of the last token of FOR VERSION AS OF 7, behind a table's name."""
         tokens = self._statement.tokens
-        while keyword_of(tokens[at]) != "OF":
-            at += 1
+        while keyword_of(tokens[index]) != "OF":
+            index += 1
         literals = (TokenType.NUMBER, TokenType.STRING)
-        while tokens[at].token_type not in literals:
-            at += 1
-        return at
+        while tokens[index].token_type not in literals:
+            index += 1
+        return index
 
     def _index(self, start: int) -> int:
-        return next(at for at, token in enumerate(self._statement.tokens) if token.start == start)
+        return next(
+            index for index, token in enumerate(self._statement.tokens) if token.start == start
+        )
 
     def _call(self, start: int) -> Sequence[Token]:
         """Return the arguments of a function with their brackets."""
@@ -449,10 +460,12 @@ class Inputs:
         source = TableSource(self._statement.full_name(table))
         version = table.args.get("version")
         if version is None:
-            known = self._statement.of_session
+            is_known = self._statement.of_session
             names = [source.name] if table.db else [table.name.lower(), source.name]
-            found = (BatchSource(name) for name in names if known is not None and known(name))
-            return next(found, source)
+            batches = (
+                BatchSource(name) for name in names if is_known is not None and is_known(name)
+            )
+            return next(batches, source)
         value = version.expression
         # FOR TIMESTAMP is another word for FOR SYSTEM_TIME, and both may be left out.
         by_time = version.name == "TIMESTAMP"
@@ -486,17 +499,19 @@ class Inputs:
 
     def _changes(self, function: exp.Anonymous) -> ChangesSource:
         """TABLE_CHANGES('db.t', 3, 9): the changes after version 3 up to version 9."""
-        given = function.expressions
-        if not 2 <= len(given) <= 3 or not all(isinstance(value, exp.Literal) for value in given):
+        arguments = function.expressions
+        if not 2 <= len(arguments) <= 3 or not all(
+            isinstance(value, exp.Literal) for value in arguments
+        ):
             self._statement.refuse(
                 function,
                 f"{_CHANGES} takes a table, and one or two versions.",
                 f"Write {_CHANGES}('db.t', 3, 9), or times as texts in place of numbers.",
             )
-        table, after, up_to = [*[str(value.this) for value in given], None][:3]
+        table, start, up_to = [*[str(value.this) for value in arguments], None][:3]
         name = str(table) if "." in str(table) else f"{self._statement.database}.{table}"
         try:
-            source = ChangesSource(TableRef.parse(name).full_name, str(after), up_to)
+            source = ChangesSource(TableRef.parse(name).full_name, str(start), up_to)
             source.validate()
         except UserError as error:
             raise self._statement.error(function, str(error)) from error

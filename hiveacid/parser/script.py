@@ -90,29 +90,29 @@ def with_parameters(step: StepT, params: Parameters, trusted: bool) -> StepT:
         params: The values of the whole text.
         trusted: Whether the text may run scripts, call Java and read files by their paths.
     """
-    changed: object = step
+    completed: object = step
     match step:
         case TransactionJob():
-            each = (with_parameters(job, params, trusted) for job in step.statements)
-            changed = replace(step, statements=tuple(each))
+            jobs = (with_parameters(job, params, trusted) for job in step.statements)
+            completed = replace(step, statements=tuple(jobs))
         case Select():
-            changed = replace(step, query=_query(step.query, params, trusted))
+            completed = replace(step, query=_query(step.query, params, trusted))
         case InsertJob() | CreateTableAsJob() | MergeJob() if isinstance(step.source, QuerySource):
-            changed = replace(step, source=_query(step.source, params, trusted))
-    if isinstance(changed, UpdateJob | DeleteJob | MergeJob):
-        own = _used(changed.expressions, params)
-        changed = replace(changed, params=own, trusted=trusted)
-    return changed  # type: ignore[return-value]
+            completed = replace(step, source=_query(step.source, params, trusted))
+    if isinstance(completed, UpdateJob | DeleteJob | MergeJob):
+        used_params = _used(completed.expressions, params)
+        completed = replace(completed, params=used_params, trusted=trusted)
+    return completed  # type: ignore[return-value]
 
 
 def _query(query: QuerySource, params: Parameters, trusted: bool) -> QuerySource:
-    own = _used((query.sql, *query.common.values()), params)
-    return replace(query, params=own, trusted=trusted)
+    used_params = _used((query.sql, *query.common.values()), params)
+    return replace(query, params=used_params, trusted=trusted)
 
 
 def _used(texts: tuple[str, ...], params: Parameters) -> Parameters:
-    used = {name for text in texts for name in parameters_of(text)}
-    return {name: value for name, value in params.items() if name in used}
+    names = {name for text in texts for name in parameters_of(text)}
+    return {name: value for name, value in params.items() if name in names}
 
 
 def placed(steps: Iterable[StepT], run_in: Place | str) -> tuple[StepT, ...]:
@@ -129,15 +129,15 @@ def placed(steps: Iterable[StepT], run_in: Place | str) -> tuple[StepT, ...]:
 
 
 def _placed(step: StepT, run_in: Place | str) -> StepT:
-    changed: object = step
+    placed_step: object = step
     match step:
         case Explain():
-            changed = replace(step, job=_placed(step.job, run_in))
+            placed_step = replace(step, job=_placed(step.job, run_in))
         case RowJob() | TransactionJob() | CompactJob():
-            changed = replace(step, run_in=run_in)
+            placed_step = replace(step, run_in=run_in)
         case ScriptedJob() if run_in == "worker" and not isinstance(step, CatalogJob):
             raise SparkNeeded(f"The statement {step.tag} always runs on Spark.")
-    return changed  # type: ignore[return-value]
+    return placed_step  # type: ignore[return-value]
 
 
 _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
@@ -192,8 +192,8 @@ def to_steps(
     Raises:
         SqlError: A statement is invalid or unsupported; the message contains its position.
     """
-    found = statements(text, database, params, trusted, all_rows)
-    return tuple(step_of(statement) for statement in found if not is_use(statement))
+    parsed_statements = statements(text, database, params, trusted, all_rows)
+    return tuple(step_of(statement) for statement in parsed_statements if not is_use(statement))
 
 
 def to_jobs(
@@ -311,12 +311,12 @@ def require_one(text: str) -> None:
     Raises:
         SqlError: It has another number of them; the message contains the position of the second one.
     """
-    found = [*_split(tokens_of(text))]
-    if not found:
+    statement_tokens = [*_split(tokens_of(text))]
+    if not statement_tokens:
         raise SqlError("The text has no statement.")
-    if len(found) > 1:
-        raise SqlStatement(text, found[1], "").error(
-            found[1][0],
+    if len(statement_tokens) > 1:
+        raise SqlStatement(text, statement_tokens[1], "").error(
+            statement_tokens[1][0],
             "Another statement begins there, and one execution runs one statement.",
             "Run each statement by itself. Do not write names or values from elsewhere into SQL.",
         )
@@ -347,11 +347,11 @@ def _database_to_use(statement: SqlStatement) -> str:
 
 def _checked(tokens: list[Token], text: str) -> list[Token]:
     """Refuse two texts without a blank in between, which Hive and Spark read in two ways."""
-    for one, other in pairwise(tokens):
-        touching = other.start == one.end + 1
-        if touching and one.token_type is other.token_type is TokenType.STRING:
+    for one, successor in pairwise(tokens):
+        touching = successor.start == one.end + 1
+        if touching and one.token_type is successor.token_type is TokenType.STRING:
             raise SqlStatement(text, tokens, "").error(
-                other,
+                successor,
                 "Hive reads '' as the end of one text and the start of another, Spark as a quote.",
                 "Write \\' for a quote.",
             )

@@ -111,8 +111,8 @@ def unknown_type(tokens: Sequence[Token], start: int) -> Token | None:
         start: The offset of the word that it cannot read; a struct, from its first field.
     """
     for word in _words_for_types(tokens, start):
-        known = word.token_type is not TokenType.VAR or word.text.lower() in TYPES
-        if not known and word.start >= start:
+        is_type = word.token_type is not TokenType.VAR or word.text.lower() in TYPES
+        if not is_type and word.start >= start:
             return word
     return None
 
@@ -120,7 +120,7 @@ def unknown_type(tokens: Sequence[Token], start: int) -> Token | None:
 def _words_for_types(tokens: Sequence[Token], start: int) -> Iterator[Token]:
     """The words behind CAST(... AS, behind the names of columns, and in the brackets of types."""
     defines = bool(tokens) and tokens[0].token_type is TokenType.CREATE
-    angles, before = 0, None
+    angles, previous = 0, None
     for token, word in pairwise(tokens):
         kind = token.token_type
         if kind is TokenType.ALIAS:
@@ -131,15 +131,15 @@ def _words_for_types(tokens: Sequence[Token], start: int) -> Iterator[Token]:
             angles += (kind is TokenType.LT) - (kind is TokenType.GT)
             is_name = kind in (TokenType.VAR, TokenType.IDENTIFIER)
             if (angles > 0 and kind in _BEFORE_ELEMENT and not _names_field(tokens, word)) or (
-                angles == 0 and is_name and before in _OPENING_BRACKETS
+                angles == 0 and is_name and previous in _OPENING_BRACKETS
             ):
                 yield word
-        before = kind
+        previous = kind
 
 
 def _names_field(tokens: Sequence[Token], word: Token) -> bool:
-    after = tokens.index(word) + 1
-    return after < len(tokens) and tokens[after].token_type is TokenType.COLON
+    position = tokens.index(word) + 1
+    return position < len(tokens) and tokens[position].token_type is TokenType.COLON
 
 
 # The parser takes some twenty frames for each, and Spark's own is not better.
@@ -216,8 +216,8 @@ class SqlStatement:
             column = max(1, first["col"] - len(first["highlight"] or " ") + 1)
             offset = self._offset(first["line"], column)
             if (word := unknown_type(self.tokens, offset)) is not None:
-                what = f"{word.text} is not a type."
-                self.refuse(word, what, did_you_mean(word.text, TYPES))
+                message = f"{word.text} is not a type."
+                self.refuse(word, message, did_you_mean(word.text, TYPES))
             self.refuse(
                 offset,
                 f"It cannot be read at {first['highlight']!r}: {_in_words(first['description'])}.",
@@ -229,25 +229,27 @@ class SqlStatement:
             self.refuse(None, "It must be one statement.")
         return trees[0]
 
-    def refuse(self, at: TextPosition, what: str, remedy: str = "") -> NoReturn:
+    def refuse(self, position: TextPosition, message: str, remedy: str = "") -> NoReturn:
         """Raise SqlError with the position of a word, or of the statement."""
-        raise self.error(at, what, remedy)
+        raise self.error(position, message, remedy)
 
-    def error(self, at: TextPosition, what: str, remedy: str = "") -> SqlError:
+    def error(self, position: TextPosition, message: str, remedy: str = "") -> SqlError:
         """The error that something is wrong at a place."""
-        offset = self._start(at)
+        offset = self._start(position)
         line = self.text.count("\n", 0, offset) + 1
         column = offset - (self.text.rfind("\n", 0, offset) + 1) + 1
-        return SqlError(f"Line {line}, column {column}: {what}", remedy=remedy)
+        return SqlError(f"Line {line}, column {column}: {message}", remedy=remedy)
 
-    def only(self, node: exp.Expr, understood: Sequence[str], what: str, remedy: str = "") -> None:
+    def only(
+        self, node: exp.Expr, understood: Sequence[str], subject: str, remedy: str = ""
+    ) -> None:
         """Refuse a node with parts that are not understood, rather than leave them out."""
         for name, value in node.args.items():
             if value and name not in understood:
                 part = name.strip("_").upper().replace("_", " ")
                 first = value[0] if isinstance(value, list) else value
-                at = first if isinstance(first, exp.Expr) else node
-                self.refuse(at, f"{what} with {part} is not supported.", remedy)
+                part_node = first if isinstance(first, exp.Expr) else node
+                self.refuse(part_node, f"{subject} with {part} is not supported.", remedy)
 
     def refuse_names_in_double_quotes(self) -> None:
         """Refuse texts in double quotes that can only be meant as names."""
@@ -262,17 +264,17 @@ class SqlStatement:
             quoted = next(self.text[t.start : t.end + 1] for t in self.tokens if t.start == start)
             self.refuse(start, f"{quoted} is a text, not a name.", remedy_for_quotes(quoted))
 
-    def table(self, node: exp.Expr | None, what: str) -> str:
+    def table(self, node: exp.Expr | None, subject: str) -> str:
         """The full name of a table that is written.
 
         Raises:
             SqlError: It is something else, like a subquery.
         """
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-            self.refuse(node, f"{what} something else than a table is not supported.")
+            self.refuse(node, f"{subject} something else than a table is not supported.")
         if node.catalog:
-            self.refuse(node, f"{what} a table of another catalog is not supported.")
-        self.only(node, ("this", "db", "alias", "partition"), what)
+            self.refuse(node, f"{subject} a table of another catalog is not supported.")
+        self.only(node, ("this", "db", "alias", "partition"), subject)
         return self.full_name(node)
 
     def full_name(self, node: exp.Table) -> str:
@@ -293,13 +295,13 @@ class SqlStatement:
             tokens: Consecutive tokens of the statement.
             edits: Replacements anywhere in the statement; those outside of the tokens are ignored.
         """
-        at, end = tokens[0].start, tokens[-1].end + 1
+        start, end = tokens[0].start, tokens[-1].end + 1
         parts = []
         for edit in sorted(edits, key=lambda edit: edit.start):
-            if at <= edit.start and edit.end <= end:
-                parts += [self.text[at : edit.start], edit.text]
-                at = edit.end
-        text = "".join([*parts, self.text[at:end]])
+            if start <= edit.start and edit.end <= end:
+                parts += [self.text[start : edit.start], edit.text]
+                start = edit.end
+        text = "".join([*parts, self.text[start:end]])
         try:
             text.encode()
         except UnicodeEncodeError as error:
@@ -308,12 +310,12 @@ class SqlStatement:
             ) from error
         return text
 
-    def _start(self, at: TextPosition) -> int:
-        if isinstance(at, int):
-            return at
-        if isinstance(at, Token):
-            return at.start
-        nodes = at.walk() if at is not None else ()
+    def _start(self, position: TextPosition) -> int:
+        if isinstance(position, int):
+            return position
+        if isinstance(position, Token):
+            return position.start
+        nodes = position.walk() if position is not None else ()
         starts = [int(node.meta["start"]) for node in nodes if "start" in node.meta]
         return min(starts, default=self.tokens[0].start if self.tokens else 0)
 
@@ -331,10 +333,10 @@ def tokens_of(text: str) -> list[Token]:
     try:
         return HiveAcidSql().tokenize(text)
     except TokenError as error:
-        what = "A quote or a comment does not end."
+        message = "A quote or a comment does not end."
         if (start := unended(text)) is None:
-            raise SqlError(what) from error
-        raise SqlStatement(text, (), "").error(start, what, "Close it, or remove it.") from error
+            raise SqlError(message) from error
+        raise SqlStatement(text, (), "").error(start, message, "Close it, or remove it.") from error
 
 
 def _readable(tokens: Sequence[Token]) -> list[Token]:
@@ -345,13 +347,13 @@ def _readable(tokens: Sequence[Token]) -> list[Token]:
     """
     readable: list[Token] = []
     types = shift = 0
-    before = None
+    previous = None
     for token, following in zip_longest(tokens, tokens[1:]):
-        types += token.token_type is TokenType.LT and before in _NESTED_TYPES
+        types += token.token_type is TokenType.LT and previous in _NESTED_TYPES
         types -= token.token_type is TokenType.GT and types > 0
         is_sign = token.token_type is TokenType.GT and types == 0
         shift = shift + 1 if is_sign else 0
-        before = token.token_type
+        previous = token.token_type
         is_letter = token.text in ("X", "x") and token.token_type is TokenType.VAR
         is_string = following is not None and following.token_type is TokenType.STRING
         if shift != 3 and not (is_letter and is_string):

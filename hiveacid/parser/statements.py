@@ -69,9 +69,9 @@ def comment_job(statement: SqlStatement) -> TablePropertiesJob | AlterColumnsJob
         if comment is None:
             return TablePropertiesJob(target=target, unset=("comment",), if_exists=True)
         return TablePropertiesJob(target=target, set={"comment": comment})
-    at, parts = words.next, words.dotted_name()
+    position, parts = words.next, words.dotted_name()
     if not 2 <= len(parts) <= 3:
-        statement.refuse(at, "A column is named by its table and its name.", "Write t.a.")
+        statement.refuse(position, "A column is named by its table and its name.", "Write t.a.")
     table = [statement.database, *parts[:-1]][-2:]
     change = ColumnChange(parts[-1].lower(), comment=_comment(words) or "")
     return AlterColumnsJob(target=TableRef.parse(".".join(table)).full_name, change=change)
@@ -199,7 +199,11 @@ def view_job(statement: SqlStatement) -> CreateViewJob:
         source = view_query(expanded, statement.database, target)
     except SqlError as error:
         raise query.error(None, error.what, error.remedy) from error
-    reads = {each.name for each in source.inputs.values() if isinstance(each, TableSource)}
+    reads = {
+        source_table.name
+        for source_table in source.inputs.values()
+        if isinstance(source_table, TableSource)
+    }
     return CreateViewJob(
         target=target,
         text=query.slice(query.tokens),
@@ -424,9 +428,9 @@ def reader_of(statement: SqlStatement) -> Callable[[SqlStatement], ScriptedJob] 
         SqlError: The statement is not supported.
     """
     words = Words(statement)
-    for keywords, (why, remedy) in REFUSED.items():
+    for keywords, (reason, remedy) in REFUSED.items():
         if words.take_all(*keywords):
-            statement.refuse(None, f"{' '.join(keywords)} is not supported. {why}", remedy)
+            statement.refuse(None, f"{' '.join(keywords)} is not supported. {reason}", remedy)
     for kind in KINDS:
         if words.take_all(*kind.words):
             return kind.read
@@ -452,33 +456,35 @@ def is_of_spark(statement: SqlStatement) -> bool:
         # Not the USING of a join, which has brackets.
         pairs = pairwise(map(keyword_of, statement.tokens))
         return any(word == "USING" and following not in ("", "(") for word, following in pairs)
-    known = (*(kind.words for kind in KINDS), *REFUSED, ("VALUES",), ("TABLE",), ("(",))
-    return not any(words.take_all(*keywords) for keywords in known)
+    beginnings = (*(kind.words for kind in KINDS), *REFUSED, ("VALUES",), ("TABLE",), ("(",))
+    return not any(words.take_all(*keywords) for keywords in beginnings)
 
 
 def refuse_unknown(statement: SqlStatement) -> NoReturn:
     """Raise SqlError for a statement that begins like no other, and name similar ones."""
-    first, *rest = statement.tokens
+    first, *further_tokens = statement.tokens
     word = keyword_of(first)
-    known = {kind.words[0] for kind in documented()}
-    if word not in known:
-        _refuse(statement, first, word or first.text, did_you_mean(word, known), known)
+    first_words = {kind.words[0] for kind in documented()}
+    if word not in first_words:
+        _refuse(statement, first, word or first.text, did_you_mean(word, first_words), first_words)
     seconds = {kind.words[1:2] for kind in documented() if kind.words[0] == word}
-    if rest and () not in seconds:
-        known = {f"{word} {second}" for (second,) in seconds}
-        given = keyword_of(rest[0])
-        if (given,) not in seconds:
-            similar = did_you_mean(given, [second for (second,) in seconds], f"{word} ")
-            _refuse(statement, rest[0], f"{word} {given}".rstrip(), similar, known)
-        word = f"{word} {given}"
+    if further_tokens and () not in seconds:
+        first_words = {f"{word} {second}" for (second,) in seconds}
+        second_word = keyword_of(further_tokens[0])
+        if (second_word,) not in seconds:
+            similar = did_you_mean(second_word, [second for (second,) in seconds], f"{word} ")
+            _refuse(
+                statement, further_tokens[0], f"{word} {second_word}".rstrip(), similar, first_words
+            )
+        word = f"{word} {second_word}"
     statement.refuse(first, f"This {word} cannot be read.")
 
 
 def _refuse(
-    statement: SqlStatement, at: Token, words: str, similar: str, known: Iterable[str]
+    statement: SqlStatement, position: Token, words: str, similar: str, alternatives: Iterable[str]
 ) -> NoReturn:
-    remedy = similar or f"There are {', '.join(sorted(known))}."
-    statement.refuse(at, f"{words} is not supported.", remedy)
+    remedy = similar or f"There are {', '.join(sorted(alternatives))}."
+    statement.refuse(position, f"{words} is not supported.", remedy)
 
 
 def documented() -> Iterator[StatementKind]:

@@ -71,7 +71,7 @@ def require_understood(statement: SqlStatement, tree: exp.Expr) -> None:
     """
     query = tree.args.get("expression")
     clauses: set[type[exp.Expr]] = set()
-    for node in tree.walk(prune=lambda each: each is query):
+    for node in tree.walk(prune=lambda child: child is query):
         if node is query:
             continue
         if isinstance(node.parent, exp.Properties) and type(node) not in _REPEATED:
@@ -80,8 +80,8 @@ def require_understood(statement: SqlStatement, tree: exp.Expr) -> None:
             clauses.add(type(node))
         if type(node) not in UNDERSTOOD:
             statement.refuse(node, f"CREATE TABLE with {_words(node)} is not supported.")
-        what = "CREATE TABLE" if node is tree else _words(node)
-        statement.only(node, UNDERSTOOD[type(node)], what)
+        subject = "CREATE TABLE" if node is tree else _words(node)
+        statement.only(node, UNDERSTOOD[type(node)], subject)
 
 
 def _words(node: exp.Expr) -> str:
@@ -312,8 +312,8 @@ class _Table:
         if serde.lower() not in _SERDES:
             self._statement.refuse(node, f"The serde {serde} is not supported.")
         self._serde = _SERDES[serde.lower()]
-        if (given := node.args.get("serde_properties")) is not None:
-            self._serde_parameters |= _pairs(given.expressions)
+        if (serde_properties := node.args.get("serde_properties")) is not None:
+            self._serde_parameters |= _pairs(serde_properties.expressions)
 
 
 def _has_name(column: exp.Expr) -> bool:
@@ -349,7 +349,11 @@ def _type(statement: SqlStatement, node: exp.ColumnDef) -> str:
         if part.this not in _TYPES:
             name = getattr(part.this, "name", part.this)
             statement.refuse(node, f"The column {node.name}: the type {name} is not supported.")
-        arguments = [each for each in part.expressions if isinstance(each, exp.DataTypeParam)]
+        arguments = [
+            expression
+            for expression in part.expressions
+            if isinstance(expression, exp.DataTypeParam)
+        ]
         if len(arguments) not in _ARGUMENTS.get(part.this, (0,)):
             statement.refuse(
                 node,

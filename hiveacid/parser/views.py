@@ -152,19 +152,19 @@ def with_names_of_hive(statement: SqlStatement, tree: exp.Expr) -> str:
     """
     text = statement.slice(statement.tokens)
     outer = tree.expressions if isinstance(tree, exp.Select) else []
-    wanted = {_column_name(node.unalias()) for node in outer} - {""}
-    inner = next(subqueries(statement, statement.tokens), None) if wanted else None
+    column_names = {_column_name(node.unalias()) for node in outer} - {""}
+    inner = next(subqueries(statement, statement.tokens), None) if column_names else None
     if not inner:
         return text
     query = statement.slice(inner)
     first = _first(SqlStatement.of(query, "").parse())
     columns = first.expressions if isinstance(first, exp.Select) else []
-    named = {column.output_name for column in columns}
-    places = (f"_c{at}" for at in range(len(columns)))
-    names = [name if name in wanted - named else None for name in places]
+    output_names = {column.output_name for column in columns}
+    places = (f"_c{index}" for index in range(len(columns)))
+    names = [name if name in column_names - output_names else None for name in places]
     start = inner[0].start - statement.tokens[0].start
-    changed = with_names(query, names) or query
-    return text[:start] + changed + text[start + len(query) :]
+    renamed_query = with_names(query, names) or query
+    return text[:start] + renamed_query + text[start + len(query) :]
 
 
 def _column_name(node: exp.Expr) -> str:
@@ -205,9 +205,9 @@ def view_query(text: str, database: str, view: str) -> QuerySource:
         if not isinstance(tree, exp.Query):
             statement.refuse(None, "The text is not a query.")
         check_view(statement, tree)
-        named = with_names_of_hive(statement, tree)
-        if named != statement.slice(statement.tokens):
-            statement = SqlStatement.of(named, database)
+        renamed_query = with_names_of_hive(statement, tree)
+        if renamed_query != statement.slice(statement.tokens):
+            statement = SqlStatement.of(renamed_query, database)
             tree = statement.parse()
         # Separate from the names that the query on the view defines.
         return Inputs(statement, tree, f"_{view}_").query(statement.tokens)

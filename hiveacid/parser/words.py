@@ -63,10 +63,10 @@ class Nesting:
 def separated(tokens: Sequence[Token]) -> list[Sequence[Token]]:
     """Split tokens at the commas outside of brackets and CASE expressions."""
     parts, start, nesting = [], 0, Nesting()
-    for at, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if nesting.is_outside and token.token_type is TokenType.COMMA:
-            parts.append(tokens[start:at])
-            start = at + 1
+            parts.append(tokens[start:index])
+            start = index + 1
         nesting.pass_by(token)
     return [*parts, tokens[start:]]
 
@@ -146,9 +146,9 @@ class Words:
             parts.append(self.name())
         return parts
 
-    def alias(self, expected: str) -> None:
+    def alias(self, expected_alias: str) -> None:
         """Read the alias that a table has in the tree; columns after it are refused."""
-        if expected:
+        if expected_alias:
             self.take("AS")
             self.name()
         if self.keyword == "(":
@@ -165,14 +165,14 @@ class Words:
 
     def table(self) -> str:
         """The full name of a table."""
-        at = self.next
+        position = self.next
         parts = self.dotted_name()
         if len(parts) > 2:
-            self._statement.refuse(at, "A table of another catalog is not supported.")
+            self._statement.refuse(position, "A table of another catalog is not supported.")
         try:
             return TableRef.parse(".".join([self._statement.database, *parts][-2:])).full_name
         except HiveAcidError as error:
-            raise self._statement.error(at, error.what, error.remedy) from error
+            raise self._statement.error(position, error.what, error.remedy) from error
 
     def partition(self) -> tuple[dict[str, str | None], tuple[str, ...]]:
         """Read the keys of a PARTITION clause: those with a value, and those without one."""
@@ -180,14 +180,16 @@ class Words:
         dynamic: list[str] = []
         self.expect("(")
         while True:
-            at, key = self.next, self.name().lower()
+            position, key = self.next, self.name().lower()
             if key in values or key in dynamic:
-                self._statement.refuse(at, f"The partition key {key} is there twice.")
+                self._statement.refuse(position, f"The partition key {key} is there twice.")
             if not self.take_one_of(("=", "==")):
                 dynamic.append(key)
             elif dynamic:
-                what = f"The partition key {key} has a value, but {dynamic[-1]} before it has none."
-                self._statement.refuse(at, what, "Keys without a value come last.")
+                message = (
+                    f"The partition key {key} has a value, but {dynamic[-1]} before it has none."
+                )
+                self._statement.refuse(position, message, "Keys without a value come last.")
             else:
                 values[key] = self._value()
             if not self.take(","):
@@ -197,11 +199,11 @@ class Words:
 
     def partition_values(self) -> dict[str, str | None]:
         """Read the keys of a PARTITION clause, which all have a value."""
-        at = self.next
+        position = self.next
         values, dynamic = self.partition()
         if dynamic:
-            what = f"The partition key {dynamic[0]} has no value."
-            self._statement.refuse(at, what, f"Write {dynamic[0]} = 'value'.")
+            message = f"The partition key {dynamic[0]} has no value."
+            self._statement.refuse(position, message, f"Write {dynamic[0]} = 'value'.")
         return values
 
     def partition_name(self) -> str:
@@ -214,9 +216,9 @@ class Words:
         values: dict[str, str] = {}
         self.expect("(")
         while True:
-            at, name = self.next, self.string()
+            position, name = self.next, self.string()
             if name in values:
-                self._statement.refuse(at, f"The property {name!r} is there twice.")
+                self._statement.refuse(position, f"The property {name!r} is there twice.")
             self.expect("=")
             values[name] = self.string()
             if not self.take(","):
@@ -257,13 +259,17 @@ class Words:
 
         Keywords within brackets or CASE ... END belong to an expression, as does IS DISTINCT FROM.
         """
-        start, nesting, before = self._at, Nesting(), ""
+        start, nesting, previous_word = self._at, Nesting(), ""
         while not self.done:
             word = keyword_of(self.next)
-            if nesting.is_outside and word in keywords and (before, word) != ("DISTINCT", "FROM"):
+            if (
+                nesting.is_outside
+                and word in keywords
+                and (previous_word, word) != ("DISTINCT", "FROM")
+            ):
                 break
             nesting.pass_by(self.skip())
-            before = word
+            previous_word = word
         return self._tokens[start : self._at]
 
     def order_by(self) -> tuple[str, ...]:
@@ -288,18 +294,18 @@ class Words:
 
     def time(self) -> str:
         """A time in ISO form; nothing but digits, as 20260301, would be a write id elsewhere."""
-        at = self.next
+        position = self.next
         try:
             return str(AsOf.of_time(self.string()).time)
         except InvalidJob as error:
-            raise self._statement.error(at, error.what, error.remedy) from error
+            raise self._statement.error(position, error.what, error.remedy) from error
 
     def count(self, of: str) -> int:
         """A whole number."""
-        at = self.next
+        position = self.next
         number = self._of(TokenType.NUMBER, "a number")
         if not number.isdecimal() or len(number) > 9:
-            self._statement.refuse(at, f"{number} is no number of {of}.")
+            self._statement.refuse(position, f"{number} is no number of {of}.")
         return int(number)
 
     def name(self) -> str:
@@ -325,9 +331,12 @@ class Words:
                     self.next, f"Expected a comparison with a value before {self.shown()!r}."
                 )
             self.skip()
-            at = self.next
+            position = self.next
             value = self._value()
-            is_number = value is not None and at.token_type in (TokenType.NUMBER, TokenType.DASH)
+            is_number = value is not None and position.token_type in (
+                TokenType.NUMBER,
+                TokenType.DASH,
+            )
             found.append(KeyComparison(key, value, _SIGNS[sign], is_number))
             if not self.take(","):
                 break
@@ -350,8 +359,8 @@ class Words:
             return self.string()
         return sign + self._of(TokenType.NUMBER, "a literal or a parameter")
 
-    def _of(self, kind: TokenType, what: str) -> str:
+    def _of(self, kind: TokenType, expectation: str) -> str:
         if self.done or self.next.token_type is not kind:
-            self._statement.refuse(self.next, f"Expected {what} before {self.shown()!r}.")
+            self._statement.refuse(self.next, f"Expected {expectation} before {self.shown()!r}.")
         self._at += 1
         return self._tokens[self._at - 1].text

@@ -69,11 +69,11 @@ class Cursor(SignedRecord):
         if not place.endswith(f"/{CONSUMER_CURSORS}/{self.path}"):
             raise ValueError("It belongs to another place.")
 
-    def is_news_after(self, known: "Cursor | None") -> bool:
+    def is_news_after(self, known_cursor: "Cursor | None") -> bool:
         """Whether it replaces another cursor: a cursor never moves back."""
-        if known is None or known.begins:
-            return self != known
-        return not self.begins and self.version > known.version
+        if known_cursor is None or known_cursor.begins:
+            return self != known_cursor
+        return not self.begins and self.version > known_cursor.version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,15 +119,19 @@ def _known_versions(table: HiveTable, key: SigningKey | None) -> dict[str, tuple
     store = RecordStore(Cursor, ReadOnlyStorage.of(table.folder), key)
     for path, entry in store.entries().items():
         entries[path.partition("/")[0]].append(entry)
-    here = located(table)
+    located_table = located(table)
     versions = {}
-    for name, found in sorted(entries.items()):
-        cursors = [entry for entry in found if isinstance(entry, Cursor)]
-        problem = next((entry.what for entry in found if isinstance(entry, HiveAcidError)), None)
+    for name, cursors_by_name in sorted(entries.items()):
+        cursors = [entry for entry in cursors_by_name if isinstance(entry, Cursor)]
+        problem = next(
+            (entry.what for entry in cursors_by_name if isinstance(entry, HiveAcidError)), None
+        )
         newest = _newest(cursors)
         if problem is not None:
             versions[name] = 0, problem
-        elif newest is None or not all(cursor.table.is_same_as(here) for cursor in cursors):
+        elif newest is None or not all(
+            cursor.table.is_same_as(located_table) for cursor in cursors
+        ):
             versions[name] = 0, "Its cursor belongs to another creation of the table."
         elif len({cursor.targets for cursor in cursors}) > 1:
             versions[name] = 0, "Its cursors belong to several targets."
@@ -158,8 +162,8 @@ def known_consumers(
     )
 
 
-def _count(now: ValidWriteIdList, after: int, newest: int) -> int:
-    return sum(map(now.is_valid, range(after + 1, newest + 1)))
+def _count(now: ValidWriteIdList, start_version: int, newest: int) -> int:
+    return sum(map(now.is_valid, range(start_version + 1, newest + 1)))
 
 
 def forget_consumer(client: MetastoreClient, ref: TableRef, name: str) -> bool:
@@ -227,9 +231,9 @@ class Consumer:
         self._cursor = self._read()
         self._oldest: int | None = None
         ref = self._described.ref
-        self._seen = seen = Snapshot.take(client, [ref]).write_ids[ref.full_name]
-        self.newest = last_final_version(seen)
-        self.highest = seen.high_watermark
+        self._seen = valid_write_ids = Snapshot.take(client, [ref]).write_ids[ref.full_name]
+        self.newest = last_final_version(valid_write_ids)
+        self.highest = valid_write_ids.high_watermark
 
     @property
     def after(self) -> int | None:
@@ -288,9 +292,9 @@ class Consumer:
             raise self._times_refused()
         return first.write_id
 
-    def token(self, after: int) -> str:
+    def token(self, start_version: int) -> str:
         """Return the run token of the copy that begins after a version."""
-        return consumer_token(self.table, self._name, after)
+        return consumer_token(self.table, self._name, start_version)
 
     def begin(self, version: int) -> None:
         """Register a new consumer for cleanings, before its first copy.

@@ -80,11 +80,11 @@ class EarlierAttempts:
         self._run_token = run_token
         self._needs_report = needs_report
 
-    def end(self, before: int | None = None) -> None:
+    def end(self, limit_txn_id: int | None = None) -> None:
         """Abort the open transactions of earlier attempts, and check whether one has committed.
 
         Args:
-            before: A transaction of this attempt: it and younger ones are not aborted.
+            limit_txn_id: A transaction of this attempt: it and younger ones are not aborted.
 
         Raises:
             AlreadyApplied: An attempt has committed.
@@ -92,19 +92,19 @@ class EarlierAttempts:
             NewerRecord: The note on such an attempt was written by a newer version.
         """
         # In this order, a transaction that could not be aborted, as it just committed, is found.
-        abort_open_transactions(self._client, self._run_token, before=before)
-        if before is None:
+        abort_open_transactions(self._client, self._run_token, limit_txn_id=limit_txn_id)
+        if limit_txn_id is None:
             abort_open_transactions(self._client, source_token(self._run_token))
         # Repeated each time, because a table may have been created again.
         tables = [*self._existing_tables()]
         snapshot = Snapshot.take(self._client, [table.ref for table in tables])
         self._remove_staging(tables, snapshot)
         attempts = self._proofs(tables, snapshot)
-        applied = [proofs for proofs in attempts[RunOutcome.APPLIED] if _is_final(proofs)]
-        if applied:
+        applied_attempts = [proofs for proofs in attempts[RunOutcome.APPLIED] if _is_final(proofs)]
+        if applied_attempts:
             # Of two concurrent attempts, one may have had nothing to do.
-            wrote = [proofs for proofs in applied if _report_of(proofs).files]
-            self._applied((wrote or applied)[0])
+            wrote = [proofs for proofs in applied_attempts if _report_of(proofs).files]
+            self._applied((wrote or applied_attempts)[0])
         if unproven := attempts[RunOutcome.UNPROVEN]:
             self._search_directories(unproven, snapshot)
             raise self._unproven(unproven[-1])
@@ -126,25 +126,25 @@ class EarlierAttempts:
             for file in notes.of_run(self._run_token):
                 outcome = notes.judge(file, snapshot.txns, write_ids)
                 attempts[file.name.txn_id].append(_Proof(storage, notes, file, outcome))
-        joined = defaultdict(list)
+        attempts_by_outcome = defaultdict(list)
         for _, proofs in sorted(attempts.items()):
-            joined[min(proof.outcome for proof in proofs)].append(proofs)
-        return joined
+            attempts_by_outcome[min(proof.outcome for proof in proofs)].append(proofs)
+        return attempts_by_outcome
 
     def _remove_staging(self, tables: Sequence[HiveTable], snapshot: Snapshot) -> None:
         """Remove the staged files of earlier attempts whose transactions have ended.
 
         Drivers of other runs may be about to retry the commit: only a cleaning removes their files.
         """
-        own: set[int] | None = None
+        own_txn_ids: set[int] | None = None
         for table in tables:
             storage = Storage.of(table.folder)
             names = storage.list_directories(missing_ok=True)
             for name in stale_staging(names, snapshot.txns, snapshot.min_open):
-                if own is None:
+                if own_txn_ids is None:
                     tokens = self._run_token, source_token(self._run_token)
-                    own = {txn.txn_id for txn in find_transactions(self._client, *tokens)}
-                if staging_txn(name) in own:
+                    own_txn_ids = {txn.txn_id for txn in find_transactions(self._client, *tokens)}
+                if staging_txn(name) in own_txn_ids:
                     storage.delete_directory(name)
 
     def settled(self, report: RunReport) -> RunReport:
@@ -159,9 +159,9 @@ class EarlierAttempts:
         """
         try:
             self.end()
-        except AlreadyApplied as applied:
-            if applied.report.txn_id != report.txn_id:
-                return replace(applied.report, already_done=True)
+        except AlreadyApplied as applied_error:
+            if applied_error.report.txn_id != report.txn_id:
+                return replace(applied_error.report, already_done=True)
         return report
 
     def _applied(self, proofs: Sequence[_Proof]) -> None:
@@ -182,18 +182,18 @@ class EarlierAttempts:
         """Report an attempt with an unreadable note if a directory proves that it was committed."""
         for proofs in attempts:
             evidence = [
-                each.notes.evidence(each.file, self._run_token, snapshot.write_ids)
-                for each in proofs
+                proof.notes.evidence(proof.file, self._run_token, snapshot.write_ids)
+                for proof in proofs
             ]
-            found = [
-                each.report
-                for each in evidence
-                if each is not None and (each.is_whole or not self._needs_report)
+            reports = [
+                finding.report
+                for finding in evidence
+                if finding is not None and (finding.is_whole or not self._needs_report)
             ]
-            if found:
+            if reports:
                 paths = " and ".join(proof.path for proof in proofs)
                 warning = f"{paths} cannot be read. A directory of the table proves the commit."
-                report = _joined(found)
+                report = _joined(reports)
                 raise AlreadyApplied(replace(report, warnings=(*report.warnings, warning)))
 
     def _unproven(self, proofs: Sequence[_Proof]) -> UnprovenRun | NewerRecord:
@@ -242,11 +242,11 @@ def require_same_statements(
         except TableNotFound:
             continue
         folder = RunNoteFolder(client, Storage.of(table.folder), table)
-        others = folder.of_other_statements(tokens)
-        if not others:
+        other_files = folder.of_other_statements(tokens)
+        if not other_files:
             continue
         snapshot = Snapshot.take(client, [ref])
-        for file in others:
+        for file in other_files:
             outcome = folder.judge(file, snapshot.txns, snapshot.write_ids[ref.full_name])
             note = file.note
             changed_nothing = note is not None and not note.is_final
@@ -254,11 +254,13 @@ def require_same_statements(
                 continue
             if file.newer is not None:
                 raise file.newer
-            what = "another statement" if note is None else f"another statement, {note.operation},"
+            statement_text = (
+                "another statement" if note is None else f"another statement, {note.operation},"
+            )
             has = "has" if outcome is RunOutcome.APPLIED else "may have"
             path = f"{table.folder.rstrip('/')}/{file.path}"
             raise UnprovenRun(
-                f"An earlier attempt of this run {has} applied {what} to {ref}, which the script"
+                f"An earlier attempt of this run {has} applied {statement_text} to {ref}, which the script"
                 " no longer contains.",
                 remedy="Put it back as it was: it is not applied again. Values that differ in each "
                 "attempt, like the time, cannot be part of a statement. If the changed script is to be "
@@ -268,14 +270,15 @@ def require_same_statements(
 
 def _abort_other_statements(client: MetastoreClient, tokens: Collection[str]) -> None:
     """Abort the open transactions of the run, on the same tables, for statements of other texts."""
-    own = {agent_info(token) for token in tokens}
-    alike = {(run_of(token), token.rpartition("@")[2]) for token in own}
+    own_tokens = {agent_info(token) for token in tokens}
+    alike = {(run_of(token), token.rpartition("@")[2]) for token in own_tokens}
     abort_open_transactions(
         client,
         *(
             txn.token
             for txn in client.get_open_txns_info()
-            if txn.token not in own and (run_of(txn.token), txn.token.rpartition("@")[2]) in alike
+            if txn.token not in own_tokens
+            and (run_of(txn.token), txn.token.rpartition("@")[2]) in alike
         ),
     )
 
@@ -295,11 +298,11 @@ def _joined(reports: Sequence[RunReport]) -> RunReport:
     """Join the reports of one run on some tables each."""
     return replace(
         reports[0],
-        write_ids={name: id_ for each in reports for name, id_ in each.write_ids.items()},
-        rows_inserted=sum(each.rows_inserted for each in reports),
-        rows_updated=sum(each.rows_updated for each in reports),
-        rows_deleted=sum(each.rows_deleted for each in reports),
-        files=sum(each.files for each in reports),
-        bytes=sum(each.bytes for each in reports),
-        tables=tuple(table for each in reports for table in each.tables),
+        write_ids={name: id_ for report in reports for name, id_ in report.write_ids.items()},
+        rows_inserted=sum(report.rows_inserted for report in reports),
+        rows_updated=sum(report.rows_updated for report in reports),
+        rows_deleted=sum(report.rows_deleted for report in reports),
+        files=sum(report.files for report in reports),
+        bytes=sum(report.bytes for report in reports),
+        tables=tuple(table for report in reports for table in report.tables),
     )

@@ -178,9 +178,9 @@ class Erasure(SignedRecord):
 
         A step opens no folder of a table that is only named here: the metastore must have the same.
         """
-        roots = tuple(f"{plain_location(each.table.location)}/" for each in self.tables)
-        outside = [file.path for file in self.held if not _is_below(roots, file.path)]
-        return tuple(dict.fromkeys(path.rpartition("/")[0] for path in outside))
+        roots = tuple(f"{plain_location(table.table.location)}/" for table in self.tables)
+        outer_paths = [file.path for file in self.held if not _is_below(roots, file.path)]
+        return tuple(dict.fromkeys(path.rpartition("/")[0] for path in outer_paths))
 
     def age(self, now: datetime) -> timedelta:
         """Return the time since the request."""
@@ -190,18 +190,20 @@ class Erasure(SignedRecord):
         """Return the time until the deadline; negative after it."""
         return datetime.fromisoformat(self.deadline) - now
 
-    def with_files(self, found: Iterable[HeldFile]) -> "Erasure":
+    def with_files(self, held_files: Iterable[HeldFile]) -> "Erasure":
         """Add the result of a search."""
-        known = {(file.path, file.bytes): file for file in self.files if file.gone_at is None}
-        gone = [file for file in self.files if file.gone_at is not None]
-        for file in found:
-            known.setdefault((file.path, file.bytes), file)
-        return replace(self, files=(*gone, *known.values()))
+        present_files = {
+            (file.path, file.bytes): file for file in self.files if file.gone_at is None
+        }
+        removed_files = [file for file in self.files if file.gone_at is not None]
+        for file in held_files:
+            present_files.setdefault((file.path, file.bytes), file)
+        return replace(self, files=(*removed_files, *present_files.values()))
 
     def report(self, *, dry_run: bool = False) -> EraseReport:
         """Describe the state."""
-        held = self.held
-        names = {"/".join(filter(None, (file.table, file.partition))) for file in held}
+        held_files = self.held
+        names = {"/".join(filter(None, (file.table, file.partition))) for file in held_files}
         return EraseReport(
             job="erase",
             target=self.tables[0].table.name,
@@ -211,8 +213,8 @@ class Erasure(SignedRecord):
             deadline=self.deadline,
             rows_deleted=sum(table.rows_deleted for table in self.tables),
             partitions=tuple(sorted(names)),
-            bytes=sum(file.bytes for file in held),
-            files=len(held),
+            bytes=sum(file.bytes for file in held_files),
+            files=len(held_files),
             waits=self.waits,
             certificate=self.certificate,
         )
@@ -222,12 +224,12 @@ class Erasure(SignedRecord):
         location = place.rpartition(f"/{self.record_kind.folder}/")[0]
         folder, _, request = location.rpartition("/")
         times = map(datetime.fromisoformat, (self.requested_at, self.deadline))
-        names = [each.table.name for each in self.tables]
-        joined = (each.join.rpartition(".")[0] for each in self.tables)
+        names = [table.table.name for table in self.tables]
+        join_tables = (table.join.rpartition(".")[0] for table in self.tables)
         rounds = range(1, len(self.run_tokens) + 1)
         # They name transactions that are aborted, so that only those of the request itself may.
         tokens = tuple(token_of_request(folder, request, number) for number in rounds)
-        write_ids = [each.write_id for each in self.tables]
+        write_ids = [table.write_id for table in self.tables]
         numbers = (*filter(None, write_ids), *self.txn_ids)
         certificate = self.certificate or f"{location}/{CERTIFICATE}"
         is_sound = (
@@ -236,7 +238,10 @@ class Erasure(SignedRecord):
             and 0 < len(bytes.fromhex(self.salt)) <= _LONGEST_SALT
             and 0 < len(names) == len({*names})
             and all(TableRef.parse(name).full_name == name for name in names)
-            and all(not other or other in names[:at] for at, other in enumerate(joined))
+            and all(
+                not join_table or join_table in names[:index]
+                for index, join_table in enumerate(join_tables)
+            )
             and self.run_tokens == tokens
             and len(self.txn_ids) <= len(tokens) <= MOST_ROUNDS
             and not (self.txn_ids and None in write_ids)
@@ -370,11 +375,11 @@ class ErasureRecord:
         try:
             self._storage.write_file(CERTIFICATE, content)
         except StorageError:
-            known = self.certificate()
-            if known is None:
+            issued_content = self.certificate()
+            if issued_content is None:
                 raise
-            if counts(known):
-                return known
+            if counts(issued_content):
+                return issued_content
             self._storage.write_file(CERTIFICATE, content, replace=True)
         return content
 

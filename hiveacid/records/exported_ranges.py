@@ -60,9 +60,9 @@ def range_file(after: int) -> str:
     return f"{range_folder(after)}/_range.json"
 
 
-def _mismatch(place: str, exported: str, asked: str) -> PositionMismatch:
+def _mismatch(place: str, exported: str, requested_name: str) -> PositionMismatch:
     return PositionMismatch(
-        f"{place} belongs to an export of {exported}, and this is one of {asked}.",
+        f"{place} belongs to an export of {exported}, and this is one of {requested_name}.",
         remedy="Move that folder away, or export to another path under another name of the consumer.",
     )
 

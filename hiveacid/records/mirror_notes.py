@@ -148,30 +148,30 @@ def last_mirror_note(table: HiveTable, location: str) -> MirrorNote | None:
 
 
 def known_mirrors(
-    table: HiveTable, now: ValidWriteIdList, at: float, key: SigningKey | None
+    table: HiveTable, now: ValidWriteIdList, moment: float, key: SigningKey | None
 ) -> tuple[KnownMirror, ...]:
     """Describe the mirrors of a table, by name; first those whose notes cannot be read.
 
     Args:
         table: The table.
         now: The write ids that a new reader sees.
-        at: The present time, in seconds since 1970.
+        moment: The present time, in seconds since 1970.
         key: The key of the installation, if signatures must be valid.
     """
-    here = located(table)
+    located_table = located(table)
     entries = RecordStore(MirrorNote, ReadOnlyStorage.of(table.folder), key).entries()
     notes = [
         note
         for note in entries.values()
         # A copied folder has the notes of another table.
         if isinstance(note, MirrorNote)
-        and (note.table.name, note.table.location) == (here.name, here.location)
+        and (note.table.name, note.table.location) == (located_table.name, located_table.location)
     ]
     nothing = ValidWriteIdList(None, 0)
     unreadable = tuple(
         KnownMirror(
             name=path.partition("/")[0],
-            lag=MirrorLag.of(nothing, now, complete_at=at, at=at),
+            lag=MirrorLag.of(nothing, now, complete_at=moment, moment=moment),
             problem=entry.what,
         )
         for path, entry in entries.items()
@@ -183,10 +183,10 @@ def known_mirrors(
             catalog=note.catalog,
             location=note.location,
             lag=MirrorLag.of(
-                note.snapshot if note.table.is_same_as(here) else nothing,
+                note.snapshot if note.table.is_same_as(located_table) else nothing,
                 now,
                 complete_at=note.complete_at,
-                at=at,
+                moment=moment,
             ),
             complete_at=note.complete_at,
             run_token=note.run_token,
@@ -220,13 +220,15 @@ def forget_mirror(client: MetastoreClient, ref: TableRef, name: str, catalog: st
 
 
 def _forget(
-    store: RecordStore[MirrorNote], name: str, catalog: str | None, before: float = math.inf
+    store: RecordStore[MirrorNote], name: str, catalog: str | None, time_limit: float = math.inf
 ) -> bool:
     folders = [
         path.partition("/")[0]
         for path, entry in store.entries().items()
         if (
-            entry.mirror == name and catalog in (None, entry.catalog) and entry.complete_at < before
+            entry.mirror == name
+            and catalog in (None, entry.catalog)
+            and entry.complete_at < time_limit
             if isinstance(entry, MirrorNote)
             else path.startswith(f"{name}/") and not isinstance(entry, NewerRecord)
         )

@@ -126,13 +126,13 @@ def holds_write(directory: str, write_id: int) -> bool:
         directory: The name.
         write_id: The write id.
     """
-    parsed = parse_directory(directory)
-    if isinstance(parsed, Base):
-        return parsed.write_id == write_id and not parsed.visibility_txn
+    parsed_name = parse_directory(directory)
+    if isinstance(parsed_name, Base):
+        return parsed_name.write_id == write_id and not parsed_name.visibility_txn
     return (
-        isinstance(parsed, Delta)
-        and parsed.min_write_id == parsed.max_write_id == write_id
-        and not parsed.visibility_txn
+        isinstance(parsed_name, Delta)
+        and parsed_name.min_write_id == parsed_name.max_write_id == write_id
+        and not parsed_name.visibility_txn
     )
 
 
@@ -155,11 +155,11 @@ def note_readers(client: MetastoreClient, storage: Storage, directory: str, ref:
     """
     # In this order, every lock that belongs to a transaction belongs to one up to the watermark.
     locks = {lock.lock_id for lock in client.show_locks(ref)}
-    since = ReaderNote(client.get_open_txns().high_watermark, tuple(sorted(locks)))
+    reader_note = ReaderNote(client.get_open_txns().high_watermark, tuple(sorted(locks)))
     # Last: a note must not bring back a directory, because an empty base hides all rows.
     if not storage.exists(directory) or read_reader_note(storage, directory) is not None:
         return
-    storage.write_file(f"{directory}/{READER_NOTE_FILE}", codec.to_bytes(since), replace=True)
+    storage.write_file(f"{directory}/{READER_NOTE_FILE}", codec.to_bytes(reader_note), replace=True)
 
 
 def read_reader_note(storage: ReadOnlyStorage, directory: str) -> ReaderNote | None:

@@ -214,10 +214,13 @@ class RunNoteFolder:
         Args:
             tokens: The tokens of these statements, with the marks of their tables.
         """
-        runs, known = {digest_of_run(token) for token in tokens}, {digest_of(t) for t in tokens}
+        runs, known_digests = (
+            {digest_of_run(token) for token in tokens},
+            {digest_of(t) for t in tokens},
+        )
         names = self._names()
         return self._read(
-            [n for n in names if n.digest.startswith(tuple(runs)) and n.digest not in known]
+            [n for n in names if n.digest.startswith(tuple(runs)) and n.digest not in known_digests]
         )
 
     def unmarked(self) -> list[NoteFile]:
@@ -229,8 +232,8 @@ class RunNoteFolder:
         txns: ValidTxnList,
         write_ids: ValidWriteIdList,
         limit: int,
-        known: Set[int] = frozenset(),
-        since: float | None = None,
+        known_txn_ids: Set[int] = frozenset(),
+        start_time: float | None = None,
     ) -> list[RunNote]:
         """Read the newest notes of runs that were committed.
 
@@ -238,15 +241,15 @@ class RunNoteFolder:
             txns: A fresh list of transactions.
             write_ids: A fresh list of the table's write ids.
             limit: The maximum number of notes.
-            known: The transactions whose notes need not be read.
-            since: Notes written before this time are not read; in seconds since 1970.
+            known_txn_ids: The transactions whose notes need not be read.
+            start_time: Notes written before this time are not read; in seconds since 1970.
         """
-        names = [name for name in self._names(since) if name.txn_id not in known]
+        names = [name for name in self._names(start_time) if name.txn_id not in known_txn_ids]
         files = self._read(names[-limit:])
-        applied = (
+        applied_files = (
             file for file in files if self.judge(file, txns, write_ids) is RunOutcome.APPLIED
         )
-        return [file.note for file in applied if file.note is not None]
+        return [file.note for file in applied_files if file.note is not None]
 
     def judge(self, file: NoteFile, txns: ValidTxnList, write_ids: ValidWriteIdList) -> RunOutcome:
         """Decide on the transaction of a note, by this table alone.
@@ -282,8 +285,8 @@ class RunNoteFolder:
         """
         if file.note is not None or file.newer is not None:
             return None
-        own = write_ids[self._name]
-        return find_evidence(self._client, self._table, token, file.name.txn_id, own)
+        table_write_ids = write_ids[self._name]
+        return find_evidence(self._client, self._table, token, file.name.txn_id, table_write_ids)
 
     def _judge_by_name(self, file: NoteFile, txns: ValidTxnList) -> RunOutcome:
         """Decide on an unreadable note by its name, which contains the number of the transaction."""
@@ -298,13 +301,15 @@ class RunNoteFolder:
     def _of_digest(self, digest: str) -> list[NoteName]:
         return [name for name in self._names() if name.digest == digest]
 
-    def _names(self, since: float | None = None) -> list[NoteName]:
-        parsed = (
+    def _names(self, start_time: float | None = None) -> list[NoteName]:
+        note_names = (
             NoteName.parse(path.rpartition("/")[2])
-            for path, _, written in self._storage.walk(RUN_NOTES)
-            if since is None or not written or written / 1e9 >= since
+            for path, _, write_time in self._storage.walk(RUN_NOTES)
+            if start_time is None or not write_time or write_time / 1e9 >= start_time
         )
-        return sorted((name for name in parsed if name is not None), key=lambda name: name.txn_id)
+        return sorted(
+            (name for name in note_names if name is not None), key=lambda name: name.txn_id
+        )
 
     def _read(self, names: Sequence[NoteName]) -> list[NoteFile]:
         if len(names) < 2:
@@ -333,12 +338,14 @@ class RunNoteFolder:
         Args:
             note: The note.
         """
-        return next((each for each in note.directories if self._place_of(each) is None), None)
+        return next(
+            (directory for directory in note.directories if self._place_of(directory) is None), None
+        )
 
     def _has_directory(self, note: RunNote) -> bool:
         """Whether a directory of the transaction exists, or existed until just now."""
-        named = note.directories[:_MOST_LISTED]
-        return any(self._is_directory_of(note, each) for each in named)
+        listed_directories = note.directories[:_MOST_LISTED]
+        return any(self._is_directory_of(note, directory) for directory in listed_directories)
 
     def _is_directory_of(self, note: RunNote, location: str) -> bool:
         try:
@@ -368,20 +375,22 @@ class RunNoteFolder:
         """The locations of the partitions, by their texts."""
         if not self._table.partition_keys:
             return {}
-        found = partition_locations(self._client, self._table).values()
-        return dict(zip(found, found, strict=True))
+        locations = partition_locations(self._client, self._table).values()
+        return dict(zip(locations, locations, strict=True))
 
 
-def write_note(storage: Storage, file: NoteFile, *, again: bool = False) -> None:
+def write_note(storage: Storage, file: NoteFile, *, is_replacement: bool = False) -> None:
     """Write a note, before the commit.
 
     Args:
         storage: The table's folder.
         file: The note.
-        again: Whether it replaces the note that the same transaction has written.
+        is_replacement: Whether it replaces the note that the same transaction has written.
     """
     assert file.note is not None
-    RecordStore(RunNote, storage).write(file.name.name, file.note.shortened, replaces=again)
+    RecordStore(RunNote, storage).write(
+        file.name.name, file.note.shortened, replaces=is_replacement
+    )
 
 
 def mark_committed(storage: Storage, file: NoteFile) -> None:

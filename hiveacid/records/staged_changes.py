@@ -159,7 +159,10 @@ class StagedStatement:
     @property
     def files(self) -> Iterator[StagedRows]:
         """All files."""
-        for group in (*(each for one in self.inputs for each in one.groups), *self.deletes):
+        for group in (
+            *(input_group for staged_input in self.inputs for input_group in staged_input.groups),
+            *self.deletes,
+        ):
             yield from group.files
 
     def require_valid(self, name: str) -> None:
@@ -189,13 +192,16 @@ class StagedStatement:
             if not 0 <= (file.bucket or 0) <= MAX_WRITER_ID or file.bytes < 0:
                 raise malformed(name, f"a bucket or a size of {file.path!r} that is impossible")
         for group in self.deletes:
-            if any(each.rows is None or each.bucket is None for each in group.files):
+            if any(
+                staged_file.rows is None or staged_file.bucket is None
+                for staged_file in group.files
+            ):
                 raise malformed(name, "delete events without a number")
-        if any(not group.files for each in self.inputs for group in each.groups):
+        if any(not group.files for staged_input in self.inputs for group in staged_input.groups):
             raise malformed(name, "a group without files")
 
     def _replaces(self, value: bool) -> bool:
-        return any(each.replace is value for each in self.inputs)
+        return any(staged_input.replace is value for staged_input in self.inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +248,7 @@ class StagedChange(SignedRecord):
     @property
     def tables(self) -> list[str]:
         """The full names of the changed tables; the first one is the target."""
-        return [*dict.fromkeys(each.table.name for each in self.statements)]
+        return [*dict.fromkeys(statement.table.name for statement in self.statements)]
 
     @property
     def snapshot(self) -> Snapshot:
@@ -278,22 +284,24 @@ class StagedChange(SignedRecord):
     def report(self) -> RunReport:
         """The numbers of its rows."""
         reports: dict[str, TableReport] = {}
-        for each in self.statements:
-            known = reports.get(each.table.name)
-            reports[each.table.name] = each.report if known is None else known + each.report
+        for statement in self.statements:
+            earlier_report = reports.get(statement.table.name)
+            reports[statement.table.name] = (
+                statement.report if earlier_report is None else earlier_report + statement.report
+            )
         tables = (*reports.values(),)
-        kinds = {each.name for each in self.statements}
+        kinds = {statement.name for statement in self.statements}
         return RunReport(
             job=kinds.pop() if len(self.statements) == 1 else "transaction",
             target=self.tables[0],
-            rows_inserted=sum(each.rows_inserted for each in tables),
-            rows_updated=sum(each.rows_updated for each in tables),
-            rows_deleted=sum(each.rows_deleted for each in tables),
-            files=sum(each.files for each in tables),
-            bytes=sum(each.bytes for each in tables),
+            rows_inserted=sum(table.rows_inserted for table in tables),
+            rows_updated=sum(table.rows_updated for table in tables),
+            rows_deleted=sum(table.rows_deleted for table in tables),
+            files=sum(table.files for table in tables),
+            bytes=sum(table.bytes for table in tables),
             partitions=tables[0].partitions,
             tables=tables,
-            warnings=tuple(each.warning for each in self.statements if each.warning),
+            warnings=tuple(statement.warning for statement in self.statements if statement.warning),
         )
 
     @classmethod
@@ -335,10 +343,10 @@ def name_of(run_token: str, txn_id: int) -> str:
     return f"{digest_of(run_token)}_{txn_id}"
 
 
-def malformed(name: str, what: str) -> StagedChangeRefused:
+def malformed(name: str, defect: str) -> StagedChangeRefused:
     """Return the error that a manifest was not written by this package."""
     return StagedChangeRefused(
-        f"The manifest of the staged change {name} has {what}.",
+        f"The manifest of the staged change {name} has {defect}.",
         remedy="It is damaged or forged: look who may write into the folder of the table.",
     )
 
@@ -419,7 +427,7 @@ class StagedChangeFolder:
             The changes, the oldest first, and by name the problems of those whose manifest is damaged,
             forged, or of a newer version.
         """
-        found: list[StagedChange] = []
+        change_list: list[StagedChange] = []
         problems: dict[str, str] = {}
         for name in self.names():
             try:
@@ -431,8 +439,8 @@ class StagedChangeFolder:
                 problems[name] = str(error)
                 continue
             if change is not None:
-                found.append(change)
-        return sorted(found, key=lambda change: change.txn_id), problems
+                change_list.append(change)
+        return sorted(change_list, key=lambda change: change.txn_id), problems
 
     def known(self) -> list["KnownStagedChange"]:
         """Describe the staged changes, also those that cannot be read."""
@@ -490,7 +498,7 @@ class StagedChangeFolder:
             StagedChangeRefused: One is missing, or has another size.
         """
         folder = f"{STAGED_CHANGES}/{change.name}"
-        found = {
+        sizes_by_path = {
             file.path: file.size
             for file in self._storage.list_files(folder, recursive=True, missing_ok=True)
         }
@@ -498,8 +506,8 @@ class StagedChangeFolder:
             if statement.table.name != self._table.ref.full_name:
                 continue
             for file in statement.files:
-                if found.get(file.path) != file.bytes:
-                    state = "is missing" if file.path not in found else "has another size"
+                if sizes_by_path.get(file.path) != file.bytes:
+                    state = "is missing" if file.path not in sizes_by_path else "has another size"
                     raise StagedChangeRefused(
                         f"The file {folder}/{file.path} of the staged change of"
                         f" {self._table.ref.full_name} {state}."

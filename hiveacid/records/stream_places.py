@@ -137,19 +137,21 @@ class StreamPlace(SignedRecord):
             )
 
 
-def require_same_batch(job: StreamJob, batch_id: int, applied: str | None, planned: str) -> None:
+def require_same_batch(
+    job: StreamJob, batch_id: int, applied_digest: str | None, planned_digest: str
+) -> None:
     """Refuse a batch whose number was applied with rows other than those in the checkpoint.
 
     Args:
         job: The stream.
         batch_id: The batch.
-        applied: The digest of the offsets that it was applied with; None if it is unknown.
-        planned: The digest of the offsets in the checkpoint.
+        applied_digest: The digest of the offsets that it was applied with; None if it is unknown.
+        planned_digest: The digest of the offsets in the checkpoint.
 
     Raises:
         PositionMismatch: The digests differ.
     """
-    if applied not in (None, planned):
+    if applied_digest not in (None, planned_digest):
         raise PositionMismatch(
             f"Batch {batch_id} of stream {job.name} was applied to {job.target} with other rows than "
             f"the checkpoint {job.checkpoint} has for it, so that is a copy.",
@@ -197,10 +199,10 @@ def require_same_place(
         )
     if reset_query == place.query_id:
         return
-    found = "is not there" if query is None else f"is that of query {query}"
+    state_text = "is not there" if query is None else f"is that of query {query}"
     raise PositionMismatch(
         f"Stream {name} is at batch {place.batch_id} of query {place.query_id} in {table}, but "
-        f"the checkpoint {checkpoint.location} {found}.",
+        f"the checkpoint {checkpoint.location} {state_text}.",
         remedy=f"Put the checkpoint of that query there; it was at {place.checkpoint}. If it is lost, "
         "set the starting position in the options of the source, and reset_query="
         f"{place.query_id!r} in the job; otherwise rows of the table are written a second time.",
@@ -305,7 +307,7 @@ def stream_states(storage: ReadOnlyStorage) -> list[StreamState]:
     names = sorted(file.path for file in files if file.path.endswith(".json"))
     states = {name: _state(storage, f"{STREAM_PLACES}/{name}") for name in names[:_MOST_STATES]}
     # A file whose name does not match its stream was cut off by a kill.
-    return [each for name, each in states.items() if each and name == f"{each.name}.json"]
+    return [state for name, state in states.items() if state and name == f"{state.name}.json"]
 
 
 def _state(storage: ReadOnlyStorage, path: str) -> StreamState | None:

@@ -60,17 +60,19 @@ def find_evidence(
         locations = [*partition_locations(client, table).values()]
 
     def evidence_in(location: Location) -> Sequence[WriteEvidence]:
-        found = _written_in(ReadOnlyStorage.of(location), table.ref.full_name)
+        writes = _written_in(ReadOnlyStorage.of(location), table.ref.full_name)
         return [
             _evidence(table.ref.full_name, facts, report)
-            for facts, report in found
+            for facts, report in writes
             if (facts.txn_id, facts.run_token) == (txn_id, unmarked_token(token))
             and write_ids.is_valid(facts.write_id)
         ]
 
     with Threads(_READERS) as pool:
-        found = [each for evidence in pool.map(evidence_in, locations) for each in evidence]
-    return max(found, key=lambda each: each.is_whole, default=None)
+        evidences = [
+            candidate for evidence in pool.map(evidence_in, locations) for candidate in evidence
+        ]
+    return max(evidences, key=lambda candidate: candidate.is_whole, default=None)
 
 
 def _written_in(
@@ -99,7 +101,7 @@ def _report(record: object) -> RunReport | None:
 def _evidence(table: str, facts: WriteFacts, report: RunReport | None) -> WriteEvidence:
     if report is not None and report.txn_id == facts.txn_id:
         return WriteEvidence(report, is_whole=True)
-    written = TableReport(
+    table_report = TableReport(
         table=table,
         rows_inserted=facts.rows_inserted or 0,
         rows_updated=facts.rows_updated or 0,
@@ -107,16 +109,16 @@ def _evidence(table: str, facts: WriteFacts, report: RunReport | None) -> WriteE
         files=facts.files or 0,
         bytes=facts.bytes or 0,
     )
-    known = RunReport(
+    run_report = RunReport(
         job=facts.operation or "",
         target=table,
         txn_id=facts.txn_id,
         write_ids={table: facts.write_id},
-        rows_inserted=written.rows_inserted,
-        rows_updated=written.rows_updated,
-        rows_deleted=written.rows_deleted,
-        files=written.files,
-        bytes=written.bytes,
-        tables=(written,),
+        rows_inserted=table_report.rows_inserted,
+        rows_updated=table_report.rows_updated,
+        rows_deleted=table_report.rows_deleted,
+        files=table_report.files,
+        bytes=table_report.bytes,
+        tables=(table_report,),
     )
-    return WriteEvidence(known, is_whole=False)
+    return WriteEvidence(run_report, is_whole=False)

@@ -91,14 +91,14 @@ def dag_of(token: str, instance: str) -> str | None:
     return name if slash and prefix == instance and bool(colon) == bool(instance) else None
 
 
-def is_same_run(token: str, other: str) -> bool:
+def is_same_run(token: str, other_token: str) -> bool:
     """Whether two tokens are of one run, possibly of different statements of its script.
 
     Args:
         token: A token, marked or not.
-        other: Another one.
+        other_token: Another one.
     """
-    return _parts(token)[0] == _parts(other)[0]
+    return _parts(token)[0] == _parts(other_token)[0]
 
 
 def run_of(token: str) -> str:
@@ -150,11 +150,11 @@ def _shortened(run: str) -> str:
     if len(run) <= _LONGEST_RUN:
         return run
     digest = hashlib.sha256(run.encode()).hexdigest()[:_DIGEST_LENGTH]
-    dag, _, rest = run.partition("/")
-    _, *task = rest.rsplit("/", 2)
-    named = "/".join([dag, f"~{digest}", *task])
-    if len(task) == 2 and len(named) <= _LONGEST_RUN:
-        return named
+    dag, _, remainder = run.partition("/")
+    _, *task = remainder.rsplit("/", 2)
+    short_run = "/".join([dag, f"~{digest}", *task])
+    if len(task) == 2 and len(short_run) <= _LONGEST_RUN:
+        return short_run
     return f"{run[: _LONGEST_RUN - _DIGEST_LENGTH - 1]}~{digest}"
 
 

@@ -98,8 +98,8 @@ class _Export:
             # Before any file there is read or removed.
             require_free(self._client, [self._job.path], f"The export of {self._job.target}")
             table = self._client.get_table(TableRef.parse(self._job.target))
-            if (known := self._earlier_report(table)) is not None:
-                return known
+            if (report := self._earlier_report(table)) is not None:
+                return report
             self._remove_unfinished(exclusive)
             path = f"{self._job.path.rstrip('/')}/{self._staged}"
             exclusive.own(partial(self._storage.delete_directory, self._staged), path)
@@ -110,18 +110,18 @@ class _Export:
     def _write(self, table: HiveTable, path: str) -> int:
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)
-        counted = Observation()
+        observation = Observation()
         with Transaction(self._client, reads=[table.ref], phases=self._phases) as txn:
             session, reader = scan_session(self._spark), TableReader(self._client, txn)
             changes = reader.changes(session, table, self._job.source)
-            rows = self._enveloped(changes).observe(counted, F.count(F.lit(1)).alias("rows"))
+            rows = self._enveloped(changes).observe(observation, F.count(F.lit(1)).alias("rows"))
             writer = rows.write.format(self._job.format)
             with (
                 self._phases(Phase.WRITE, "the changes"),
                 translated_spark_errors(f"The export to {path}"),
             ):
                 writer.options(**_OPTIONS.get(self._job.format, {})).save(path)
-        return int(counted.get["rows"])
+        return int(observation.get["rows"])
 
     def _enveloped(self, changes: DataFrame) -> DataFrame:
         if self._job.envelope == "debezium":
@@ -176,19 +176,19 @@ class _Export:
 
     def _remove_unfinished(self, exclusive: ExclusiveTable) -> None:
         """Remove leftovers of killed attempts, and an incomplete folder on an object store."""
-        at_once, staged = self._storage.renames_at_once, f"_{self._name}_"
+        at_once, staging_prefix = self._storage.renames_at_once, f"_{self._name}_"
         for name in self._storage.list_directories(missing_ok=True):
-            hidden = name
-            if name.startswith(staged) and at_once:
+            hidden_name = name
+            if name.startswith(staging_prefix) and at_once:
                 # An attempt that sleeps must publish all of its files or fail.
-                hidden = f"{_REMOVED}{name}"
-                self._storage.rename(name, hidden)
+                hidden_name = f"{_REMOVED}{name}"
+                self._storage.rename(name, hidden_name)
             elif name == self._name and not at_once:
                 # Without the lock, another attempt may have published the folder.
                 exclusive.confirm_alive()
-            elif not name.startswith((staged, f"{_REMOVED}{staged}")):
+            elif not name.startswith((staging_prefix, f"{_REMOVED}{staging_prefix}")):
                 continue
-            self._storage.delete_directory(hidden)
+            self._storage.delete_directory(hidden_name)
 
 
 def _debezium(changes: DataFrame, job: ExportChangesJob) -> DataFrame:
@@ -200,20 +200,20 @@ def _debezium(changes: DataFrame, job: ExportChangesJob) -> DataFrame:
 
     source = F.struct(F.lit(job.target).alias("table"), F.col(VERSION).alias("version"))
     updates = F.col(CHANGE).isin(UPDATE_BEFORE, UPDATE_AFTER)
-    counted = changes.where(~updates).select(
+    counted_rows = changes.where(~updates).select(
         side(DELETE).alias("before"),
         side(INSERT).alias("after"),
         F.when(F.col(CHANGE) == DELETE, "d").otherwise("c").alias("op"),
         source.alias("source"),
     )
     if job.source.keys:
-        together = [F.col(quoted(key)) for key in job.source.keys]
-        together += [] if job.source.net else [F.col(VERSION)]
+        group_columns = [F.col(quoted(key)) for key in job.source.keys]
+        group_columns += [] if job.source.net else [F.col(VERSION)]
         # An update has exactly one row of each kind.
         pairs = changes.where(updates).groupBy(
-            *[key.alias(f"_k{n}") for n, key in enumerate(together)]
+            *[key.alias(f"_k{n}") for n, key in enumerate(group_columns)]
         )
-        counted = counted.unionByName(
+        counted_rows = counted_rows.unionByName(
             pairs.agg(
                 F.first(side(UPDATE_BEFORE), ignorenulls=True).alias("before"),
                 F.first(side(UPDATE_AFTER), ignorenulls=True).alias("after"),
@@ -222,4 +222,4 @@ def _debezium(changes: DataFrame, job: ExportChangesJob) -> DataFrame:
             ).select("before", "after", "op", "source")
         )
     now = F.lit(int(time.time() * 1000)).cast("bigint")
-    return counted.select("before", "after", "op", now.alias("ts_ms"), "source")
+    return counted_rows.select("before", "after", "op", now.alias("ts_ms"), "source")

@@ -78,12 +78,12 @@ def java_scan(spark: SparkSession) -> Any:
         SoftwareMissing: The package lacks the jar for this Spark; or Spark cannot load the class,
             or has it from a jar of another version.
     """
-    kept = kept_objects(spark)
-    if _SCAN not in kept:
+    attributes = kept_objects(spark)
+    if _SCAN not in attributes:
         with _FIRST_USE:
-            if _SCAN not in kept:
-                kept[_SCAN] = _first_use(spark)
-    return kept[_SCAN]
+            if _SCAN not in attributes:
+                attributes[_SCAN] = _first_use(spark)
+    return attributes[_SCAN]
 
 
 def scan_frame(

@@ -80,8 +80,8 @@ class SparkProgressLog:
         if not stages:
             return None
         tasks = sum(stage.numTasks() for stage in stages)
-        done = sum(stage.numCompleteTasks() for stage in stages)
-        message = f"Spark has done {done} of {plural(tasks, 'task')}"
+        finished_tasks = sum(stage.numCompleteTasks() for stage in stages)
+        message = f"Spark has done {finished_tasks} of {plural(tasks, 'task')}"
         for count, verb in (
             (sum(stage.outputRecords() for stage in stages), "written"),
             (sum(stage.inputRecords() for stage in stages), "read"),
@@ -91,12 +91,12 @@ class SparkProgressLog:
         return message
 
     def _log_progress(self) -> None:
-        rest = REPORT_SECONDS
-        while not self._over.wait(rest):
-            rest = PhaseLog.last + REPORT_SECONDS - time.monotonic()
-            if rest > 0:
+        pause = REPORT_SECONDS
+        while not self._over.wait(pause):
+            pause = PhaseLog.last + REPORT_SECONDS - time.monotonic()
+            if pause > 0:
                 continue
-            rest = REPORT_SECONDS
+            pause = REPORT_SECONDS
             try:
                 message = self.describe()
             except (Py4JError, OSError):
@@ -188,8 +188,8 @@ def execute(job: Job, driver: Driver) -> Report:
 @execute.register
 def _script(job: ScriptJob, driver: Driver) -> ScriptReport:
     def run_one(statement: ScriptedJob, number: int) -> RunReport | CompactReport:
-        several = len(job.statements) > 1
-        about = f"statement {number} of {len(job.statements)}" if several else ""
+        has_siblings = len(job.statements) > 1
+        about = f"statement {number} of {len(job.statements)}" if has_siblings else ""
         report = execute(statement, replace(driver, about=about))
         assert isinstance(report, RunReport | CompactReport)
         return report
@@ -221,20 +221,20 @@ def _compact(job: CompactJob, driver: Driver) -> CompactReport:
 @execute.register
 def _create_as(job: CreateTableAsJob, driver: Driver) -> RunReport:
     with driver.client() as client:
-        left = create_table_of(driver.spark, client, job, driver.batches)
-    if left is not None:
-        return left
+        final_report = create_table_of(driver.spark, client, job, driver.batches)
+    if final_report is not None:
+        return final_report
     try:
-        done = _write(job.insert, driver)
+        report = _write(job.insert, driver)
     except HiveAcidError as error:
-        again = (
+        repetition = (
             "another attempt of this statement continues with it; drop it before another one"
             if job.run_token
             else "drop it to try again"
         )
-        error.remedy = f"{error.remedy} {job.target} has been created: {again}.".lstrip()
+        error.remedy = f"{error.remedy} {job.target} has been created: {repetition}.".lstrip()
         raise
-    return replace(done, job=job.tag)
+    return replace(report, job=job.tag)
 
 
 @execute.register

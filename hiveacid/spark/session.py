@@ -160,15 +160,15 @@ def _template(spark: SparkSession) -> SparkSession:
     return session
 
 
-def session_holding(spark: SparkSession, kept: object) -> SparkSession:
+def session_holding(spark: SparkSession, content: object) -> SparkSession:
     """Return the same session as another object, which refers to an object.
 
     A frame refers to its session, as do the frames that are made from it: so the object is kept
     until the last of them is collected.
     """
-    same = copy(spark)
-    vars(same)["_kept"] = kept
-    return same
+    session_copy = copy(spark)
+    vars(session_copy)["_kept"] = content
+    return session_copy
 
 
 def end_reads_on_stop(spark: SparkSession) -> None:
@@ -228,22 +228,22 @@ def sql_parser(spark: SparkSession) -> Iterator[Any]:
         _PARSERS[spark] = java_session(spark).sessionState().sqlParser()
     sessions = kept[_SESSIONS]
     # Without an active session, Spark uses the default one.
-    before = sessions.active()
+    previous_session = sessions.active()
     sessions.setActiveSession(java_session(spark))
     try:
         yield _PARSERS[spark]
     finally:
-        sessions.setActiveSession(before)
+        sessions.setActiveSession(previous_session)
 
 
-def require_utc(spark: SparkSession, what: str) -> None:
+def require_utc(spark: SparkSession, subject: str) -> None:
     """Refuse to process timestamps if Spark's time zone is not UTC."""
     java_zone = java_class(spark, "java.util.TimeZone").getDefault().getID()
     session_zone = session_time_zone(spark)
     utc = {"UTC", "Etc/UTC", "GMT", "Z", "+00:00"}
     if java_zone not in utc or session_zone not in utc:
         raise UserError(
-            f"{what} has timestamps, and Spark runs in the zones {java_zone} (Java) and "
+            f"{subject} has timestamps, and Spark runs in the zones {java_zone} (Java) and "
             f"{session_zone} (session): Hive would show them shifted.",
             remedy="Start Spark with -Duser.timezone=UTC for driver and executors and "
             "spark.sql.session.timeZone=UTC.",
@@ -259,7 +259,7 @@ def session_time_zone(spark: SparkSession) -> str:
 def cancelling_jobs(spark: SparkSession, group: str, description: str) -> Iterator[None]:
     """Cancel the body's Spark jobs after an error, so that no job continues writing."""
     context = spark.sparkContext
-    before = {name: context.getLocalProperty(name) for name in _OF_JOB_GROUP}
+    properties_before = {name: context.getLocalProperty(name) for name in _OF_JOB_GROUP}
     context.setJobGroup(group, description, interruptOnCancel=True)
     try:
         yield
@@ -267,7 +267,7 @@ def cancelling_jobs(spark: SparkSession, group: str, description: str) -> Iterat
         context.cancelJobGroup(group)
         raise
     finally:
-        for name, value in before.items():
+        for name, value in properties_before.items():
             context.setLocalProperty(name, value)  # type: ignore[arg-type]
 
 

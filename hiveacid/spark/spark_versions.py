@@ -69,7 +69,7 @@ def stable_shuffles() -> dict[str, str]:
 
 
 @contextmanager
-def requiring_stages_run_once(spark: SparkSession, what: str) -> Iterator[None]:
+def requiring_stages_run_once(spark: SparkSession, subject: str) -> Iterator[None]:
     """Refuse the results of jobs in which Spark recomputed a stage whose rows may have changed.
 
     Spark before 4.1 combines the rows of both runs of the stage, without an error: rows would be
@@ -77,7 +77,7 @@ def requiring_stages_run_once(spark: SparkSession, what: str) -> Iterator[None]:
 
     Args:
         spark: The session of the jobs.
-        what: The name of the work, at the beginning of the message.
+        subject: The name of the work, at the beginning of the message.
 
     Raises:
         JobFailed: A stage was recomputed.
@@ -87,14 +87,14 @@ def requiring_stages_run_once(spark: SparkSession, what: str) -> Iterator[None]:
         return
     # Jobs of other threads count, too: Spark runs broadcasts and subqueries in groups of their own.
     newest = next(_newest_jobs(spark), None)
-    before = -1 if newest is None else newest.number
+    newest_before = -1 if newest is None else newest.number
     yield
-    seen: set[int] = set()
-    oldest = before + 1
-    written: set[str] = set()
+    stages: set[int] = set()
+    oldest = newest_before + 1
+    rdds_by_stage: set[str] = set()
     for job in _newest_jobs(spark):
         oldest = job.number
-        if job.number <= before:
+        if job.number <= newest_before:
             break
         attempts = {
             stage: attempt
@@ -104,24 +104,24 @@ def requiring_stages_run_once(spark: SparkSession, what: str) -> Iterator[None]:
         skipped = sum(str(attempt.status()) == "SKIPPED" for attempt in attempts.values())
         # Spark removes the records of skipped stages before all others.
         if len(set(job.stages)) - len(attempts) > max(job.skipped - skipped, 0):
-            raise _unrecorded(what, "stage")
+            raise _unrecorded(subject, "stage")
         for stage, recorded in attempts.items():
-            if stage in seen:
+            if stage in stages:
                 continue
-            seen.add(stage)
+            stages.add(stage)
             rdds = str(recorded.rddIds().mkString(","))
             # A stage that a later job computes for lost output has another id, but the same RDDs.
-            if recorded.attemptId() > 0 or rdds in written:
+            if recorded.attemptId() > 0 or rdds in rdds_by_stage:
                 raise JobFailed(
-                    f"{what}: Spark {pyspark.__version__} lost the output of a stage and computed "
+                    f"{subject}: Spark {pyspark.__version__} lost the output of a stage and computed "
                     "it again; the two results may differ.",
                     remedy="Repeat the job. Spark 4.1 compares the results, and continues if they "
                     "are equal.",
                 )
             if recorded.shuffleWriteRecords() > 0:
-                written.add(rdds)
-    if oldest > before + 1:
-        raise _unrecorded(what, "job")
+                rdds_by_stage.add(rdds)
+    if oldest > newest_before + 1:
+        raise _unrecorded(subject, "job")
 
 
 class _Job(NamedTuple):
@@ -161,9 +161,9 @@ def _newest_attempt(spark: SparkSession, stage: int) -> Any:
         raise
 
 
-def _unrecorded(what: str, kind: str) -> JobFailed:
+def _unrecorded(subject: str, kind: str) -> JobFailed:
     return JobFailed(
-        f"{what}: Spark {pyspark.__version__} has removed the record of a {kind}, so that it is "
+        f"{subject}: Spark {pyspark.__version__} has removed the record of a {kind}, so that it is "
         "unknown whether it was computed twice.",
         remedy="Increase spark.ui.retainedJobs and spark.ui.retainedStages, or use Spark 4.1.",
     )
@@ -187,19 +187,19 @@ def java_expression(spark: SparkSession, column: Column) -> Any:
     return java_session(spark).expression(java) if VERSION >= SPARK_4_0 else java.expr()
 
 
-def is_same_expression(written: Any, read: Any) -> bool:
+def is_same_expression(expression: Any, read: Any) -> bool:
     """Whether the text of an expression has the meaning of the expression.
 
     Args:
-        written: The Java expression of a column.
+        expression: The Java expression of a column.
         read: The Java expression that Spark's parser made of its text.
     """
     if VERSION >= SPARK_4_0:
-        return bool(read.equals(written))
+        return bool(read.equals(expression))
     # Columns of Spark 3.5 contain expressions that its parser leaves to the analyzer: only their
     # texts can be compared.
-    return bool(read.sql() == written.sql()) and not any(
-        _INCOMPLETE_TEXTS.search(name) for name in _class_names(written)
+    return bool(read.sql() == expression.sql()) and not any(
+        _INCOMPLETE_TEXTS.search(name) for name in _class_names(expression)
     )
 
 
@@ -251,13 +251,13 @@ def try_cast(column: Column, type_: types.DataType) -> Column:
     if VERSION >= SPARK_4_0:
         return column.try_cast(type_)
     # The parser of Spark 3.5 knows TRY_CAST, its columns do not.
-    spark, made = SparkSession.active(), cast("Callable[..., Column]", Column)
+    spark, to_column = SparkSession.active(), cast("Callable[..., Column]", Column)
     java_type = java_session(spark).parseDataType(type_.json())
     mode = scala_object(spark, f"{_CATALYST}.expressions.EvalMode").TRY()
-    none = scala_object(spark, "scala.None")
+    no_zone = scala_object(spark, "scala.None")
     make = java_class(spark, f"{_CATALYST}.expressions.Cast")
-    tried = make(java_expression(spark, column), java_type, none, mode)
-    return made(java_class(spark, "org.apache.spark.sql.Column")(tried))
+    cast_expression = make(java_expression(spark, column), java_type, no_zone, mode)
+    return to_column(java_class(spark, "org.apache.spark.sql.Column")(cast_expression))
 
 
 def to_arrow(frame: DataFrame) -> pa.Table:
@@ -275,14 +275,14 @@ def from_rows(spark: SparkSession, rows: Any, schema: types.StructType | str | N
     PySpark makes the session of such a frame active. A session of this package must not become
     active: a user would change its settings, and search for views in it.
     """
-    with kept_active_session() as before:
+    with kept_active_session() as previous_session:
         try:
             return spark.createDataFrame(rows, schema)
         finally:
-            if before is None:
+            if previous_session is None:
                 java_sessions(spark).clearActiveSession()
             else:
-                java_sessions(spark).setActiveSession(java_session(before))
+                java_sessions(spark).setActiveSession(java_session(previous_session))
 
 
 def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
@@ -320,17 +320,17 @@ def with_arrow_column(
         arguments = [F.col(quoted(column)) for column in columns]
         return frame.withColumn(name, udf(function, type_)(*arguments))
     # Other Python functions get values of pandas, which cannot hold all values of Hive.
-    before = frame.columns
-    at = [before.index(column) for column in columns]
+    column_names = frame.columns
+    indexes = [column_names.index(column) for column in columns]
 
     def appended(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             arrays = batch.columns
-            computed = function(*[arrays[index] for index in at])
-            yield pa.RecordBatch.from_arrays([*arrays, computed], [*before, name])
+            computed = function(*[arrays[index] for index in indexes])
+            yield pa.RecordBatch.from_arrays([*arrays, computed], [*column_names, name])
 
     # Spark 3.5 takes a dot in the name of a column for the access to a field.
-    numbered = frame.toDF(*[f"c{number}" for number in range(len(before))])
+    numbered = frame.toDF(*[f"c{number}" for number in range(len(column_names))])
     return numbered.mapInArrow(appended, types.StructType([*frame.schema.fields]).add(name, type_))
 
 

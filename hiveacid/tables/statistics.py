@@ -105,8 +105,8 @@ def _range(column: pa.Array, kind: StatisticsKind) -> tuple[Any, Any]:
 
 
 def _min_max(column: pa.Array) -> tuple[Any, Any]:
-    found = compute.min_max(column)
-    return found["min"].as_py(), found["max"].as_py()
+    bounds = compute.min_max(column)
+    return bounds["min"].as_py(), bounds["max"].as_py()
 
 
 def _unscaled(value: Any, scale: int) -> int:
@@ -152,19 +152,19 @@ class PartitionStatistics:
 
 
 def partition_statistics(
-    part: TablePart, columns: Sequence[HiveColumn], wanted: Sequence[str]
+    part: TablePart, columns: Sequence[HiveColumn], column_names: Sequence[str]
 ) -> PartitionStatistics:
     """Compute the statistics of a partition.
 
     Args:
         part: All files of the partition that a snapshot reads.
         columns: The columns of the table.
-        wanted: The names of the columns to analyze, as the table spells them; may be empty.
+        column_names: The names of the columns to analyze, as the table spells them; may be empty.
 
     Raises:
         CorruptFile: A file cannot be read.
     """
-    return _PartitionAnalysis(part, columns, wanted).collect()
+    return _PartitionAnalysis(part, columns, column_names).collect()
 
 
 @dataclass(frozen=True)
@@ -180,14 +180,14 @@ class _Undecided:
 
 class _PartitionAnalysis:
     def __init__(
-        self, part: TablePart, columns: Sequence[HiveColumn], wanted: Sequence[str]
+        self, part: TablePart, columns: Sequence[HiveColumn], column_names: Sequence[str]
     ) -> None:
         self._part = part
         self._storage = ReadOnlyStorage.of(part.location)
         self._columns: dict[str, tuple[HiveColumn, HiveType, StatisticsKind]] = {}
         self._omitted: dict[str, str] = {}
         for column in columns:
-            if column.name in wanted:
+            if column.name in column_names:
                 type_ = parse_type(column.type)
                 kind = kind_of_statistics(type_)
                 if kind is None:
@@ -215,12 +215,12 @@ class _PartitionAnalysis:
             undecided = [file for file, tail in self._tails(data) if self._take(tail)]
         if undecided:
             self._decode(replace(self._part, files=(*undecided, *deletes)))
-        known = [name for name in self._columns if name not in self._omitted]
+        names = [name for name in self._columns if name not in self._omitted]
         return PartitionStatistics(
             rows=self._rows,
             files=len(files),
             bytes=sum(file.size for file in files),
-            columns={name: united(self._found[name]) for name in known},
+            columns={name: united(self._found[name]) for name in names},
             omitted=self._omitted,
             stripes=self._stripes,
             decoded=self._decoded,
@@ -236,8 +236,8 @@ class _PartitionAnalysis:
 
     def _undecided(self, tail: OrcTail, columns: Sequence[Sequence[object]]) -> list[bool]:
         undecided = [
-            any(column is None for column in known) or self._hides_rows(tail, number)
-            for number, known in enumerate(columns)
+            any(column is None for column in bounds) or self._hides_rows(tail, number)
+            for number, bounds in enumerate(columns)
         ]
         if self._part.full_acid and not tail.is_acid:
             # The row ids of such files follow from the rows of all of them, and their scan makes no
@@ -260,9 +260,11 @@ class _PartitionAnalysis:
         """Collect the statistics of a tail; return whether a part of the file must be decoded."""
         columns = self._statistics_of_tail(tail)
         undecided = self._undecided(tail, columns)
-        for stripe, open_, known in zip(tail.stripes, undecided, columns, strict=True):
+        for stripe, open_, statistics_of_stripe in zip(
+            tail.stripes, undecided, columns, strict=True
+        ):
             if not open_:
-                for name, statistics in zip(self._columns, known, strict=True):
+                for name, statistics in zip(self._columns, statistics_of_stripe, strict=True):
                     assert statistics is not None
                     self._found[name].append(statistics)
             if not open_ or not self._part.full_acid:
@@ -290,10 +292,10 @@ class _PartitionAnalysis:
             return False
         if self._deleted.may_be_in(tail, stripe):
             return True
-        written = tail.int_range(stripe, EnvelopeColumn.CURRENT_TRANSACTION)
-        if written is None:
+        id_range = tail.int_range(stripe, EnvelopeColumn.CURRENT_TRANSACTION)
+        if id_range is None:
             return True
-        return self._part.write_ids.range_valid(*written) is not Range.ALL
+        return self._part.write_ids.range_valid(*id_range) is not Range.ALL
 
     def _decode(self, part: TablePart) -> None:
         """Add the visible rows of the remaining stripes.
@@ -314,18 +316,18 @@ class _PartitionAnalysis:
     def _read(self, part: TablePart, names: Sequence[str]) -> int:
         """Atomically add the statistics of some columns; return the number of rows with ids."""
         rows = 0
-        found: dict[str, list[ColumnStatistics]] = {name: [] for name in names}
+        statistics: dict[str, list[ColumnStatistics]] = {name: [] for name in names}
         nan: set[str] = set()
         columns = TableColumns([self._columns[name][0] for name in names], unit=None)
         for batch, values in part.rows(columns, _Undecided(self)):
             rows += 0 if batch is None else len(batch)
             for name, array in zip(names, values.columns, strict=True):
                 try:
-                    found[name].append(statistics_of(array, self._columns[name][2]))
+                    statistics[name].append(statistics_of(array, self._columns[name][2]))
                 except NotComparable:
                     nan.add(name)
         for name in names:
-            self._found[name] += found[name]
+            self._found[name] += statistics[name]
         self._omitted.update(dict.fromkeys(sorted(nan), _NAN))
         return rows
 
@@ -362,7 +364,7 @@ def analyze(
         raise WrongTableKind(
             f"{table.ref} is not transactional.", remedy="Let its engine analyze it."
         )
-    wanted = _columns_to_analyze(table, job)
+    column_names = _columns_to_analyze(table, job)
     if job.tokens:
         abort_open_transactions(client, *job.tokens)
     with Transaction(
@@ -377,7 +379,7 @@ def analyze(
         write_id = client.allocate_write_id(txn.txn_id, table.ref)
         # Once more, so that it sees the write id, too.
         txn.snapshot = Snapshot.take(client, [table.ref], txn.txn_id)
-        analysis = _Analysis(client, table, txn, write_id, wanted)
+        analysis = _Analysis(client, table, txn, write_id, column_names)
         with phases(Phase.READ, "the files"):
             analysis.read(job)
         with phases(Phase.REGISTER, "the statistics"):
@@ -399,16 +401,16 @@ def _columns_to_analyze(table: HiveTable, job: AnalyzeJob) -> list[str]:
     """The columns that are analyzed, as the table names them."""
     if job.rows_only:
         return []
-    known = {column.name.lower(): column.name for column in table.columns}
+    columns_by_name = {column.name.lower(): column.name for column in table.columns}
     if job.columns is None:
-        return list(known.values())
+        return list(columns_by_name.values())
     names = [unquoted(name).lower() for name in job.columns]
-    if unknown := sorted({*names} - {*known}):
+    if unknown_names := sorted({*names} - {*columns_by_name}):
         raise UnknownColumn(
-            f"{table.ref} has no column {', '.join(unknown)} to analyze.",
-            remedy=f"Its columns are {', '.join(known.values())}; partition keys need no statistics.",
+            f"{table.ref} has no column {', '.join(unknown_names)} to analyze.",
+            remedy=f"Its columns are {', '.join(columns_by_name.values())}; partition keys need no statistics.",
         )
-    return [known[name] for name in dict.fromkeys(names)]
+    return [columns_by_name[name] for name in dict.fromkeys(names)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,14 +435,14 @@ class _Analysis:
         table: HiveTable,
         txn: Transaction,
         write_id: int,
-        wanted: Sequence[str],
+        column_names: Sequence[str],
     ) -> None:
         self.warnings: list[str] = []
         self._client = client
         self._table = table
         self._txn = txn
         self._write_id = write_id
-        self._columns_to_analyze = wanted
+        self._columns_to_analyze = column_names
         self._results: list[_Result] = []
         self._partitions: dict[str, HivePartition] = {}
         writer = Writer(write_id, self._write_ids, txn.confirm_alive)
@@ -459,16 +461,17 @@ class _Analysis:
         if job.partitions is not None and not self._table.partition_keys:
             raise InvalidJob(f"{self._table.ref} has no partitions.")
         visible = see_table(self._client, self._txn, self._table, partitions=choose)
-        names = [each.name for each in visible.partitions if each.name is not None]
+        names = [partition.name for partition in visible.partitions if partition.name is not None]
         self._partitions = {
-            each.name: each for each in self._client.get_partitions(self._table, names)
+            partition.name: partition
+            for partition in self._client.get_partitions(self._table, names)
         }
         # Read after the snapshot: a transaction that commits in between revokes the statistics that
         # are exact by then.
-        described = self._txn.definitions.confirmed(self._table).raw
-        exact = {None: exact_columns(described, self._write_ids)} | {
-            name: exact_columns(each.raw, self._write_ids)
-            for name, each in self._partitions.items()
+        definition = self._txn.definitions.confirmed(self._table).raw
+        exact = {None: exact_columns(definition, self._write_ids)} | {
+            name: exact_columns(partition.raw, self._write_ids)
+            for name, partition in self._partitions.items()
         }
         for directory in visible.partitions:
             part = visible.part(directory)
@@ -493,20 +496,20 @@ class _Analysis:
         )
         names = list(self._partitions)
         self._writer.announce(names)
-        stored = [self._stored(found) for found in self._results]
+        stored_statistics = [self._stored(result) for result in self._results]
         busy = self._who_writes()
         if busy is not None:
             self.warnings.append(
                 f"The statistics are not exact: {busy}. Planners use the stored column statistics."
             )
-            self._writer.store_columns(stored)
+            self._writer.store_columns(stored_statistics)
             self._writer.forget(names)
             return set()
-        self._writer.store_columns(stored)
-        marked = self._writer.mark_accurate(stored)
-        if len(marked) < len(stored):
+        self._writer.store_columns(stored_statistics)
+        marked = self._writer.mark_accurate(stored_statistics)
+        if len(marked) < len(stored_statistics):
             self.warnings.append(
-                f"{len(stored) - len(marked)} of {len(stored)} statistics are not exact: another"
+                f"{len(stored_statistics) - len(marked)} of {len(stored_statistics)} statistics are not exact: another"
                 " transaction was writing."
             )
         return marked
@@ -528,17 +531,17 @@ class _Analysis:
         """Report the results partition by partition."""
         return tuple(
             AnalyzedPartition(
-                partition=found.directory.name,
-                rows=found.statistics.rows,
-                files=found.statistics.files,
-                bytes=found.statistics.bytes,
-                columns=tuple(self._column_reports(found.statistics)),
-                omitted=found.statistics.omitted,
-                stripes=found.statistics.stripes,
-                stripes_decoded=found.statistics.decoded,
-                accurate=found.directory.name in accurate,
+                partition=result.directory.name,
+                rows=result.statistics.rows,
+                files=result.statistics.files,
+                bytes=result.statistics.bytes,
+                columns=tuple(self._column_reports(result.statistics)),
+                omitted=result.statistics.omitted,
+                stripes=result.statistics.stripes,
+                stripes_decoded=result.statistics.decoded,
+                accurate=result.directory.name in accurate,
             )
-            for found in self._results
+            for result in self._results
         )
 
     def _storable(self, statistics: PartitionStatistics) -> PartitionStatistics:
@@ -553,12 +556,16 @@ class _Analysis:
         }
         empty = [
             name
-            for name, each in statistics.columns.items()
-            if not each.values and (kind := kinds[name]) is not None and kind.has_range
+            for name, column_statistics in statistics.columns.items()
+            if not column_statistics.values and (kind := kinds[name]) is not None and kind.has_range
         ]
         return replace(
             statistics,
-            columns={n: each for n, each in statistics.columns.items() if n not in empty},
+            columns={
+                n: column_statistics
+                for n, column_statistics in statistics.columns.items()
+                if n not in empty
+            },
             omitted={**statistics.omitted, **dict.fromkeys(empty, _NO_VALUE)},
         )
 
@@ -566,28 +573,32 @@ class _Analysis:
         """Return a reason why a writer that missed the announcement may be active, if any."""
         name = self._table.ref.full_name
         now = Snapshot.take(self._client, [self._table.ref]).write_ids[name]
-        others = [each for each in (*self._write_ids.open, *now.open) if each != self._write_id]
-        if others:
-            return f"write id {min(others)} of {name} was open"
+        open_ids = [
+            write_id
+            for write_id in (*self._write_ids.open, *now.open)
+            if write_id != self._write_id
+        ]
+        if open_ids:
+            return f"write id {min(open_ids)} of {name} was open"
         if now.high_watermark > self._write_id:
             return f"write id {now.high_watermark} of {name} is newer"
         return None
 
-    def _stored(self, found: _Result) -> StoredStatistics:
+    def _stored(self, result: _Result) -> StoredStatistics:
         columns = []
         for column in self._table.columns:
             kind = kind_of_statistics(parse_type(column.type))
-            statistics = found.statistics.columns.get(column.name)
+            statistics = result.statistics.columns.get(column.name)
             if kind is not None and statistics is not None:
                 columns.append(StoredColumn(column, kind, statistics))
-        counted = found.statistics
+        partition_statistics = result.statistics
         return StoredStatistics(
-            found.directory.name,
-            counted.rows,
-            counted.files,
-            counted.bytes,
+            result.directory.name,
+            partition_statistics.rows,
+            partition_statistics.files,
+            partition_statistics.bytes,
             columns,
-            found.still_exact,
+            result.still_exact,
         )
 
     def _column_reports(self, statistics: PartitionStatistics) -> list[AnalyzedColumn]:
@@ -595,31 +606,34 @@ class _Analysis:
         return [
             AnalyzedColumn(
                 name=name,
-                nulls=each.nulls,
-                low=shown(each.low, types[name]),
-                high=shown(each.high, types[name]),
+                nulls=column_statistics.nulls,
+                low=shown(column_statistics.low, types[name]),
+                high=shown(column_statistics.high, types[name]),
             )
-            for name, each in statistics.columns.items()
+            for name, column_statistics in statistics.columns.items()
         ]
 
 
 def _matching_partitions(
-    table: HiveTable, names: Sequence[str], asked: Sequence[str] | None
+    table: HiveTable, names: Sequence[str], requested: Sequence[str] | None
 ) -> Sequence[str]:
     """Return the partitions that match all keys of one of the requested names."""
-    if asked is None:
+    if requested is None:
         return names
-    clauses = [[KeyComparison(*each) for each in parse_partition_name(text)] for text in asked]
+    clauses = [
+        [KeyComparison(*comparison) for comparison in parse_partition_name(text)]
+        for text in requested
+    ]
     values = {name: dict(parse_partition_name(name)) for name in names}
-    found = matching_partitions(clauses, table.key_types, values)
-    for text, matches in zip(asked, found, strict=True):
+    matches_by_clause = matching_partitions(clauses, table.key_types, values)
+    for text, matches in zip(requested, matches_by_clause, strict=True):
         if not matches:
             raise UserError(
                 f"{table.ref} has no partition {text}.",
                 remedy=f"It has, for example, {', '.join(names[:3])}." if names else None,
             )
-    chosen = {name for matches in found for name in matches}
-    return [name for name in names if name in chosen]
+    chosen_names = {name for matches in matches_by_clause for name in matches}
+    return [name for name in names if name in chosen_names]
 
 
 def shown(value: Any, hive_type: HiveType) -> str | None:

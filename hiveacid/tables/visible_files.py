@@ -96,7 +96,7 @@ class PartitionFiles:
 
     def deletes_of(self, file: AcidFile) -> list[AcidFile]:
         """The delete files that may contain events for rows of a file; see ``may_delete``."""
-        return [each for each in self._deletes_of_bucket(file) if _applies(each, file)]
+        return [delete for delete in self._deletes_of_bucket(file) if _applies(delete, file)]
 
     def inserts_with_deletes(self) -> Iterator[tuple[AcidFile, tuple[AcidFile, ...]]]:
         """Yield the files with rows, each with the delete files of its bucket.
@@ -109,8 +109,8 @@ class PartitionFiles:
             if file.bucket not in of_bucket:
                 # The last one applies to every file that any of them applies to.
                 of_bucket[file.bucket] = tuple(sorted(self._deletes_of_bucket(file), key=_order))
-            own = of_bucket[file.bucket]
-            yield file, own if own and _applies(own[-1], file) else ()
+            deletes = of_bucket[file.bucket]
+            yield file, deletes if deletes and _applies(deletes[-1], file) else ()
 
     def _deletes_of_bucket(self, file: AcidFile) -> Iterator[AcidFile]:
         clustered = bool(self.clustered_by)
@@ -120,7 +120,9 @@ class PartitionFiles:
 
     def raw_beside(self, file: AcidFile) -> list[AcidFile]:
         """The files whose rows are numbered together with those of a file without row ids."""
-        return [other for other in self.inserts if other.raw and other.directory == file.directory]
+        return [
+            insert for insert in self.inserts if insert.raw and insert.directory == file.directory
+        ]
 
 
 def usual_listings(table: HiveTable, names: Sequence[str]) -> Listings:
@@ -158,7 +160,7 @@ def list_partitions(
     txns: ValidTxnList,
     rules: Rules,
     now: ValidWriteIdList | None = None,
-    listed: Listings = NO_LISTINGS,
+    listings: Listings = NO_LISTINGS,
     txn: LiveTransaction | None = None,
 ) -> list[PartitionFiles]:
     """List the visible files of some partitions, or of a whole unpartitioned table.
@@ -170,14 +172,14 @@ def list_partitions(
         txns: The visible transactions.
         rules: The rules of the engine version for reading directories.
         now: The write ids that a new reader sees, if an earlier version is read.
-        listed: See ``usual_listings``.
+        listings: See ``usual_listings``.
         txn: The transaction, if any, that holds a lock on the table.
     """
     owner = TableOfFolder.of(table, txn)
 
     def list_one(partition: HivePartition | None) -> PartitionFiles:
         location = table.folder if partition is None else partition.folder
-        storage, files = listed.get(location) or listing_of(location, owner)
+        storage, files = listings.get(location) or listing_of(location, owner)
         state = read_state(storage, files, write_ids, txns, rules=rules, now=now)
         return partition_files(storage, table, partition, state, write_ids)
 
@@ -307,8 +309,8 @@ class AcidFiles:
     @property
     def has_ambiguous_columns(self) -> bool:
         """Whether the values of a file depend on the column mapping."""
-        stored = {tail.column_names for tail in self.tails.of(self.inserts)}
-        return any(map(self.table.mapped_columns.is_ambiguous, stored))
+        stored_names = {tail.column_names for tail in self.tails.of(self.inserts)}
+        return any(map(self.table.mapped_columns.is_ambiguous, stored_names))
 
 
 class FilesReader:
@@ -341,7 +343,7 @@ class FilesReader:
         table: HiveTable,
         partitions: Sequence[HivePartition],
         as_of: AsOf | None = None,
-        listed: Listings = NO_LISTINGS,
+        listings: Listings = NO_LISTINGS,
     ) -> AcidFiles:
         """Some partitions of a full ACID table, or a whole table without partitions.
 
@@ -349,13 +351,13 @@ class FilesReader:
             table: The table.
             partitions: The partitions.
             as_of: The version to read; None means the newest.
-            listed: See ``usual_listings``.
+            listings: See ``usual_listings``.
         """
         table = self.confirmed(table)
-        seen, now = self._txn.snapshot, self._now(table)
+        snapshot, now = self._txn.snapshot, self._now(table)
         write_ids = self._version(table, as_of)
         files = list_partitions(
-            table, partitions, write_ids, seen.txns, self._rules, now, listed, self._txn
+            table, partitions, write_ids, snapshot.txns, self._rules, now, listings, self._txn
         )
         return AcidFiles(table, files, write_ids)
 
@@ -379,25 +381,29 @@ def row_ids(
     Raises:
         UnsupportedFile: The name of a file has no bucket number, so that its rows have no ids.
     """
-    beside = {
+    neighbours = {
         (number, file.directory): partitions[number].raw_beside(file) for number, file in files
     }
-    counted = sorted({file for group in beside.values() for file in group}, key=lambda f: f.path)
-    tails = dict(zip([file.path for file in counted], read_tails(counted), strict=True))
-    known = {
+    files_to_count = sorted(
+        {file for group in neighbours.values() for file in group}, key=lambda f: f.path
+    )
+    tails = dict(
+        zip([file.path for file in files_to_count], read_tails(files_to_count), strict=True)
+    )
+    files_by_path = {
         ids.path: ids
-        for (_, directory), group in beside.items()
+        for (_, directory), group in neighbours.items()
         for ids in synthetic_ids(
             {file.path: tails[file.path].rows for file in group}, *written_by(directory)
         )
     }
     for _, file in files:
-        if known[file.path].bucket is None:
+        if files_by_path[file.path].bucket is None:
             raise UnsupportedFile(
                 f"{file.path} has no bucket number in its name, so that its rows have no row ids.",
                 remedy="Overwrite the table, or the partition, with its own rows; then change them.",
             )
-    return known
+    return files_by_path
 
 
 def read_events(files: Sequence[AcidFile], write_ids: WriteIdList) -> RowIds:

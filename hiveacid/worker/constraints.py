@@ -38,9 +38,9 @@ def require_constraints(rows: pa.Table, rules: WriteRules | None) -> None:
         wrong = rows.filter(pc.invert(rule.holds(aliased))).slice(0, 1)
         if wrong.num_rows:
             assert rules is not None
-            shown = json.dumps(wrong.to_pylist()[0], default=str)[:_SHOWN_CHARACTERS]
+            example = json.dumps(wrong.to_pylist()[0], default=str)[:_SHOWN_CHARACTERS]
             raise CheckFailed(
-                f"The constraint {name} of {rules.table} refuses the row {shown}.",
+                f"The constraint {name} of {rules.table} refuses the row {example}.",
                 remedy=VIOLATION_REMEDY,
             )
 

@@ -65,7 +65,7 @@ class ArrowEngine(RowEngine):
     defers_to_spark: bool = False
 
     @contextmanager
-    def running(self, what: str, group: str | None = None) -> Iterator[None]:
+    def running(self, subject: str, group: str | None = None) -> Iterator[None]:
         """See the base class.
 
         Raises:
@@ -85,7 +85,7 @@ class ArrowEngine(RowEngine):
         return FilesReader(client, reading)
 
     def finish(
-        self, what: str, stage: Callable[[NewFile], StagedFile], files: Sequence[NewFile]
+        self, subject: str, stage: Callable[[NewFile], StagedFile], files: Sequence[NewFile]
     ) -> Sequence[StagedFile]:
         """See the base class."""
         return in_threads(stage, files)
@@ -117,20 +117,20 @@ class ArrowEngine(RowEngine):
         return ""
 
 
-def require_few(rows: int, what: str, size: int = 0) -> None:
+def require_few(rows: int, subject: str, size: int = 0) -> None:
     """Refuse more rows than this process holds.
 
     Args:
         rows: The number of the rows.
-        what: The change that they belong to.
+        subject: The change that they belong to.
         size: Their bytes in memory.
 
     Raises:
         SparkNeeded: There are more.
     """
     if rows > MOST_ROWS or size > MOST_HELD:
-        most = f"{MOST_ROWS:,} rows or {bytes_in_words(MOST_HELD)}"
-        raise SparkNeeded(f"{what} has more than {most}.")
+        limit = f"{MOST_ROWS:,} rows or {bytes_in_words(MOST_HELD)}"
+        raise SparkNeeded(f"{subject} has more than {limit}.")
 
 
 # Reading: first the columns that a condition needs, then all columns of the rows that match
@@ -209,14 +209,18 @@ class TableRows:
         names = [column.name.lower() for column in self.files.table.columns]
         for match in matches:
             partition = self.files.partitions[match.partition]
-            below = _below(partition)
-            (own,) = (file for file in partition.inserts if below + match.file.path == file.path)
+            prefix = _below(partition)
+            (matching_file,) = (
+                file for file in partition.inserts if prefix + match.file.path == file.path
+            )
             # The rows of files without row ids are counted together.
-            files = partition.raw_beside(own) if own.raw else [own]
-            wanted = RowIdSet([match.ids])
-            for found in self._of(match.partition, files, names, None if own.raw else wanted):
-                if found.file == match.file and (hits := wanted.contains(found.ids)).any():
-                    yield found.only(hits)
+            files = partition.raw_beside(matching_file) if matching_file.raw else [matching_file]
+            row_ids = RowIdSet([match.ids])
+            for batch in self._of(
+                match.partition, files, names, None if matching_file.raw else row_ids
+            ):
+                if batch.file == match.file and (hits := row_ids.contains(batch.ids)).any():
+                    yield batch.only(hits)
 
     def _of(
         self,
@@ -294,9 +298,9 @@ def require_writable(table: HiveTable) -> None:
         raise SparkNeeded(f"{name} is stored as {form.name}.")
     if table.sort_columns:
         raise SparkNeeded(f"{name} is sorted.")
-    for given in table.parameters:
-        if given.startswith(("orc.encrypt", "orc.mask", "orc.bloom.filter")):
-            raise SparkNeeded(f"{name} has the property {given}.")
+    for parameter in table.parameters:
+        if parameter.startswith(("orc.encrypt", "orc.mask", "orc.bloom.filter")):
+            raise SparkNeeded(f"{name} has the property {parameter}.")
     for column in table.columns:
         _require_type(column.name, column.type)
     for key in table.partition_keys:
@@ -312,7 +316,7 @@ def _require_type(name: str, type_: str) -> None:
     lower = type_.lower()
     is_nested = "<" in lower
     if (is_nested and ("timestamp" in lower or "char" in lower or "date" in lower)) or any(
-        each in lower for each in ("local time zone", "uniontype", "interval")
+        word in lower for word in ("local time zone", "uniontype", "interval")
     ):
         raise SparkNeeded(f"The column {name} is of type {type_}.")
 
@@ -345,13 +349,13 @@ def write_flat(rows: pa.Table, target: FlatTarget) -> list[FlatFile]:
     files = []
     for number, (partition, bucket, places) in enumerate(_divided(rows, table, buckets)):
         path = f"{target.folder.path}/{number}.orc"
-        stored = _stored(rows if places is None else rows.take(places), table)
+        columns = _stored(rows if places is None else rows.take(places), table)
         with translated_os_errors(table.folder):
             storage = Storage.of(target.folder.root)
             with storage.create(path) as sink:
                 writer = RowWriter(sink, orc_layout, UTC)
-                for start in range(0, stored.num_rows, _STRIDE):
-                    group = stored.slice(start, _STRIDE).combine_chunks()
+                for start in range(0, columns.num_rows, _STRIDE):
+                    group = columns.slice(start, _STRIDE).combine_chunks()
                     writer.write(group.to_batches()[0])
                 writer.close()
                 size = int(sink.tell())
@@ -385,11 +389,11 @@ def _divided(
     groups, numbers = np.unique(np.vstack(parts), axis=1, return_inverse=True)
     order = np.argsort(numbers.reshape(-1), kind="stable")
     edges = np.searchsorted(numbers.reshape(-1)[order], np.arange(groups.shape[1] + 1))
-    for at, group in enumerate(groups.T.tolist()):
+    for index, group in enumerate(groups.T.tolist()):
         bucket = None if buckets is None else group.pop(0)
         texts = [_key_text(values[code]) for values, code in zip(names, group, strict=True)]
         name = named_partition(texts, table.key_types) if keys else None
-        yield name, bucket, order[edges[at] : edges[at + 1]]
+        yield name, bucket, order[edges[index] : edges[index + 1]]
 
 
 def _key_text(value: object) -> str | None:

@@ -81,19 +81,21 @@ def _statement_of(job: Job, orc_codec: str | None, inputs: SharedInputs | None) 
         case DeleteJob():
             return DeleteRows(target, codec, **_taken(job, *rows, inputs="subqueries", trusted=""))
         case UpdateJob():
-            given = _taken(job, *rows, "set", inputs="subqueries", trusted="")
-            return UpdateRows(target, codec, **given)
+            values = _taken(job, *rows, "set", inputs="subqueries", trusted="")
+            return UpdateRows(target, codec, **values)
         case InsertJob():
-            mapped = [each.name for each in fields(InsertMapping) if each.name != "defaults"]
+            mapped = [field.name for field in fields(InsertMapping) if field.name != "defaults"]
             refused = {"merge_schema": "merge_schema", "defaults": "the keyword DEFAULT in a row"}
-            given = _taken(job, *mapped, "source", "overwrite", "whole_table", **refused)
-            mapping = InsertMapping(**{name: given.pop(name) for name in mapped})
-            return InsertRows(target, codec, _source(given.pop("source"), inputs), mapping, **given)
+            values = _taken(job, *mapped, "source", "overwrite", "whole_table", **refused)
+            mapping = InsertMapping(**{name: values.pop(name) for name in mapped})
+            return InsertRows(
+                target, codec, _source(values.pop("source"), inputs), mapping, **values
+            )
         case MergeJob():
             validate_clauses(job.when)
             names = ("on", "when", "params", "source_alias", "target_alias", "exclude", "source")
-            given = _taken(job, *names, merge_schema="merge_schema", trusted="")
-            return MergeRows(target, codec, _source(given.pop("source"), inputs), **given)
+            values = _taken(job, *names, merge_schema="merge_schema", trusted="")
+            return MergeRows(target, codec, _source(values.pop("source"), inputs), **values)
     raise SparkNeeded(f"{job.tag} statements")
 
 
@@ -110,11 +112,11 @@ def _taken(job: Job, *names: str, **refused: str) -> dict[str, Any]:
         SparkNeeded: One of them has a value.
         InvalidJob: The job has another field.
     """
-    given = fields_of(job, *names, *refused)
+    values = fields_of(job, *names, *refused)
     for name, reason in refused.items():
-        if given.pop(name) and reason:
+        if values.pop(name) and reason:
             raise SparkNeeded(reason)
-    return given
+    return values
 
 
 def _source(
@@ -154,12 +156,12 @@ def change_rows(
     with reasons_of(job):
         statements = statements_of(job, batches)
         engine = ArrowEngine(job.run_in == "auto")
-        done = run_statements(engine, client, options, observers, statements)
-    if done.already_done and done.txn_id is not None:
+        report = run_statements(engine, client, options, observers, statements)
+    if report.already_done and report.txn_id is not None:
         # The observers of the earlier attempt may be killed with it.
         for observer in observers:
-            observer.opened(done.txn_id, done.write_ids)
-    return done
+            observer.opened(report.txn_id, report.write_ids)
+    return report
 
 
 def why_spark(client: MetastoreClient, job: ChangeJob, batches: Batches = NO_BATCHES) -> str | None:
@@ -196,8 +198,8 @@ def reasons_of(job: ChangeJob) -> Iterator[None]:
         yield
     except SparkNeeded as error:
         if job.run_in == "worker":
-            what = f"The {job.tag} of {job.target} requires Spark: {error.what.rstrip('.')}."
-            raise SparkNeeded(what) from error
+            text = f"The {job.tag} of {job.target} requires Spark: {error.what.rstrip('.')}."
+            raise SparkNeeded(text) from error
         raise
     except (UnsupportedFile, UnsupportedTable) as error:
         if job.run_in != "auto":

@@ -142,17 +142,19 @@ class QueryCompiler:
         return Query([""] * len(types), converted)
 
     def _select(self, statement: SqlStatement, tokens: list[Token]) -> Query:
-        outside = _outside(tokens)
-        words = {at: keyword_of(token) for at, token in enumerate(tokens) if at in outside}
-        sources = [at for at, word in words.items() if word == "FROM"]
+        positions = _outside(tokens)
+        words = {
+            index: keyword_of(token) for index, token in enumerate(tokens) if index in positions
+        }
+        sources = [index for index, word in words.items() if word == "FROM"]
         if len(sources) != 1:
             raise SparkNeeded("a query without one FROM")
-        wheres = [at for at, word in words.items() if word == "WHERE"]
+        wheres = [index for index, word in words.items() if word == "WHERE"]
         end = wheres[0] if wheres else len(tokens)
         relation = tokens[sources[0] + 1 : end]
-        rest = set(words.values()) & _CLAUSES
-        if rest or len(wheres) > 1:
-            raise SparkNeeded(", ".join(sorted(rest)) or "two conditions")
+        clauses = set(words.values()) & _CLAUSES
+        if clauses or len(wheres) > 1:
+            raise SparkNeeded(", ".join(sorted(clauses)) or "two conditions")
         if not wheres and (inner := _inner_query(tokens[: sources[0]], relation)):
             return self.compile(statement.slice(inner))
         view, alias = self._relation(relation)
@@ -190,7 +192,7 @@ class QueryCompiler:
 
 def _inner_query(columns: Sequence[Token], relation: Sequence[Token]) -> Sequence[Token]:
     """Return the query in brackets that ``SELECT *`` reads, with or without an alias."""
-    ends = [at for at, token in enumerate(relation) if token.token_type is TokenType.R_PAREN]
+    ends = [index for index, token in enumerate(relation) if token.token_type is TokenType.R_PAREN]
     is_star = [token.token_type for token in columns] == [TokenType.STAR]
     if not is_star or not ends or relation[0].token_type is not TokenType.L_PAREN:
         return ()
@@ -224,15 +226,15 @@ _CLAUSES = {
 
 def _outside(tokens: Sequence[Token]) -> set[int]:
     """The places of the tokens outside of brackets."""
-    depth, found = 0, set()
-    for at, token in enumerate(tokens):
+    depth, positions = 0, set()
+    for index, token in enumerate(tokens):
         if token.token_type is TokenType.L_PAREN:
             depth += 1
         elif token.token_type is TokenType.R_PAREN:
             depth -= 1
         elif not depth:
-            found.add(at)
-    return found
+            positions.add(index)
+    return positions
 
 
 # Sources of statements as rows of Arrow: tables, files, rows of the caller, and queries of these
@@ -314,9 +316,9 @@ class SharedInputs:
             source: The input.
             look_up: Looks it up.
         """
-        for given, found in self._found:
-            if given == source:
-                return found
+        for source_of_input, input_ in self._found:
+            if source_of_input == source:
+                return input_
         self._found.append((source, look_up()))
         return self._found[-1][1]
 
@@ -345,8 +347,8 @@ def source_of(
     if not isinstance(source, QuerySource):
         return shared.of(source, partial(_input, client, source, batches))
     inputs = {
-        name: shared.of(given, partial(_input, client, given, batches))
-        for name, given in source.inputs.items()
+        name: shared.of(named_source, partial(_input, client, named_source, batches))
+        for name, named_source in source.inputs.items()
     }
     values = {**params, **source.params}
     for name, text in source.common.items():
@@ -396,8 +398,8 @@ def _input(
         raise SparkNeeded(f"lines of text: {source.name}")
     types = types_of(table)
     # Without a unit, timestamps keep all their digits.
-    wanted = TableColumns(table.columns, table.partition_keys, unit=None)
-    kinds = [field.type for field in wanted.schema]
+    columns = TableColumns(table.columns, table.partition_keys, unit=None)
+    kinds = [field.type for field in columns.schema]
     schema = pa.schema([*zip(types, kinds, strict=True)])
     is_plain = table.kind is TableKind.NOT_ACID
 
@@ -409,8 +411,8 @@ def _input(
                 visible = see_table(client, reader.txn, table)
                 parts = map(visible.part, visible.partitions)
             limited = (replace(part, most_events=MOST_EVENTS) for part in parts)
-            found = chain.from_iterable(part.rows(wanted, needs_ids=False) for part in limited)
-            rows = bounded(schema, (batch for _, batch in found), source.name)
+            batches = chain.from_iterable(part.rows(columns, needs_ids=False) for part in limited)
+            rows = bounded(schema, (batch for _, batch in batches), source.name)
         except (UnsupportedFile, UnsupportedTable) as error:
             raise SparkNeeded(error.what) from error
         if any(has_finer_times(chunk) for column in rows.columns for chunk in column.chunks):

@@ -51,8 +51,10 @@ def stage_statements(
                 if name.startswith(f"{digest}_"):
                     folder.remove(name)
         change = write.stage(locks, lifetime)
-        known = StageReport.of(change.report, change.name)
-        return replace(known, expires=change.expires, run_token=token, seconds=write.phases.seconds)
+        stage_report = StageReport.of(change.report, change.name)
+        return replace(
+            stage_report, expires=change.expires, run_token=token, seconds=write.phases.seconds
+        )
 
     report = run_statements(engine, client, options, observers, statements, stage)
     if isinstance(report, StageReport):

@@ -98,10 +98,10 @@ class WriteContext:
         """
         partitions = self.client.get_partitions(self.table, names) if names else []
         self.output.locate(partitions)
-        found = self.reader.files(self.table, partitions)
-        self.output.record_read(found.partitions)
-        self.rewritten.append(found)
-        return found
+        acid_files = self.reader.files(self.table, partitions)
+        self.output.record_read(acid_files.partitions)
+        self.rewritten.append(acid_files)
+        return acid_files
 
     def require_locked(self, partitions: Sequence[str] | None) -> None:
         """Make sure that the locks cover all partitions that will be changed.
@@ -339,13 +339,17 @@ class Statement(ABC):
         if self.partitions is None:
             return
         types = context.table.key_types
-        expected = {canonical_partition(name, types) for name in self.partitions}
+        named_partitions = {canonical_partition(name, types) for name in self.partitions}
         # A partition that was added since then, with another text of the values, is not locked.
-        written = context.output.partitions
-        others = [name for name in written if canonical_partition(name, types) not in expected]
-        if others:
+        written_names = context.output.partitions
+        unnamed = [
+            name
+            for name in written_names
+            if canonical_partition(name, types) not in named_partitions
+        ]
+        if unnamed:
             raise DataError(
-                f"The source has rows of {', '.join(others[:5])}, which the insert into "
+                f"The source has rows of {', '.join(unnamed[:5])}, which the insert into "
                 f"{context.table.ref.full_name} does not name.",
                 remedy="Filter the source, or name those partitions too.",
             )
@@ -356,11 +360,11 @@ class Statement(ABC):
         Raises:
             UserError: The codec is unsupported by this package or by the readers of the table.
         """
-        given = self.orc_codec or self.table.orc_codec
-        codec = given.lower()
+        name = self.orc_codec or self.table.orc_codec
+        codec = name.lower()
         if codec not in get_args(OrcCodec):
             raise UserError(
-                f"{self.target.full_name}: {given!r} is not a supported codec.",
+                f"{self.target.full_name}: {name!r} is not a supported codec.",
                 remedy=f"Use one of {', '.join(sorted(get_args(OrcCodec)))}.",
             )
         if codec == "zstd" and features.reads_zstd is False:
@@ -387,12 +391,12 @@ def require_source_rows(statement: Statement, counts: Counts) -> str | None:
     """
     if statement.on_empty == "ok" or statement.has_source_rows(counts):
         return None
-    what = f"The source of the {statement.name} into {statement.target.full_name}"
+    subject = f"The source of the {statement.name} into {statement.target.full_name}"
     if paths := statement.files_without_bytes():
-        raise EmptySource(f"{what} has no bytes: {', '.join(paths)}.")
+        raise EmptySource(f"{subject} has no bytes: {', '.join(paths)}.")
     if statement.on_empty is not None:
-        raise EmptySource(f"{what} has no rows.")
-    return f"{what} has no rows."
+        raise EmptySource(f"{subject} has no rows.")
+    return f"{subject} has no rows."
 
 
 def accesses_of_checks(checks: Sequence[Check], statements: Sequence[Statement]) -> list[Access]:
@@ -403,8 +407,10 @@ def accesses_of_checks(checks: Sequence[Check], statements: Sequence[Statement])
         statements: Its statements, which are not prepared yet.
     """
     target = statements[0].target.full_name
-    changed = [each.target.full_name for each in statements if not each.only_adds]
-    names = [name for check in checks for name in check.tables_read(target, changed)]
+    changed_tables = [
+        statement.target.full_name for statement in statements if not statement.only_adds
+    ]
+    names = [name for check in checks for name in check.tables_read(target, changed_tables)]
     return [*(Access(name, None, READ) for name in names), *accesses_of(tuple(checks))]
 
 
@@ -471,13 +477,13 @@ class Part:
 
     def of(self, txn: Transaction) -> Self:
         """Return the same part as work of another transaction; see ``TableOutput.of``."""
-        made = replace(self, context=replace(self.context, txn=txn, output=self.output.of(txn)))
-        made.check_counts()
-        return made
+        part = replace(self, context=replace(self.context, txn=txn, output=self.output.of(txn)))
+        part.check_counts()
+        return part
 
-    def detached(self, taken: TakenFolders) -> Self:
+    def detached(self, folders: TakenFolders) -> Self:
         """Return the part without an owning transaction; see ``TableOutput.detached``."""
-        return replace(self, context=replace(self.context, output=self.output.detached(taken)))
+        return replace(self, context=replace(self.context, output=self.output.detached(folders)))
 
     def check_counts(self) -> None:
         """Compare the statement's row counts with the contents of its files.
@@ -488,10 +494,10 @@ class Part:
         output, counts = self.output, self.counts
         # An overwrite removes rows without delete events.
         deleted = 0 if self.overwrites else counts.deleted
-        wanted = (counts.inserted + counts.updated, counts.updated + deleted)
-        if wanted != (output.rows, output.deletes):
+        expected_counts = (counts.inserted + counts.updated, counts.updated + deleted)
+        if expected_counts != (output.rows, output.deletes):
             raise CorruptFile(
-                f"The statement made {wanted[0]} rows and {wanted[1]} deletes, its files hold "
+                f"The statement made {expected_counts[0]} rows and {expected_counts[1]} deletes, its files hold "
                 f"{output.rows} and {output.deletes}.",
                 remedy="Nothing was published; run the job again.",
             )

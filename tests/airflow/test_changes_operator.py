@@ -313,7 +313,7 @@ def test_a_table_follows_another_one_beside_other_consumers(
     with AcidTable(feed.table, client.options, spark=feed.spark, run_in="spark") as table:
         table.update({"v": "concat(v, '!')"}, "id = 2 OR id IS NULL")
         table.delete("id = 1")
-    job = mirror_job(feed.table, feed.copy, ["id"], after="1")
+    job = mirror_job(feed.table, feed.copy, ["id"], start_version="1")
     feed.operator(job, consumer="mirror").execute(context())
     assert feed.rows(feed.copy) == feed.rows(feed.table) == [(2, "b!"), (None, "n!")]
     assert feed.cursors == {"audit": 1, "mirror": 3}

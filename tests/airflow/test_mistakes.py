@@ -484,7 +484,7 @@ def test_duplicate_rows_are_reported_in_sql_notation() -> None:
         "paid": True,
         "hash": b"\x01",
     }
-    assert duplicates("db.t", [(key, 2), ({"day": date(2026, 1, 1)}, 3)], more=True).what == (
+    assert duplicates("db.t", [(key, 2), ({"day": date(2026, 1, 1)}, 3)], has_more=True).what == (
         "Several source rows match one row of db.t: day=2026-11-20, at=2026-11-20 08:00:00, "
         "price=1.50, name=\"o'x\", gone=NULL, paid=true, hash=X'01' (2 source rows); "
         "day=2026-01-01 (3 source rows) and more."

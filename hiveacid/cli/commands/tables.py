@@ -67,8 +67,8 @@ def run_tables(arguments: argparse.Namespace) -> int:
                 bar.one_more()
     healths = sorted({health.table: health for health in measured}.values(), key=_rank)
     if arguments.json:
-        described = [codec.encode(health) for health in healths]
-        print(json.dumps({"tables": described}, ensure_ascii=False))
+        descriptions = [codec.encode(health) for health in healths]
+        print(json.dumps({"tables": descriptions}, ensure_ascii=False))
     elif healths:
         rows = [_row_tables(health) for health in healths]
         print_table(_HEAD_tables, rows, right=[0, 2, 3], one_line=True)
@@ -91,8 +91,8 @@ TABLES = Command(
 
 def _measure(meter: "HealthMeter", names: Sequence[str]) -> Iterator[TableHealth]:
     """The health of the tables and databases that are named, or of all."""
-    if named := [name for name in names if "." in name]:
-        yield from meter.measure(tables=named)
+    if table_names := [name for name in names if "." in name]:
+        yield from meter.measure(tables=table_names)
     for database in [name for name in names if "." not in name]:
         yield from meter.measure(database)
     if not names:
@@ -193,31 +193,31 @@ def _describe(
         ("obsolete", sorted(state.obsolete)),
         ("aborted", sorted(state.aborted)),
     ]
-    classified = {name for _, listed in roles for name in listed}
+    classified = {name for _, directory_names in roles for name in directory_names}
     top = {file.path.partition("/")[0] for file in files}
     unseen = [name for name in sorted(top - classified) if names.parse_directory(name)]
-    for role, listed in [*roles, ("not visible", unseen)]:
-        for name in listed:
-            inside = [f for f in files if f.path == name or f.path.startswith(f"{name}/")]
-            size = bytes_in_words(sum(f.size for f in inside))
-            yield role, name, size, str(len(inside)), _meaning(name)
+    for role, directory_names in [*roles, ("not visible", unseen)]:
+        for name in directory_names:
+            directory_files = [f for f in files if f.path == name or f.path.startswith(f"{name}/")]
+            size = bytes_in_words(sum(f.size for f in directory_files))
+            yield role, name, size, str(len(directory_files)), _meaning(name)
 
 
 def _meaning(name: str) -> str:
     """Describe the numbers of a directory name in words."""
-    parsed = names.parse_directory(name)
-    if parsed is None:
+    directory = names.parse_directory(name)
+    if directory is None:
         return "rows from before the table was transactional"
     compacted = (
-        f", compacted by transaction {parsed.visibility_txn}" if parsed.visibility_txn else ""
+        f", compacted by transaction {directory.visibility_txn}" if directory.visibility_txn else ""
     )
-    if isinstance(parsed, names.Base):
-        return f"everything up to write id {parsed.write_id}{compacted}"
-    what = "deletes" if parsed.is_delete else "inserts"
-    if parsed.min_write_id != parsed.max_write_id:
-        return f"{what} of write ids {parsed.min_write_id} to {parsed.max_write_id}{compacted}"
-    statement = "" if parsed.statement_id is None else f", statement {parsed.statement_id}"
-    return f"{what} of write id {parsed.min_write_id}{statement}{compacted}"
+    if isinstance(directory, names.Base):
+        return f"everything up to write id {directory.write_id}{compacted}"
+    content = "deletes" if directory.is_delete else "inserts"
+    if directory.min_write_id != directory.max_write_id:
+        return f"{content} of write ids {directory.min_write_id} to {directory.max_write_id}{compacted}"
+    statement = "" if directory.statement_id is None else f", statement {directory.statement_id}"
+    return f"{content} of write id {directory.min_write_id}{statement}{compacted}"
 
 
 # `hiveacid cat`: the visible rows, without a JVM
@@ -255,11 +255,11 @@ def run_cat(arguments: argparse.Namespace) -> int:
     from hiveacid.cli.snapshot import open_snapshot
     from hiveacid.cli.values import text_value
 
-    left = sys.maxsize if arguments.limit is None else arguments.limit
+    row_budget = sys.maxsize if arguments.limit is None else arguments.limit
     header: list[str] = []
     with open_snapshot(arguments) as snapshot:
         for rows in _slices(snapshot, row_ids=arguments.row_ids):
-            for row in rows[:left]:
+            for row in rows[:row_budget]:
                 if arguments.json:
                     print(json.dumps(row, ensure_ascii=False))
                     continue
@@ -267,8 +267,8 @@ def run_cat(arguments: argparse.Namespace) -> int:
                     header = list(row)
                     print("\t".join(map(text_value, header)))
                 print("\t".join(text_value(_flat(*item)) for item in row.items()))
-            left -= len(rows)
-            if left <= 0:
+            row_budget -= len(rows)
+            if row_budget <= 0:
                 break
     return 0
 
@@ -293,12 +293,12 @@ def _slices(snapshot: "VisibleTable", *, row_ids: bool) -> Iterator[list[Row]]:
                 f"The table has a column {_ROW_ID}, which would hide the row ids.",
                 remedy="Leave out --row-ids.",
             )
-        known = ids.row_ids() if row_ids and ids is not None else None
+        batch_row_ids = ids.row_ids() if row_ids and ids is not None else None
         for start in range(0, len(columns), _SLICE):
             rows = _rows(columns.slice(start, _SLICE))
-            if known is not None:
-                named = zip(known[start : start + _SLICE], rows, strict=True)
-                rows = [{_ROW_ID: row_id._asdict(), **row} for row_id, row in named]
+            if batch_row_ids is not None:
+                id_row_pairs = zip(batch_row_ids[start : start + _SLICE], rows, strict=True)
+                rows = [{_ROW_ID: row_id._asdict(), **row} for row_id, row in id_row_pairs]
             yield rows
 
 
@@ -311,12 +311,12 @@ def _batches(snapshot: "VisibleTable") -> "Iterator[tuple[RowBatch | None, Recor
 
     if (table := snapshot.table) is not None:
         # Timestamps with all their digits.
-        wanted = TableColumns(table.columns, table.partition_keys, unit=None)
+        table_columns = TableColumns(table.columns, table.partition_keys, unit=None)
         parts = [snapshot.part(partition) for partition in snapshot.partitions]
         # Before the first row is printed.
         snapshot.verify()
         for part in parts:
-            yield from part.rows(wanted)
+            yield from part.rows(table_columns)
         return
     for partition in snapshot.partitions:
         state = snapshot.state(partition, snapshot.files(partition))

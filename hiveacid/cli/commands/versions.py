@@ -67,8 +67,8 @@ def run_history(arguments: argparse.Namespace) -> int:
     if arguments.json:
         if not directories:
             entries = [replace(entry, directories=()) for entry in entries]
-        described = [codec.encode(entry) for entry in entries]
-        print(json.dumps({"table": ref.full_name, "history": described}, ensure_ascii=False))
+        descriptions = [codec.encode(entry) for entry in entries]
+        print(json.dumps({"table": ref.full_name, "history": descriptions}, ensure_ascii=False))
     else:
         show_history(History(ref.full_name, entries), directories=directories)
     return 0
@@ -190,11 +190,11 @@ def run_changes(arguments: argparse.Namespace) -> int:
         # Reported before Spark starts.
         check_kind(existing_table(client, ref), Operation.SELECT)
     query = "SELECT * FROM changes ORDER BY _write_id, _row_id, _change_type"
-    found = selected(Select(QuerySource(query, {"changes": source})), arguments)
+    answer = selected(Select(QuerySource(query, {"changes": source})), arguments)
     if arguments.json:
-        print(json.dumps(found.to_dict(), ensure_ascii=False))
+        print(json.dumps(answer.to_dict(), ensure_ascii=False))
     else:
-        print_answer(found)
+        print_answer(answer)
     return 0
 
 
@@ -306,15 +306,17 @@ def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespac
     now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
     consumers = known_consumers(table, now, SigningKey.readable())
     if arguments.json:
-        described = [codec.encode(consumer) for consumer in consumers]
-        print(json.dumps({"table": ref.full_name, "consumers": described}, ensure_ascii=False))
+        descriptions = [codec.encode(consumer) for consumer in consumers]
+        print(json.dumps({"table": ref.full_name, "consumers": descriptions}, ensure_ascii=False))
         return 0
     print(f"{ref}: {plural(len(consumers), 'consumer')}")
     if consumers:
         head = ("consumer", "version", "behind")
-        rows = [(one.name, str(one.version), str(one.behind)) for one in consumers]
+        rows = [
+            (consumer.name, str(consumer.version), str(consumer.behind)) for consumer in consumers
+        ]
         print_table(head, rows, right=[1, 2])
-    print_lines(printable(str(one)) for one in consumers if one.problem)
+    print_lines(printable(str(consumer)) for consumer in consumers if consumer.problem)
     return 0
 
 
@@ -325,8 +327,8 @@ def _forget(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namesp
     if not forget_consumer(client, ref, arguments.consumer):
         raise InvalidJob(f"{ref} has no consumer {arguments.consumer!r}.")
     if arguments.json:
-        forgotten = {"table": ref.full_name, "consumer": arguments.consumer, "forgotten": True}
-        print(json.dumps(forgotten, ensure_ascii=False))
+        confirmation = {"table": ref.full_name, "consumer": arguments.consumer, "forgotten": True}
+        print(json.dumps(confirmation, ensure_ascii=False))
     else:
         print(f"{ref}: {arguments.consumer} is forgotten.")
     return 0

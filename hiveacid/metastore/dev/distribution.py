@@ -360,10 +360,12 @@ def _fetch(target: Distribution, progress: Progress) -> None:
             # Drop the archive's single top folder; of the rest, only the jars and the schema are
             # needed.
             name = member.name.partition("/")[2]
-            wanted = name.startswith(("lib/", "scripts/")) and not {"py", ".."} & {*name.split("/")}
-            wanted = wanted and not name.startswith(left_out)
+            is_needed = name.startswith(("lib/", "scripts/")) and not {"py", ".."} & {
+                *name.split("/")
+            }
+            is_needed = is_needed and not name.startswith(left_out)
             # By hand: Pythons before 3.11.4 have no safe way to unpack.
-            if wanted and (source := archive.extractfile(member)) is not None:
+            if is_needed and (source := archive.extractfile(member)) is not None:
                 path = target.home / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("wb") as sink:
@@ -390,26 +392,28 @@ def ivy_command(*arguments: str, home: Path) -> list[str]:
     ]
 
 
-def require_checksums(files: Iterable[Path], listed: Path) -> None:
+def require_checksums(files: Iterable[Path], checksum_file: Path) -> None:
     """Reject files that differ from those with which this version of the package was tested.
 
     Ivy compares a file only with the checksum that the same server sends.
 
     Args:
         files: The downloaded files.
-        listed: The expected SHA-256 checksums, as the program sha256sum writes them.
+        checksum_file: The expected SHA-256 checksums, as the program sha256sum writes them.
 
     Raises:
         JobFailed: A file is not listed, or its checksum differs.
     """
-    expected = {name: digest for digest, name in map(str.split, listed.read_text().splitlines())}
+    expected_digests = {
+        name: digest for digest, name in map(str.split, checksum_file.read_text().splitlines())
+    }
     for file in files:
         with file.open("rb") as content:
-            found = hashlib.file_digest(content, "sha256").hexdigest()
-        if found != expected.get(file.name):
+            checksum = hashlib.file_digest(content, "sha256").hexdigest()
+        if checksum != expected_digests.get(file.name):
             raise JobFailed(
-                f"The download {file.name} has the SHA-256 checksum {found}; {listed.name} expects "
-                f"{expected.get(file.name, 'no such file')}.",
+                f"The download {file.name} has the SHA-256 checksum {checksum}; {checksum_file.name} expects "
+                f"{expected_digests.get(file.name, 'no such file')}.",
                 remedy="Find out who changed the file in the Maven repository or mirror before "
                 "you run it.",
             )
@@ -554,7 +558,10 @@ def _write_schema(target: Distribution) -> None:
     scripts = target.home / "scripts" / "metastore" / "upgrade" / "derby"
     revision = target.release.archive.rpartition(":")[2]
     # Patch releases have the same tables as their first release.
-    before = scripts / f"hive-schema-{revision.rpartition('.')[0]}.0.derby.sql"
-    statements = [before.read_text(), *(f"{each};\n" for each in target.release.schema)]
-    after = scripts / f"hive-schema-{target.release.version}.derby.sql"
-    after.write_text("\n".join(statements))
+    old_script = scripts / f"hive-schema-{revision.rpartition('.')[0]}.0.derby.sql"
+    statements = [
+        old_script.read_text(),
+        *(f"{statement};\n" for statement in target.release.schema),
+    ]
+    new_script = scripts / f"hive-schema-{target.release.version}.derby.sql"
+    new_script.write_text("\n".join(statements))

@@ -210,10 +210,10 @@ class EmbeddedMetastore:
         self._libraries = libraries
         self._progress = progress
         self._process: GuardedProcess | None = None
-        hidden = [part for part in self.warehouse.parts if part.startswith(("_", "."))]
-        if hidden:
+        hidden_parts = [part for part in self.warehouse.parts if part.startswith(("_", "."))]
+        if hidden_parts:
             raise JobFailed(
-                f"Hive and Spark skip folders such as {hidden[0]}, a part of {self.warehouse}.",
+                f"Hive and Spark skip folders such as {hidden_parts[0]}, a part of {self.warehouse}.",
                 remedy="Choose a warehouse without a leading underscore or dot in its path.",
             )
 
@@ -354,10 +354,10 @@ class EmbeddedMetastore:
     def _require_version(self) -> None:
         """See to it that the directory is not that of a metastore of another version."""
         note = self._directory / "version"
-        found = note.read_text() if note.exists() else self.version
-        if found != self.version:
+        noted_version = note.read_text() if note.exists() else self.version
+        if noted_version != self.version:
             raise JobFailed(
-                f"{self._directory} has the database of a metastore {found}, not {self.version}.",
+                f"{self._directory} has the database of a metastore {noted_version}, not {self.version}.",
                 remedy="Start that version, or name another folder.",
             )
         note.write_text(self.version)

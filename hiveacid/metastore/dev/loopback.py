@@ -50,15 +50,15 @@ def _other_addresses() -> list[str]:
 
     Linux has the first one on each machine, also on one without any network.
     """
-    found = ["127.0.0.2"]
+    addresses = ["127.0.0.2"]
     try:
         infos = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
     except OSError:
         infos = []
-    found += [str(info[4][0]) for info in infos]
-    found += filter(None, map(_source, ("192.0.2.1", "2001:db8::1")))
-    own = (HOST, "::1", "0.0.0.0", "::")
-    return [each for each in dict.fromkeys(found) if each not in own]
+    addresses += [str(info[4][0]) for info in infos]
+    addresses += filter(None, map(_source, ("192.0.2.1", "2001:db8::1")))
+    loopbacks = (HOST, "::1", "0.0.0.0", "::")
+    return [fromkey for fromkey in dict.fromkeys(addresses) if fromkey not in loopbacks]
 
 
 def _source(target: str) -> str | None:
@@ -116,12 +116,12 @@ def _address_class() -> bytes:
     ``(int port) { super("127.0.0.1", port); }`` and ``(String host, int port)``, which does the same.
     """
     texts = (_OWN_ADDRESS, _ADDRESS, "<init>", "(I)V", "(Ljava/lang/String;I)V", "Code", HOST)
-    own, parent, init, by_port, by_host, code, host = range(1, len(texts) + 1)
+    own_name, parent, init, by_port, by_host, code, host = range(1, len(texts) + 1)
     own_class, parent_class, host_constant, name_and_type, parent_init = range(8, 13)
     constants = b"".join(
         (
             *map(_text, texts),
-            struct.pack(">BH", 7, own),
+            struct.pack(">BH", 7, own_name),
             struct.pack(">BH", 7, parent),
             struct.pack(">BH", 8, host),
             struct.pack(">BHH", 12, init, by_host),

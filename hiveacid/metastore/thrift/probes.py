@@ -58,13 +58,17 @@ class Probes:
             newest = self._knows(idl_txns.add_write_ids_to_min_history, 0, {})
             # Without an argument it claims nothing.
             claims = self._knows(idl_txns.find_next_compact2)
-            found = dict(self._locks())
-            found |= {name: self._knows(call, _empty(call)) for name, call in _CALLS.items()}
+            probed_features = dict(self._locks())
+            probed_features |= {
+                name: self._knows(call, _empty(call)) for name, call in _CALLS.items()
+            }
             reports = idl_txns.update_compactor_state
-            found["has_queue"] = claims and self._knows(reports, _empty(reports))
+            probed_features["has_queue"] = claims and self._knows(reports, _empty(reports))
             # Each vendor got them before this call.
-            found |= dict.fromkeys(("has_pools", "rebalances"), newest and found["has_queue"])
-            return found
+            probed_features |= dict.fromkeys(
+                ("has_pools", "rebalances"), newest and probed_features["has_queue"]
+            )
+            return probed_features
         finally:
             self._close()
 

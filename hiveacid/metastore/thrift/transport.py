@@ -340,10 +340,10 @@ class _Bounded(TTransportBase):  # type: ignore[misc]
         self._channel.flush()
 
     def _apply_deadline(self) -> None:
-        left = self._deadline.remaining
-        if left <= 0:
+        remaining_seconds = self._deadline.remaining
+        if remaining_seconds <= 0:
             raise TTransportException(TTransportException.TIMED_OUT, "timed out")
-        self._channel.setTimeout(left * 1000)
+        self._channel.setTimeout(remaining_seconds * 1000)
 
 
 def _mechanism(endpoint: Endpoint, options: MetastoreOptions) -> Mechanism | None:
@@ -559,10 +559,10 @@ class HttpChannel:
 
 def _proxy(scheme: str, host: str) -> tuple[str, int, dict[str, str]] | None:
     """The proxy that the environment names, and the headers that it wants."""
-    named = urllib.request.getproxies().get(scheme)
-    if not named or urllib.request.proxy_bypass(host):
+    proxy_url = urllib.request.getproxies().get(scheme)
+    if not proxy_url or urllib.request.proxy_bypass(host):
         return None
-    parts = urlsplit(named if "://" in named else f"http://{named}")
+    parts = urlsplit(proxy_url if "://" in proxy_url else f"http://{proxy_url}")
     headers = {}
     if parts.username:
         secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

@@ -76,8 +76,8 @@ def check_types(types: tuple[bytes, ...]) -> None:
         message = Message.decode(type_)
         kind = message.number(TypeField.KIND)
         subtypes = message.all_numbers(TypeField.SUBTYPES)
-        wanted = _SUBTYPES.get(kind, len(subtypes) if kind in _NESTING else 0)
-        if len(subtypes) != wanted:
+        subtype_count = _SUBTYPES.get(kind, len(subtypes) if kind in _NESTING else 0)
+        if len(subtypes) != subtype_count:
             raise CorruptFile(f"The type of column {column} has {len(subtypes)} types within it.")
         for subtype in subtypes:
             # Nested columns come later, and once: a column cannot be a part of itself.
@@ -300,15 +300,15 @@ class OrcTail:
         )
         footer_length = postscript.number(PostScriptField.FOOTER_LENGTH)
         metadata_length = postscript.number(PostScriptField.METADATA_LENGTH)
-        wanted = metadata_length + footer_length + postscript_length + 1
-        if wanted > size:
+        tail_length = metadata_length + footer_length + postscript_length + 1
+        if tail_length > size:
             raise CorruptFile("The ORC file is shorter than its own footer.")
-        if wanted > LARGEST_PART:
-            raise UnsupportedFile(f"The tail of the ORC file has {wanted >> 20} MB.")
-        spend(wanted, "The tail of an ORC file")
-        if wanted > len(end):
-            end = read_exactly(source, size - wanted, wanted)
-        metadata_start = len(end) - wanted
+        if tail_length > LARGEST_PART:
+            raise UnsupportedFile(f"The tail of the ORC file has {tail_length >> 20} MB.")
+        spend(tail_length, "The tail of an ORC file")
+        if tail_length > len(end):
+            end = read_exactly(source, size - tail_length, tail_length)
+        metadata_start = len(end) - tail_length
         footer_start = metadata_start + metadata_length
         footer = Message.decode(
             compression.decompress(end[footer_start : footer_start + footer_length], LARGEST_PART)
@@ -319,7 +319,7 @@ class OrcTail:
         stride = footer.number(FooterField.STRIDE)
         check_stripes(
             [(stripe.offset, stripe.length, stripe.rows) for stripe in stripes],
-            size - wanted,
+            size - tail_length,
             stride,
             footer.number(FooterField.ROWS),
         )
@@ -419,8 +419,10 @@ class OrcTail:
             raise UnsupportedFile(
                 f"A stripe of the ORC file has a footer of {stripe.footer_length >> 20} MB."
             )
-        encoded = read_exactly(source, stripe.offset + stripe.body_length, stripe.footer_length)
-        return Message.decode(self.compression.decompress(encoded, LARGEST_PART))
+        encoded_footer = read_exactly(
+            source, stripe.offset + stripe.body_length, stripe.footer_length
+        )
+        return Message.decode(self.compression.decompress(encoded_footer, LARGEST_PART))
 
     def compressed(self, compression: Compression) -> "OrcTail":
         """The tail of the same file in another compression."""
@@ -437,8 +439,8 @@ class OrcTail:
             raise UnsupportedFile("The ORC file has encrypted columns.")
         version = tuple(self.postscript.all_numbers(PostScriptField.VERSION))
         if version != FILE_VERSION:
-            written = ".".join(map(str, version)) or "unknown"
-            raise UnsupportedFile(f"The ORC file has format version {written}, not 0.12.")
+            version_text = ".".join(map(str, version)) or "unknown"
+            raise UnsupportedFile(f"The ORC file has format version {version_text}, not 0.12.")
 
     def encode(self, content_length: int) -> bytes:
         """Write the tail of a file whose stripes end at `content_length`.
@@ -496,11 +498,11 @@ def _codec(postscript: Message) -> Codec:
 
 
 def _statistics(metadata: Message, stripes: int) -> tuple[tuple[bytes, ...], ...]:
-    encoded = metadata.all_data(1)
-    if len(encoded) > stripes:
+    encoded_stripes = metadata.all_data(1)
+    if len(encoded_stripes) > stripes:
         raise CorruptFile("The ORC file has statistics of stripes that it does not have.")
-    known = tuple(tuple(Message.decode(data).all_data(1)) for data in encoded)
-    return known + ((),) * (stripes - len(known))
+    stripe_statistics = tuple(tuple(Message.decode(data).all_data(1)) for data in encoded_stripes)
+    return stripe_statistics + ((),) * (stripes - len(stripe_statistics))
 
 
 # The ORC types of a table's rows, made from Hive's types
@@ -543,8 +545,13 @@ def spark_types(types: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
 def _with_spark_type(type_: bytes) -> bytes:
     message = Message.decode(type_)
-    known = [attribute.data(1) for attribute in message.all_messages(TypeField.ATTRIBUTES)]
-    if message.number(TypeField.KIND) != TypeKind.TIMESTAMP_INSTANT or _SPARK_TYPE in known:
+    attribute_names = [
+        attribute.data(1) for attribute in message.all_messages(TypeField.ATTRIBUTES)
+    ]
+    if (
+        message.number(TypeField.KIND) != TypeKind.TIMESTAMP_INSTANT
+        or _SPARK_TYPE in attribute_names
+    ):
         return type_
     return message.add_data(TypeField.ATTRIBUTES, _SPARK_TIMESTAMP.encode()).encode()
 

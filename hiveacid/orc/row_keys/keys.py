@@ -95,8 +95,8 @@ class Keys:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, which: slice | NDArray[Any]) -> "Keys":
-        return Keys(*(getattr(self, field.name)[which] for field in fields(self)))
+    def __getitem__(self, selector: slice | NDArray[Any]) -> "Keys":
+        return Keys(*(getattr(self, field.name)[selector] for field in fields(self)))
 
     def columns(self) -> dict[EnvelopeColumn, Integers]:
         """The columns by their numbers."""
@@ -145,9 +145,11 @@ def check_ascending(keys: Keys, last: RowId | None) -> RowId:
     """
     if last is not None and keys.row_id(0) <= last:
         raise OutOfOrder(f"{keys.row_id(0)} does not come after {last}.")
-    at = keys.first_disorder()
-    if at is not None:
-        raise OutOfOrder(f"{keys.row_id(at)} does not come after {keys.row_id(at - 1)}.")
+    position = keys.first_disorder()
+    if position is not None:
+        raise OutOfOrder(
+            f"{keys.row_id(position)} does not come after {keys.row_id(position - 1)}."
+        )
     return keys.row_id(-1)
 
 
@@ -291,5 +293,5 @@ def row_groups(rows: int, stride: int) -> Sequence[int]:
     """The sizes of the row groups of a stripe."""
     if stride == 0:
         return [rows] if rows else []
-    full, rest = divmod(rows, stride)
-    return [stride] * full + ([rest] if rest else [])
+    full, remainder = divmod(rows, stride)
+    return [stride] * full + ([remainder] if remainder else [])

@@ -95,16 +95,16 @@ class KeyRange:
         return KeyRange(
             self.rows + other.rows,
             *[
-                (min(mine[0], others[0]), max(mine[1], others[1]))
-                for mine, others in zip(self._parts, other._parts, strict=True)
+                (min(mine[0], part[0]), max(mine[1], part[1]))
+                for mine, part in zip(self._parts, other._parts, strict=True)
             ],
         )
 
     def may_share(self, other: "KeyRange") -> bool:
         """Whether both ranges can contain the same row id."""
         return bool(self.rows and other.rows) and all(
-            mine[0] <= others[1] and others[0] <= mine[1]
-            for mine, others in zip(self._parts, other._parts, strict=True)
+            mine[0] <= part[1] and part[0] <= mine[1]
+            for mine, part in zip(self._parts, other._parts, strict=True)
         )
 
     @property

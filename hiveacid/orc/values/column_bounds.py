@@ -96,8 +96,8 @@ def _stores(type_: Message, hive_type: HiveType) -> bool:
         case Primitive(name) if name in _PLAIN_KINDS:
             return kind == _PLAIN_KINDS[name]
         case Decimal(precision, scale):
-            stored = (type_.number(TypeField.PRECISION), type_.number(TypeField.SCALE))
-            return kind == TypeKind.DECIMAL and stored == (precision, scale)
+            decimal_shape = (type_.number(TypeField.PRECISION), type_.number(TypeField.SCALE))
+            return kind == TypeKind.DECIMAL and decimal_shape == (precision, scale)
     return kind in _TEXT_KINDS
 
 

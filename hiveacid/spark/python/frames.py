@@ -141,14 +141,14 @@ class FrameReads:
         latest = self._latest
         # From here on the latest read cannot end because of the frames that are collected.
         lease = None if latest is None else latest[0]()
-        known = None if latest is None or lease is None else latest[1]
-        frame, read = read_frames(self._client, spark, tables, known, work)
-        if lease is None or read is not known:
+        latest_read = None if latest is None or lease is None else latest[1]
+        frame, read = read_frames(self._client, spark, tables, latest_read, work)
+        if lease is None or read is not latest_read:
             lease = Lease(read)
             self._latest = weakref.ref(lease), read
             self._reads.add(read)
             # Threads that share the owner may be here at the same time.
-            self._reads -= {each for each in tuple(self._reads) if not each.is_open}
+            self._reads -= {read for read in tuple(self._reads) if not read.is_open}
         if self.keeps_all:
             self._kept.add(lease)
         return frame, lease

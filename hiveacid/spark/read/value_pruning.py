@@ -182,7 +182,7 @@ class ColumnValues:
 
 
 def only_with(
-    snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]
+    snapshot: AcidSnapshot, values_of_columns: Sequence[ColumnValues]
 ) -> tuple[AcidSnapshot, str | None]:
     """Skip files without the values, and return a condition that the rows satisfy.
 
@@ -191,38 +191,49 @@ def only_with(
 
     Args:
         snapshot: The visible files.
-        wanted: The values of the rows, for some columns. The n-th values of all columns belong to
+        values_of_columns: The values of the rows, for some columns. The n-th values of all columns belong to
             one row; rows with a null are ignored.
     """
-    usable = _usable(snapshot, wanted)
+    usable = _usable(snapshot, values_of_columns)
     conditions = [
         condition
-        for each in usable
-        if each.sorted is not None
-        and (condition := _condition(quoted(each.column.name), each.sorted, each.hive_type))
+        for column_values in usable
+        if column_values.sorted is not None
+        and (
+            condition := _condition(
+                quoted(column_values.column.name), column_values.sorted, column_values.hive_type
+            )
+        )
     ]
     return _by_tails(in_buckets(snapshot, usable), usable), " AND ".join(conditions) or None
 
 
 def values_of(filters: Sequence[Any], columns: Sequence[HiveColumn]) -> list[ColumnValues]:
     """The values that filters of Spark, in Java, allow for columns: by ``=`` and by ``IN``."""
-    known = {column.name: column for column in columns}
-    found: dict[str, list[Any]] = {}
-    for each in filters:
-        listed: list[Any] = []
-        match kind(each):
+    columns_by_name = {column.name: column for column in columns}
+    values_by_column: dict[str, list[Any]] = {}
+    for spark_filter in filters:
+        values: list[Any] = []
+        match kind(spark_filter):
             case "EqualTo":
-                listed = [each.value()]
-            case "In" if len(each.values()) <= _MOST_LITERALS:
-                listed = list(each.values())
-        if listed and each.references()[0] in known:
-            found[each.references()[0]] = listed
-    while prod(map(len, found.values())) > MOST_LISTED:
-        del found[max(found, key=lambda name: len(found[name]))]
-    rows = list(product(*found.values()))
-    arrays = [_array(known[name], [row[n] for row in rows]) for n, name in enumerate(found)]
-    given = zip(found, arrays, strict=True)
-    return [ColumnValues(known[name], array) for name, array in given if array is not None]
+                values = [spark_filter.value()]
+            case "In" if len(spark_filter.values()) <= _MOST_LITERALS:
+                values = list(spark_filter.values())
+        if values and spark_filter.references()[0] in columns_by_name:
+            values_by_column[spark_filter.references()[0]] = values
+    while prod(map(len, values_by_column.values())) > MOST_LISTED:
+        del values_by_column[max(values_by_column, key=lambda name: len(values_by_column[name]))]
+    rows = list(product(*values_by_column.values()))
+    arrays = [
+        _array(columns_by_name[name], [row[n] for row in rows])
+        for n, name in enumerate(values_by_column)
+    ]
+    columns_and_arrays = zip(values_by_column, arrays, strict=True)
+    return [
+        ColumnValues(columns_by_name[name], array)
+        for name, array in columns_and_arrays
+        if array is not None
+    ]
 
 
 def _array(column: HiveColumn, values: Sequence[Any]) -> pa.ChunkedArray | None:
@@ -238,59 +249,73 @@ def _array(column: HiveColumn, values: Sequence[Any]) -> pa.ChunkedArray | None:
         return None
 
 
-def _usable(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> list[ColumnValues]:
+def _usable(
+    snapshot: AcidSnapshot, values_of_columns: Sequence[ColumnValues]
+) -> list[ColumnValues]:
     columns = {column.name for column in snapshot.table.columns}
-    rows = _without_nulls([each for each in wanted if each.column.name in columns])
-    return [each for each in rows if each.sorted is not None]
+    rows = _without_nulls(
+        [
+            column_values
+            for column_values in values_of_columns
+            if column_values.column.name in columns
+        ]
+    )
+    return [row for row in rows if row.sorted is not None]
 
 
-def _without_nulls(wanted: Sequence[ColumnValues]) -> list[ColumnValues]:
-    if not any(each.values.null_count for each in wanted):
-        return list(wanted)
-    whole = wanted[0].values.is_valid()
-    for each in wanted[1:]:
-        whole = pc.and_(whole, each.values.is_valid())
-    return [replace(each, values=each.values.filter(whole)) for each in wanted]
+def _without_nulls(values_of_columns: Sequence[ColumnValues]) -> list[ColumnValues]:
+    if not any(column_values.values.null_count for column_values in values_of_columns):
+        return list(values_of_columns)
+    whole = values_of_columns[0].values.is_valid()
+    for column_values in values_of_columns[1:]:
+        whole = pc.and_(whole, column_values.values.is_valid())
+    return [
+        replace(column_values, values=column_values.values.filter(whole))
+        for column_values in values_of_columns
+    ]
 
 
-def in_buckets(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
+def in_buckets(snapshot: AcidSnapshot, values_of_columns: Sequence[ColumnValues]) -> AcidSnapshot:
     """Keep only the files of the values' buckets, if all clustering columns are given.
 
     The bucket definition in the metastore may have changed since a file was written: with the
     table's bucket count, Hive itself then misses rows. So a file is skipped only by the layout in
     its writer's note; files of other engines, and of versions that wrote no layout, are read.
     """
-    given = {each.column.name.lower(): each for each in _usable(snapshot, wanted)}
+    values_by_column = {
+        column_values.column.name.lower(): column_values
+        for column_values in _usable(snapshot, values_of_columns)
+    }
     files = list(_with_row_ids(snapshot))
     noted = [
         (partition.location, directory)
         for partition in snapshot.partitions
-        if partition.clustered_by and given.keys() >= set(partition.clustered_by)
+        if partition.clustered_by and values_by_column.keys() >= set(partition.clustered_by)
         for directory in _noted_directories(partition)
     ]
     if len(noted) > _MOST_TAILS:
         return snapshot
     layouts = {
         path: layout
-        for some in in_threads(lambda where: _layouts_in(*where), noted)
-        for path, layout in some.items()
+        for thread in in_threads(lambda where: _layouts_in(*where), noted)
+        for path, layout in thread.items()
     }
     # A layout must name columns as they are now: by position and by name they must be the same.
     columns = {
         BucketColumn(position, column.name.lower(), column.type.lower())
         for position, column in enumerate(snapshot.table.stored_columns)
     }
-    kept: dict[BucketLayout, set[int]] = {}
+    numbers_by_layout: dict[BucketLayout, set[int]] = {}
     for layout in set(layouts.values()):
         names = [column.name for column in layout.columns]
-        if columns.issuperset(layout.columns) and given.keys() >= set(names):
-            values = [given[name] for name in names]
-            if not any(isinstance(each.hive_type, Decimal) for each in values):
-                kept[layout] = _numbers(values, layout)
+        if columns.issuperset(layout.columns) and values_by_column.keys() >= set(names):
+            values = [values_by_column[name] for name in names]
+            if not any(isinstance(value.hive_type, Decimal) for value in values):
+                numbers_by_layout[layout] = _numbers(values, layout)
 
     def may_match(file: AcidFile) -> bool:
         layout = layouts.get((file.path, file.size))
-        buckets = None if layout is None else kept.get(layout)
+        buckets = None if layout is None else numbers_by_layout.get(layout)
         return buckets is None or file.bucket in buckets
 
     return _keeping(snapshot, list(filter(may_match, files)))
@@ -299,8 +324,8 @@ def in_buckets(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSn
 def _noted_directories(partition: PartitionFiles) -> list[str]:
     """The directories with notes that rows are read from."""
     root = f"{partition.location.rstrip('/')}/"
-    own = [file.path.removeprefix(root) for file in partition.inserts if not file.raw]
-    return sorted({path.partition("/")[0] for path in own} & partition.noted)
+    paths = [file.path.removeprefix(root) for file in partition.inserts if not file.raw]
+    return sorted({path.partition("/")[0] for path in paths} & partition.noted)
 
 
 def _layouts_in(root: Location, directory: str) -> dict[tuple[Location, int], BucketLayout]:
@@ -311,16 +336,16 @@ def _layouts_in(root: Location, directory: str) -> dict[tuple[Location, int], Bu
 
 def _numbers(values: Sequence[ColumnValues], layout: BucketLayout) -> set[int]:
     """The buckets that some values belong to."""
-    arrays = [each.values for each in values]
-    types = [each.hive_type for each in values]
+    arrays = [value.values for value in values]
+    types = [value.hive_type for value in values]
     numbers = bucket_numbers(arrays, types, layout.count, layout.version)
     return set(np.unique(numbers).tolist())
 
 
-def _by_tails(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
+def _by_tails(snapshot: AcidSnapshot, values_of_columns: Sequence[ColumnValues]) -> AcidSnapshot:
     """Keep only the files with a stripe whose ranges contain values of all columns."""
     files = list(_with_row_ids(snapshot))
-    if not wanted or not 1 < len(files) <= _MOST_TAILS:
+    if not values_of_columns or not 1 < len(files) <= _MOST_TAILS:
         # ORC itself skips the stripes of a single file.
         return snapshot
     columns = snapshot.table.mapped_columns
@@ -328,16 +353,21 @@ def _by_tails(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSna
         (file, replace(tail, types=with_column_names(tail.types, columns)))
         for file, tail in zip(files, snapshot.tails.of(files), strict=True)
     )
-    return _keeping(snapshot, [file for file, tail in tails if _may_hold(tail, wanted)])
+    return _keeping(snapshot, [file for file, tail in tails if _may_hold(tail, values_of_columns)])
 
 
-def _may_hold(tail: OrcTail, wanted: Sequence[ColumnValues]) -> bool:
-    ranges = [ranges_of(tail, each.column.name, each.hive_type) for each in wanted]
-    return any(all(map(_may_match, wanted, stripe)) for stripe in zip(*ranges, strict=True))
+def _may_hold(tail: OrcTail, values_of_columns: Sequence[ColumnValues]) -> bool:
+    ranges = [
+        ranges_of(tail, column_values.column.name, column_values.hive_type)
+        for column_values in values_of_columns
+    ]
+    return any(
+        all(map(_may_match, values_of_columns, stripe)) for stripe in zip(*ranges, strict=True)
+    )
 
 
-def _may_match(wanted: ColumnValues, bounds: ColumnRange | None) -> bool:
-    return bounds is None or wanted.sorted is None or wanted.sorted.any_in(bounds)
+def _may_match(column_values: ColumnValues, bounds: ColumnRange | None) -> bool:
+    return bounds is None or column_values.sorted is None or column_values.sorted.any_in(bounds)
 
 
 def _with_row_ids(snapshot: AcidSnapshot) -> Iterator[AcidFile]:

@@ -64,9 +64,9 @@ def all_columns(table: HiveTable) -> tuple[HiveColumn, ...]:
     return (*table.columns, *table.partition_keys)
 
 
-def without(rows: DataFrame, exclude: Collection[str], what: str) -> DataFrame:
+def without(rows: DataFrame, exclude: Collection[str], subject: str) -> DataFrame:
     """Return rows without some columns; see ``columns_of_row``."""
-    names = columns_of_row(rows.columns, exclude, what)
+    names = columns_of_row(rows.columns, exclude, subject)
     return rows.select(*map(quoted, names)) if exclude else rows
 
 
@@ -145,35 +145,37 @@ def spark_type(hive_type: schema.HiveType, column: str, *, lengths: bool = False
     )
 
 
-def hive_type(given: DataType, column: str) -> schema.HiveType:
+def hive_type(spark_type: DataType, column: str) -> schema.HiveType:
     """Return Hive's type for the values of a Spark type.
 
     Raises:
         TypeMismatch: Hive has no such type.
     """
-    match given:
+    match spark_type:
         case TimestampNTZType():
             return schema.Primitive("timestamp")
-        case CharType() if given.length <= schema.MAX_CHAR_LENGTH:
-            return schema.Char(given.length)
-        case VarcharType() if given.length <= schema.MAX_VARCHAR_LENGTH:
-            return schema.Varchar(given.length)
+        case CharType() if spark_type.length <= schema.MAX_CHAR_LENGTH:
+            return schema.Char(spark_type.length)
+        case VarcharType() if spark_type.length <= schema.MAX_VARCHAR_LENGTH:
+            return schema.Varchar(spark_type.length)
         case StringType() | CharType() | VarcharType():
             return schema.Primitive("string")
         case DecimalType():
-            return schema.Decimal(given.precision, given.scale)
+            return schema.Decimal(spark_type.precision, spark_type.scale)
         case ArrayType():
-            return schema.Array(hive_type(given.elementType, column))
+            return schema.Array(hive_type(spark_type.elementType, column))
         case MapType():
-            return schema.Map(hive_type(given.keyType, column), hive_type(given.valueType, column))
+            return schema.Map(
+                hive_type(spark_type.keyType, column), hive_type(spark_type.valueType, column)
+            )
         case StructType():
-            fields = [(_readable(f.name), hive_type(f.dataType, column)) for f in given.fields]
+            fields = [(_readable(f.name), hive_type(f.dataType, column)) for f in spark_type.fields]
             return schema.Struct(tuple(fields))
     for name, type_ in _PRIMITIVES.items():
-        if given == type_:
+        if spark_type == type_:
             return schema.Primitive(name)
     raise TypeMismatch(
-        f"Column {column} of the source has type {given.simpleString()}, which Hive lacks.",
+        f"Column {column} of the source has type {spark_type.simpleString()}, which Hive lacks.",
         remedy="Cast it, or leave it out.",
     )
 
@@ -252,8 +254,8 @@ def _within(value: str, hive_type: schema.HiveType) -> str:
     """
 
     def cut(text: str, type_: schema.Char | schema.Varchar) -> str:
-        cut = f"substring({text}, 1, {type_.length})"
-        return f"rtrim({cut})" if isinstance(type_, schema.Char) else cut
+        shortened = f"substring({text}, 1, {type_.length})"
+        return f"rtrim({shortened})" if isinstance(type_, schema.Char) else shortened
 
     return _with_texts(value, hive_type, cut)
 
@@ -275,11 +277,11 @@ def _with_texts(
             keyed = f"transform_keys({value}, (k, v) -> {_with_texts('k', key, change)})"
             return f"transform_values({keyed}, (k, v) -> {_with_texts('v', item, change)})"
         case schema.Struct(fields):
-            made = [
+            field_values = [
                 f"{_with_texts(f'{value}.{quoted(name)}', type_, change)} AS {quoted(name)}"
                 for name, type_ in fields
             ]
-            return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(made)}) END"
+            return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(field_values)}) END"
     raise AssertionError(hive_type)
 
 
@@ -389,11 +391,11 @@ def select_as(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
         frame: The frame.
         columns: The expression of each column, by its name.
     """
-    chosen = select_texts(frame, [*columns.values()])
+    projection = select_texts(frame, [*columns.values()])
     if not _can_be_joined([*columns]):
-        return chosen.toDF(*columns)
+        return projection.toDF(*columns)
     names = _java_texts(frame.sparkSession, [*columns])
-    return DataFrame(java_frame(chosen).toDF(names), frame.sparkSession)
+    return DataFrame(java_frame(projection).toDF(names), frame.sparkSession)
 
 
 def _java_texts(spark: SparkSession, texts: Sequence[str]) -> Any:

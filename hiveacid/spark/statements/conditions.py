@@ -137,9 +137,9 @@ def require_row_expression(spark: SparkSession, text: str) -> None:
                 _refuse(text, f"{name}()", problem)
 
 
-def _refuse(text: str, what: str, problem: str) -> None:
+def _refuse(text: str, subject: str, problem: str) -> None:
     raise InvalidJob(
-        f"The expression {text!r} cannot be computed for a single row: {what} {problem}.",
+        f"The expression {text!r} cannot be computed for a single row: {subject} {problem}.",
         remedy="Use a subquery, or the query of a MERGE source, such as (SELECT max(a) FROM t).",
     )
 
@@ -148,8 +148,10 @@ def _problem(spark: SparkSession, name: str) -> str | None:
     name = name.lower()
     if name not in _groups:
         registry: Any = java_class(spark, f"{_CATALYST}analysis.FunctionRegistry").builtin()
-        found = registry.lookupFunction(java_class(spark, f"{_CATALYST}FunctionIdentifier")(name))
-        _groups[name] = str(found.get().getGroup()) if found.isDefined() else ""
+        function = registry.lookupFunction(
+            java_class(spark, f"{_CATALYST}FunctionIdentifier")(name)
+        )
+        _groups[name] = str(function.get().getGroup()) if function.isDefined() else ""
     return _UNGROUPED.get(name) or _GROUPS.get(_groups[name])
 
 
@@ -176,10 +178,10 @@ class Expressions:
     trusted: bool = False
 
     @overload
-    def sql(self, given: Expression) -> str: ...
+    def sql(self, expression: Expression) -> str: ...
     @overload
-    def sql(self, given: Expression | None) -> str | None: ...
-    def sql(self, given: Expression | None) -> str | None:
+    def sql(self, expression: Expression | None) -> str | None: ...
+    def sql(self, expression: Expression | None) -> str | None:
         """Return the text of a condition or a value, with literals for its parameters.
 
         Raises:
@@ -187,30 +189,30 @@ class Expressions:
                 has no value for each row; or the expression runs a script, calls Java or reads
                 files by their path.
         """
-        if given is None:
+        if expression is None:
             return None
-        text = as_sql(self.spark, given) if isinstance(given, Column) else given
+        text = as_sql(self.spark, expression) if isinstance(expression, Column) else expression
         text = bound_expression(self.spark, text, self.params)
         if not self.trusted:
             check_expression(self.spark, text)
         require_row_expression(self.spark, text)
         return text
 
-    def all_sql(self, given: Mapping[str, Expression]) -> dict[str, str]:
+    def all_sql(self, expressions: Mapping[str, Expression]) -> dict[str, str]:
         """Return the texts for the values of columns; see ``sql``.
 
         Raises:
             InvalidJob: The argument is not a mapping.
         """
-        require_mapping(given, "The values of columns", '{"name": "upper(s.name)"}')
-        return {name: self.sql(value) for name, value in given.items()}
+        require_mapping(expressions, "The values of columns", '{"name": "upper(s.name)"}')
+        return {name: self.sql(value) for name, value in expressions.items()}
 
     def clause(self, clause: Clause) -> Clause:
         """Replace the expressions of a merge clause by their texts; see ``sql``."""
         return with_expressions(clause, self.sql)
 
 
-def as_sql(spark: SparkSession, given: Column) -> str:
+def as_sql(spark: SparkSession, column: Column) -> str:
     """Return the text of a column.
 
     Raises:
@@ -218,20 +220,20 @@ def as_sql(spark: SparkSession, given: Column) -> str:
     """
     # Texts of times are written and read in the time zone of the active session.
     sessions = java_sessions(spark)
-    before = sessions.getActiveSession()
+    session_before = sessions.getActiveSession()
     sessions.setActiveSession(java_session(spark))
     try:
-        tree = java_expression(spark, given)
+        tree = java_expression(spark, column)
         if not _means_the_same(spark, tree):
             raise InvalidJob(
-                f"{given} cannot be expressed in SQL.",
+                f"{column} cannot be expressed in SQL.",
                 remedy="Name columns by F.col('t.id') instead of by those of a frame, and call none "
                 "of Python's functions; write lambdas and subqueries as a text.",
             )
         return _text(tree)
     finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
+        if session_before.isDefined():
+            sessions.setActiveSession(session_before.get())
         else:
             sessions.clearActiveSession()
 

@@ -67,7 +67,7 @@ def _statement_of(job: Job, spark: SparkSession, orc_codec: str | None) -> State
 
 @_statement_of.register
 def _insert(job: InsertJob, spark: SparkSession, orc_codec: str | None) -> Statement:
-    names = [each.name for each in fields(InsertMapping)]
+    names = [field.name for field in fields(InsertMapping)]
     given = fields_of(job, *names, "source", "overwrite", "whole_table", "merge_schema")
     mapping = InsertMapping(**{name: given.pop(name) for name in names})
     rows, replaces = given.pop("source"), given.pop("overwrite")
@@ -81,23 +81,23 @@ def _truncate(job: TruncateJob, spark: SparkSession, orc_codec: str | None) -> S
 
 @_statement_of.register
 def _update(job: UpdateJob, spark: SparkSession, orc_codec: str | None) -> Statement:
-    given, sql = _change_of_rows(job, spark, "set")
-    given["set"] = sql.all_sql(job.set)
-    return UpdateStatement(*_target_and_codec(job, orc_codec), **given)
+    fields, sql = _change_of_rows(job, spark, "set")
+    fields["set"] = sql.all_sql(job.set)
+    return UpdateStatement(*_target_and_codec(job, orc_codec), **fields)
 
 
 @_statement_of.register
 def _delete(job: DeleteJob, spark: SparkSession, orc_codec: str | None) -> Statement:
-    given, _ = _change_of_rows(job, spark)
-    return DeleteStatement(*_target_and_codec(job, orc_codec), **given)
+    fields, _ = _change_of_rows(job, spark)
+    return DeleteStatement(*_target_and_codec(job, orc_codec), **fields)
 
 
 def _change_of_rows(
-    job: DeleteJob | UpdateJob, spark: SparkSession, *more: str
+    job: DeleteJob | UpdateJob, spark: SparkSession, *names: str
 ) -> tuple[dict[str, Any], Expressions]:
-    given = fields_of(job, "where", "inputs", "target_alias", "params", "trusted", *more)
-    sql = Expressions(spark, given.pop("params"), given.pop("trusted"))
-    return given | {"where": sql.sql(job.where), "inputs": job.inputs or {}}, sql
+    fields = fields_of(job, "where", "inputs", "target_alias", "params", "trusted", *names)
+    sql = Expressions(spark, fields.pop("params"), fields.pop("trusted"))
+    return fields | {"where": sql.sql(job.where), "inputs": job.inputs or {}}, sql
 
 
 @_statement_of.register
@@ -110,10 +110,10 @@ def _restore(job: RestoreJob, spark: SparkSession, orc_codec: str | None) -> Sta
 def _merge(job: MergeJob, spark: SparkSession, orc_codec: str | None) -> Statement:
     validate_clauses(job.when)
     names = ("source", "on", "when", "source_alias", "target_alias", "merge_schema", "exclude")
-    given = fields_of(job, *names, "params", "trusted")
-    sql = Expressions(spark, given.pop("params"), given.pop("trusted"))
-    given |= {"on": sql.sql(job.on), "when": tuple(map(sql.clause, given.pop("when")))}
-    return MergeStatement(*_target_and_codec(job, orc_codec), **given)
+    fields = fields_of(job, *names, "params", "trusted")
+    sql = Expressions(spark, fields.pop("params"), fields.pop("trusted"))
+    fields |= {"on": sql.sql(job.on), "when": tuple(map(sql.clause, fields.pop("when")))}
+    return MergeStatement(*_target_and_codec(job, orc_codec), **fields)
 
 
 def _target_and_codec(job: Job, orc_codec: str | None) -> tuple[TableRef, str | None]:

@@ -134,11 +134,11 @@ def check_query(session: SparkSession, text: str) -> None:
     _Check(session, "The source query").require(tree)
 
 
-def _calls_only_known(text: str, known: Container[str]) -> bool:
+def _calls_only_known(text: str, functions: Container[str]) -> bool:
     """Return whether each call in a text is surely one of a known function; else a tree decides."""
     if _WITH_COMMENTS_OR_QUOTES.search(text):
         return "(" not in text
-    for bracket in (at for at, sign in enumerate(text) if sign == "("):
+    for bracket in (index for index, sign in enumerate(text) if sign == "("):
         end = bracket
         while end and text[end - 1].isspace():
             end -= 1
@@ -146,7 +146,7 @@ def _calls_only_known(text: str, known: Container[str]) -> bool:
         while start and (text[start - 1].isalnum() or text[start - 1] in "_."):
             start -= 1
         word = text[start:end].lower()
-        if word in _KEYWORDS or word in known:
+        if word in _KEYWORDS or word in functions:
             continue
         if word or (end and text[end - 1] not in _SIGNS):
             return False
@@ -165,11 +165,11 @@ def parts_of(spark: SparkSession, node: Any) -> list[Any]:
 
 
 class _Check:
-    def __init__(self, spark: SparkSession, what: str, user: SparkSession | None = None) -> None:
+    def __init__(self, spark: SparkSession, subject: str, user: SparkSession | None = None) -> None:
         self._spark = spark
         self._user = user or spark
         self._session = java_session(spark)
-        self._what = what
+        self._what = subject
 
     def require(self, tree: Any) -> None:
         pending = [tree]
@@ -208,15 +208,15 @@ class _Check:
         *where, function = parts
         if function.lower() in CALLING_JAVA:
             self._refuse(f"calls Java by {function}()")
-        known = builtin_functions(self._spark)
+        functions = builtin_functions(self._spark)
         if where or not (
-            function.lower() in known
+            function.lower() in functions
             or _is_temporary(self._spark, function)
             or _is_temporary(self._user, function)
         ):
             name = ".".join(parts)
             self._refuse(
-                f"calls {name}(), which is no function of Spark", did_you_mean(name, known)
+                f"calls {name}(), which is no function of Spark", did_you_mean(name, functions)
             )
 
     def _require_table(self, node: Any) -> None:
@@ -232,8 +232,8 @@ class _Check:
                 return  # It is the name of a database.
         self._refuse(f"reads files by their path, {node.name()}")
 
-    def _refuse(self, what: str, similar: str = "") -> None:
-        raise InvalidJob(f"{self._what} {what}.", remedy=similar or _REMEDY)
+    def _refuse(self, problem: str, similar: str = "") -> None:
+        raise InvalidJob(f"{self._what} {problem}.", remedy=similar or _REMEDY)
 
 
 def builtin_functions(spark: SparkSession) -> frozenset[str]:
@@ -324,9 +324,9 @@ def check_view(spark: SparkSession, view: str, query: QuerySource) -> None:
             pending.append((node.child(), relations))
             continue
         is_node = kind and is_instance(spark, node, _TREE_NODE)
-        if is_node and (what := _refused(spark, node, kind, relations)) is not None:
+        if is_node and (problem := _refused(spark, node, kind, relations)) is not None:
             raise SqlError(
-                f"The query of the view {view} cannot be read. {what}, which is not allowed in a view.",
+                f"The query of the view {view} cannot be read. {problem}, which is not allowed in a view.",
                 remedy="Read the tables of the view by a query of your own.",
             )
         pending += [(part, relations) for part in parts_of(spark, node)]
@@ -338,8 +338,8 @@ def _refused(spark: SparkSession, node: Any, kind: str, relations: frozenset[str
         return f"It contains {kind}"
     if kind == "UnresolvedRelation":
         parts = node.multipartIdentifier()
-        known = parts.size() == 1 and parts.head().lower() in relations
-        if not known or node.isStreaming() or not node.options().isEmpty():
+        is_input = parts.size() == 1 and parts.head().lower() in relations
+        if not is_input or node.isStreaming() or not node.options().isEmpty():
             return f"It reads {node.name()} in another way than by the name of a table"
     if kind in ("UnresolvedFunction", "UnresolvedGenerator"):
         is_value = kind == "UnresolvedFunction"

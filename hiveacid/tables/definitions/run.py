@@ -65,12 +65,12 @@ def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:
     if job.tokens:
         abort_open_transactions(client, *job.tokens)
     if isinstance(job, PartitionsJob):
-        changed = change_partitions(client, TableRef.parse(job.target), job)
+        changes = change_partitions(client, TableRef.parse(job.target), job)
         return RunReport(
             job=f"{job.action}_partitions",
             target=job.target.lower(),
-            partitions=changed.names,
-            warnings=changed.warnings,
+            partitions=changes.names,
+            warnings=changes.warnings,
         )
     return RunReport(job=job.tag, target=job.target.lower(), warnings=_apply(client, job))
 
@@ -115,10 +115,10 @@ def run_script(
 
 def _require_same_statements(client: MetastoreClient, script: ScriptJob) -> None:
     writing = (RowJob, TruncateJob, TransactionJob, CreateTableAsJob)
-    changes = [each for each in replace(script, first=0).runs() if isinstance(each, writing)]
-    tables = dict.fromkeys(TableRef.parse(table) for each in changes for table in each.tables)
+    changes = [run for run in replace(script, first=0).runs() if isinstance(run, writing)]
+    tables = dict.fromkeys(TableRef.parse(table) for change in changes for table in change.tables)
     if changes:
-        require_same_statements(client, [each.known_token for each in changes], tables)
+        require_same_statements(client, [change.known_token for change in changes], tables)
 
 
 def run_script_of_ddl(

@@ -91,10 +91,10 @@ class OrcFile:
             UnsupportedFile: Its columns are not those of an ACID file.
         """
         tail = self._acid_tail()
-        wanted = [*_KEY, *_columns_of(tail, EnvelopeColumn.ROW, columns)]
+        column_numbers = [*_KEY, *_columns_of(tail, EnvelopeColumn.ROW, columns)]
         with self._errors():
             key_names(tail.types)
-        for batch in self._batches(tail, wanted):
+        for batch in self._batches(tail, column_numbers):
             keys = batch.columns[: len(_KEY)]
             if any(key.null_count for key in keys):
                 raise CorruptFile(f"{self._path}: There are rows whose row id is null.")
@@ -144,10 +144,12 @@ class OrcFile:
                 columns.
         """
         tail = self._acid_tail()
-        wanted = _columns_of(tail, EnvelopeColumn.ROW, columns)
-        if not wanted or not _shows_all(tail, write_ids):
+        column_numbers = _columns_of(tail, EnvelopeColumn.ROW, columns)
+        if not column_numbers or not _shows_all(tail, write_ids):
             return None
-        return (_fields_of(batch.columns, len(batch)) for batch in self._batches(tail, wanted))
+        return (
+            _fields_of(batch.columns, len(batch)) for batch in self._batches(tail, column_numbers)
+        )
 
     def count(self, write_ids: WriteIdList) -> int | None:
         """Return the number of rows, by the footer; None if the row ids decide which are visible.
@@ -162,9 +164,9 @@ class OrcFile:
         tail = self._tail
         if not tail.is_acid:
             fields = Message.decode(tail.types[0]).all_data(TypeField.FIELD_NAMES)
-            own = ", ".join(name.decode(errors="replace") for name in fields)
+            field_names = ", ".join(name.decode(errors="replace") for name in fields)
             raise UnsupportedFile(
-                f"{self._path} has the columns {own} instead of those of an ACID file.",
+                f"{self._path} has the columns {field_names} instead of those of an ACID file.",
                 remedy="Check its writer: by its name it has row ids.",
             )
         return tail
@@ -175,8 +177,8 @@ class OrcFile:
         At least one column is read, since batches without columns have no length.
         """
         tail = self._tail
-        wanted = _columns_of(tail, EnvelopeColumn.ROOT, columns)
-        yield from self._batches(tail, wanted or [1])
+        column_numbers = _columns_of(tail, EnvelopeColumn.ROOT, columns)
+        yield from self._batches(tail, column_numbers or [1])
 
     @cached_property
     def _tail(self) -> OrcTail:
@@ -184,12 +186,12 @@ class OrcFile:
         return replace(tail, types=with_column_names(tail.types, self.columns))
 
     def _batches(self, tail: OrcTail, columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        chosen = [True] * len(tail.stripes) if self.choice is None else self.choice.stripes(tail)
-        kept = [number for number, is_read in enumerate(chosen) if is_read]
-        if not kept:
+        choices = [True] * len(tail.stripes) if self.choice is None else self.choice.stripes(tail)
+        stripe_numbers = [number for number, is_read in enumerate(choices) if is_read]
+        if not stripe_numbers:
             return
-        with self._errors(), open_data(self.storage, self.file) as opened:
-            source, tail = only_columns(opened, with_stripes(tail, kept), columns)
+        with self._errors(), open_data(self.storage, self.file) as stream:
+            source, tail = only_columns(stream, with_stripes(tail, stripe_numbers), columns)
             clocks = _clocks(source, tail)
             for clock, stripes in groupby(range(len(tail.stripes)), key=clocks.__getitem__):
                 view, split = split_timestamps(source, tail, list(stripes))
@@ -230,9 +232,11 @@ class _StripeShare:
     def stripes(self, tail: OrcTail) -> list[bool]:
         """Return for each stripe whether it is read."""
         all_of_them = len(tail.stripes)
-        chosen = [True] * all_of_them if self.choice is None else self.choice.stripes(tail)
-        first, end = (all_of_them * each // self.count for each in (self.number, self.number + 1))
-        return [is_read and first <= at < end for at, is_read in enumerate(chosen)]
+        choices = [True] * all_of_them if self.choice is None else self.choice.stripes(tail)
+        first, end = (
+            all_of_them * number // self.count for number in (self.number, self.number + 1)
+        )
+        return [is_read and first <= index < end for index, is_read in enumerate(choices)]
 
 
 def shares_of(file: DataFile, choice: StripeChoice | None) -> list[StripeChoice | None]:
@@ -243,7 +247,9 @@ def shares_of(file: DataFile, choice: StripeChoice | None) -> list[StripeChoice 
         choice: The choice among all its stripes; by default all.
     """
     count = file.size // _SHARE_BYTES
-    return [_StripeShare(each, count, choice) for each in range(count)] if count > 1 else [choice]
+    return (
+        [_StripeShare(number, count, choice) for number in range(count)] if count > 1 else [choice]
+    )
 
 
 def _clocks(source: Source, tail: OrcTail) -> list[str | None]:
@@ -259,10 +265,10 @@ def _clocks(source: Source, tail: OrcTail) -> list[str | None]:
 
 def _shows_all(tail: OrcTail, write_ids: WriteIdList) -> bool:
     """Return whether all rows of a file with row ids are visible, as its statistics prove."""
-    written = tail.file_statistics[EnvelopeColumn.CURRENT_TRANSACTION :][:1]
-    if not written or Message.decode(written[0]).number(COUNT) != tail.rows:
+    write_id_statistics = tail.file_statistics[EnvelopeColumn.CURRENT_TRANSACTION :][:1]
+    if not write_id_statistics or Message.decode(write_id_statistics[0]).number(COUNT) != tail.rows:
         return False
-    bounds = integer_range(written[0])
+    bounds = integer_range(write_id_statistics[0])
     return bounds is not None and write_ids.range_valid(*bounds) is Range.ALL
 
 
@@ -271,8 +277,8 @@ def _columns_of(tail: OrcTail, root: int, names: Collection[str] | None) -> list
     if names is None:
         return [root]
     numbers = Message.decode(tail.types[root]).all_numbers(TypeField.SUBTYPES)
-    given = [name.decode(errors="replace").lower() for name in _field_names(tail, root)]
-    places = dict(reversed(list(zip(given, numbers, strict=False))))
+    field_names = [name.decode(errors="replace").lower() for name in _field_names(tail, root)]
+    places = dict(reversed(list(zip(field_names, numbers, strict=False))))
     return [places[name] for name in {name.lower() for name in names} if name in places]
 
 
@@ -293,9 +299,9 @@ def are_valid(current: Integers, write_ids: WriteIdList) -> Mask:
     """Return for each row whether its write id is visible; most files have a single write id."""
     if len(current) and (current == current[0]).all():
         return np.full(len(current), write_ids.is_valid(int(current[0])))
-    distinct, which = np.unique(current, return_inverse=True)
+    distinct, inverse = np.unique(current, return_inverse=True)
     visible = np.array([write_ids.is_valid(int(w)) for w in distinct], dtype=np.bool_)
-    return visible[which]
+    return visible[inverse]
 
 
 def _int64s(column: pa.Array) -> Integers:

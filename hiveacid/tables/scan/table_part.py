@@ -117,13 +117,13 @@ class VisibleRows:
         self, files: Iterable[DataFile]
     ) -> list[tuple[DataFile, Callable[[], Iterator[RowBatch]]]]:
         """Return the files beside the functions that read them; see ``readers``."""
-        return [(each[0].file, partial(self._read, *each)) for each in self._plan(files)]
+        return [(share[0].file, partial(self._read, *share)) for share in self._plan(files)]
 
     def readers_without_ids(
         self, files: Iterable[DataFile]
     ) -> list[Callable[[], Iterator[pa.RecordBatch]]]:
         """Return functions that read the columns of rows without row ids; see ``readers``."""
-        return [partial(self._read_columns, *each) for each in self._plan(files)]
+        return [partial(self._read_columns, *share) for share in self._plan(files)]
 
     def count(self, files: Iterable[DataFile]) -> int:
         """Count the rows of some files, by their footers where no row can be invisible.
@@ -132,16 +132,16 @@ class VisibleRows:
             files: See ``readers``.
         """
         by_footer: dict[str, int | None] = {}
-        counted = 0
+        row_count = 0
         for share, events in self._plan(files):
             path = share.file.path
             if share.ids is None and not share.applied and path not in by_footer:
-                opened = OrcFile(self.storage, share.file, self.stored)
-                by_footer[path] = opened.count(self.write_ids)
-                counted += by_footer[path] or 0
+                orc_file = OrcFile(self.storage, share.file, self.stored)
+                by_footer[path] = orc_file.count(self.write_ids)
+                row_count += by_footer[path] or 0
             if by_footer.get(path) is None:
-                counted += sum(map(len, self._read(share, events)))
-        return counted
+                row_count += sum(map(len, self._read(share, events)))
+        return row_count
 
     def _plan(self, files: Iterable[DataFile]) -> Iterator[tuple["_FileShare", "_SharedEvents"]]:
         """Return the shares of the files of rows, and all delete events."""
@@ -154,42 +154,42 @@ class VisibleRows:
             else:
                 data.setdefault(bucket, []).append(file)
         ids = self._synthetic_ids([file for group in data.values() for file in group if file.raw])
-        needed: dict[DataFile, list[DataFile]] = {}
+        deletes_by_file: dict[DataFile, list[DataFile]] = {}
         for bucket in sorted(data):
             near = [
-                (delete, own)
-                for delete, own in deletes
-                if may_delete(own.bucket, bucket, clustered=self.clustered)
+                (delete, delete_file)
+                for delete, delete_file in deletes
+                if may_delete(delete_file.bucket, bucket, clustered=self.clustered)
             ]
             for file in data[bucket]:
                 # Hive 3 applies every delete delta to every file.
-                needed[file] = [
-                    own
-                    for delete, own in near
+                deletes_by_file[file] = [
+                    delete_file
+                    for delete, delete_file in near
                     if self.rules is Rules.HIVE3 or delete_applies(file.directory, delete)
                 ]
         shares = [
-            _FileShare(file, choice, applied, ids.get(file.path))
-            for file, applied in needed.items()
+            _FileShare(file, choice, applied_deletes, ids.get(file.path))
+            for file, applied_deletes in deletes_by_file.items()
             # The rows of files without row ids are counted from the first one.
             for choice in (shares_of(file, self.choice) if file.path not in ids else [None])
         ]
-        events = _SharedEvents(self, Counter(file for each in shares for file in each.applied))
+        events = _SharedEvents(self, Counter(file for share in shares for file in share.applied))
         for share in shares:
             yield share, events
 
     def _read(self, share: "_FileShare", events: "_SharedEvents") -> Iterator[RowBatch]:
-        with events.of(share.applied) as known:
+        with events.of(share.applied) as delete_events:
             reader = replace(self, choice=share.choice)
-            yield from reader.of_file(share.file, known, share.ids)
+            yield from reader.of_file(share.file, delete_events, share.ids)
 
     def _read_columns(
         self, share: "_FileShare", events: "_SharedEvents"
     ) -> Iterator[pa.RecordBatch]:
         rows = None
         if self.columns is not None and share.ids is None and not share.applied:
-            opened = OrcFile(self.storage, share.file, self.stored, share.choice)
-            rows = opened.without_ids(self.columns, self.write_ids)
+            orc_file = OrcFile(self.storage, share.file, self.stored, share.choice)
+            rows = orc_file.without_ids(self.columns, self.write_ids)
         if rows is not None:
             yield from rows
         else:
@@ -209,12 +209,12 @@ class VisibleRows:
         for batch, keep in self._acid(file) if ids is None else self._numbered(file, ids):
             yield from _visible(batch, keep, deletes)
 
-    def events(self, file: DataFile, held: int = 0) -> RowIdSet:
+    def events(self, file: DataFile, event_count: int = 0) -> RowIdSet:
         """Read the row ids in the visible delete events of one file.
 
         Args:
             file: The file.
-            held: The events of other files that the process holds.
+            event_count: The events of other files that the process holds.
 
         Raises:
             SparkNeeded: There are more than the process holds.
@@ -229,7 +229,7 @@ class VisibleRows:
                     )
                 yield ids
 
-        return RowIdSet(counted(held))
+        return RowIdSet(counted(event_count))
 
     def _synthetic_ids(self, raw: Sequence[DataFile]) -> dict[str, SyntheticIds]:
         """Return the row ids of files that do not store them, by path."""
@@ -237,16 +237,16 @@ class VisibleRows:
         for file in raw:
             tail = read_tail(self.storage, file.path, file.size)
             rows.setdefault(file.directory, {})[file.path] = tail.rows
-        counted = (synthetic_ids(group, *written_by(parent)) for parent, group in rows.items())
-        return {ids.path: ids for group in counted for ids in group}
+        groups = (synthetic_ids(group, *written_by(parent)) for parent, group in rows.items())
+        return {ids.path: ids for group in groups for ids in group}
 
     def _open(self, file: DataFile) -> OrcFile:
         return OrcFile(self.storage, file, self.stored)
 
     def _acid(self, file: DataFile) -> Iterator[tuple[RowBatch, Mask]]:
         """The rows of a file that has row ids, and which of them were written visibly."""
-        opened = OrcFile(self.storage, file, self.stored, self.choice)
-        for batch in opened.keyed(self.columns):
+        orc_file = OrcFile(self.storage, file, self.stored, self.choice)
+        for batch in orc_file.keyed(self.columns):
             rows = RowBatch(batch.ids, batch.columns)
             yield rows, are_valid(batch.current, self.write_ids)
 
@@ -300,8 +300,8 @@ class _SharedEvents:
     def _take(self, file: DataFile) -> RowIdSet:
         with self._locks[file]:
             if file not in self._known:
-                held = sum(map(len, [*self._known.values()]))
-                self._known[file] = self._visible.events(file, held)
+                event_count = sum(map(len, [*self._known.values()]))
+                self._known[file] = self._visible.events(file, event_count)
             return self._known[file]
 
 
@@ -404,13 +404,13 @@ class TablePart:
 
     def rows(
         self,
-        wanted: TableColumns,
+        columns: TableColumns,
         choice: StripeChoice | None = None,
         *,
         needs_ids: bool = True,
     ) -> Iterator[Rows]:
         """Read the rows; see ``readers``."""
-        for read in self.readers(wanted, choice, needs_ids=needs_ids):
+        for read in self.readers(columns, choice, needs_ids=needs_ids):
             yield from read()
 
     def readers(

@@ -224,12 +224,12 @@ def _partitions_of_table(
 ) -> list[PartitionDirectory]:
     if not table.partition_keys:
         return [_directory_of(table, None)]
-    return [_directory_of(table, each) for each in client.get_partitions(table, names)]
+    return [_directory_of(table, partition) for partition in client.get_partitions(table, names)]
 
 
 def _directory_of(table: HiveTable, partition: HivePartition | None) -> PartitionDirectory:
     require_orc(table, partition)
-    stored: Any = table.raw if partition is None else partition.raw
+    definition: Any = table.raw if partition is None else partition.raw
     return PartitionDirectory(
         name=None if partition is None else partition.name,
         values={
@@ -239,6 +239,6 @@ def _directory_of(table: HiveTable, partition: HivePartition | None) -> Partitio
             )
         },
         storage=Storage.of(table.folder if partition is None else partition.folder),
-        format=StorageFormat.of(stored.sd.serdeInfo.serializationLib, table.ref.full_name),
+        format=StorageFormat.of(definition.sd.serdeInfo.serializationLib, table.ref.full_name),
         clustered=bool(clustering_columns(table, partition)),
     )

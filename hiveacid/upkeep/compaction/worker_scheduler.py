@@ -61,10 +61,10 @@ class WorkerScheduler(Scheduler):
                 process.end()
 
     @contextmanager
-    def tasks(self, txn_id: int, what: str, size: int) -> Iterator[Tasks]:
+    def tasks(self, txn_id: int, subject: str, size: int) -> Iterator[Tasks]:
         """See the base class."""
         inline_effort = self._inline_bytes if self._count > 1 else None
-        tasks = _WorkerTasks(what, self._slots, self._count, size, inline_effort)
+        tasks = _WorkerTasks(subject, self._slots, self._count, size, inline_effort)
         self._active.add(tasks)
         try:
             if self._stopped:
@@ -100,13 +100,13 @@ class _WorkerTasks(Tasks):
 
     def __init__(
         self,
-        what: str,
+        subject: str,
         slots: "queue.LifoQueue[_Process | None]",
         count: int,
         size: int,
         inline_effort: int | None,
     ) -> None:
-        self._what = what
+        self._what = subject
         self._slots = slots
         self._count = count
         self._size = size
@@ -119,13 +119,13 @@ class _WorkerTasks(Tasks):
         self, work: Callable[[T], R], items: Sequence[T], *, effort: int | None = None
     ) -> list[R | HiveAcidError]:
         """See the base class."""
-        caught = Caught(work)
+        catching_work = Caught(work)
         effort = self._size if effort is None else effort
         if self._inline_effort is None or effort < self._inline_effort:
-            return [self._inline(caught, item) for item in items]
+            return [self._inline(catching_work, item) for item in items]
         with Threads(self._count) as threads:
             try:
-                return list(threads.map(partial(self._in_process, caught), items))
+                return list(threads.map(partial(self._in_process, catching_work), items))
             except BaseException:
                 self.cancel()
                 raise
