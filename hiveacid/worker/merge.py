@@ -287,9 +287,9 @@ class MergeRows(SourceStatement):
         self, clauses: Sequence[_Clause], choice: Mask, rows: pa.Table, new: NewRows
     ) -> int:
         return sum(
-            new.add(claus.values, rows.filter(pa.array(choice == number)))
-            for number, claus in enumerate(clauses)
-            if claus.values is not None
+            new.add(clause.values, rows.filter(pa.array(choice == number)))
+            for number, clause in enumerate(clauses)
+            if clause.values is not None
         )
 
     def _refuse(self, pairs: pa.Table, places: Mask) -> None:

@@ -58,7 +58,7 @@ def _other_addresses() -> list[str]:
     addresses += [str(info[4][0]) for info in infos]
     addresses += filter(None, map(_source, ("192.0.2.1", "2001:db8::1")))
     loopbacks = (HOST, "::1", "0.0.0.0", "::")
-    return [fromkey for fromkey in dict.fromkeys(addresses) if fromkey not in loopbacks]
+    return [address for address in dict.fromkeys(addresses) if address not in loopbacks]
 
 
 def _source(target: str) -> str | None:
