@@ -59,17 +59,15 @@ from hiveacid.metastore.kept_tokens import token_of
 from hiveacid.metastore.table_rules import (
     check_kind,
     column_names,
-    columns_of_row,
     columns_there,
     existing_table,
-    find_columns,
     names_of_partitions,
     partitions_to_truncate,
     requested_partitions,
-    require_columns,
     require_versions,
 )
 from hiveacid.metastore.txn.owner import Snapshot, find_open_transactions
+from hiveacid.plan.columns import columns_of_row, find_columns, require_columns
 from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.merge import MergeChange
 from hiveacid.records.run_notes import RunNoteFolder

@@ -7,12 +7,8 @@ from typing import Self
 from hiveacid.errors import InvalidJob, UnknownColumn, UserError
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.catalog import HiveTable
-from hiveacid.metastore.table_rules import (
-    column_names,
-    columns_of_row,
-    find_columns,
-    specified_partitions,
-)
+from hiveacid.metastore.table_rules import column_names, specified_partitions
+from hiveacid.plan.columns import columns_of_row, find_columns
 from hiveacid.plan.values import completed
 from hiveacid.rules.constraints import WriteRules, with_defaults
 from hiveacid.rules.sql_names import quoted

@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import Protocol, Self
 
 from hiveacid.metastore.catalog import HiveTable
-from hiveacid.metastore.table_rules import column_names, columns_of_row, require_full_row
+from hiveacid.metastore.table_rules import column_names
+from hiveacid.plan.columns import columns_of_row, require_full_row
 from hiveacid.plan.scope import ChangeScope
 from hiveacid.plan.values import assigned, completed, of_source
 from hiveacid.rules.constraints import WriteRules

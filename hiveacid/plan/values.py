@@ -3,12 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from hiveacid.metastore.catalog import HiveTable
-from hiveacid.metastore.table_rules import (
-    column_names,
-    columns_of_row,
-    find_columns,
-    require_all_columns,
-)
+from hiveacid.metastore.table_rules import column_names
+from hiveacid.plan.columns import columns_of_row, find_columns, require_all_columns
 from hiveacid.rules.constraints import WriteRules, with_defaults
 from hiveacid.rules.sql_names import quoted
 

@@ -31,8 +31,8 @@ from pyspark.sql.types import (
 
 from hiveacid.errors import TypeMismatch, UnsupportedTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat, layout_of
-from hiveacid.metastore.table_rules import columns_of_row
 from hiveacid.orc.values.column_bounds import compare_like_values
+from hiveacid.plan.columns import columns_of_row
 from hiveacid.rules import schema
 from hiveacid.rules.features import Features
 from hiveacid.rules.schema import LOCAL_ZONE
